@@ -1,0 +1,69 @@
+"""The steps in PyTorch, eager or with the loss compiled by `torch.compile`."""
+
+from collections.abc import Callable
+
+import torch
+from problems import MLP_LEARNING_RATE, WEIGHT_DECAY, Problem, moons_learning_rate
+from torch import Tensor
+from torch.nn.functional import linear
+
+
+def hinge(scores: Tensor, target: Tensor) -> Tensor:
+    return torch.relu(1 - target * scores).sum() / len(scores)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return torch.nn.functional.cross_entropy(logits, target)
+
+
+class Steps:
+    def __init__(self, problem: Problem, compiled: bool = False):
+        torch.set_num_threads(torch.get_num_threads())
+        self.problem = problem
+        self.is_moons = problem.name == "moons"
+        self.inputs, self.targets = torch.from_numpy(problem.inputs), torch.from_numpy(problem.targets)
+        self.reset()
+        self.loss: Callable[[Tensor, Tensor], Tensor] = (
+            torch.compile(self.eager_loss) if compiled else self.eager_loss
+        )
+
+    def reset(self) -> None:
+        self.weights = [torch.tensor(weight, requires_grad=True) for weight in self.problem.weights]
+        self.biases = [
+            None if bias is None else torch.tensor(bias, requires_grad=True) for bias in self.problem.biases
+        ]
+        parameters = [*self.weights, *(bias for bias in self.biases if bias is not None)]
+        decay = WEIGHT_DECAY if self.is_moons else 0.0
+        self.optimizer = torch.optim.SGD(parameters, lr=MLP_LEARNING_RATE, weight_decay=decay)
+
+    def eager_loss(self, x: Tensor, target: Tensor) -> Tensor:
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            x = linear(x, weight, bias)
+            if weight is not self.weights[-1]:
+                x = torch.relu(x)
+        return (hinge if self.is_moons else cross_entropy)(x, target)
+
+    def step(self, step_n: int) -> Tensor:
+        batch = step_n % self.problem.batches
+        if self.is_moons:
+            self.optimizer.param_groups[0]["lr"] = moons_learning_rate(step_n)
+        self.optimizer.zero_grad()
+        loss = self.loss(self.inputs[batch], self.targets[batch])
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def first(self) -> float:
+        return self.step(0).item()
+
+    def losses(self, steps: int) -> list[float]:
+        self.reset()
+        return [self.step(step_n).item() for step_n in range(steps)]
+
+    def call(self, steps: int) -> None:
+        for step_n in range(steps):
+            self.step(step_n)
+
+
+def version() -> str:
+    return torch.__version__

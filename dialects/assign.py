@@ -1,0 +1,309 @@
+"""The `assign` dialect: a routine as a sequence of accumulating assignments to named tensor nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.combine import Combination, TermAttr, parse_combination, print_combination
+from ocannl.dialects.linear import (
+    Linear,
+    MapAttr,
+    SpaceAttr,
+    parse_linear,
+    parse_map,
+    parse_space,
+    print_map,
+    print_space,
+)
+from ocannl.dialects.operand import parse_defined_operand
+from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
+from ocannl.dialects.scalar import SCALAR_OPS
+
+MEMORY_MODES = ("virtual", "local", "on_device", "constant")
+
+
+@irdl_op_definition
+class NodeOp(IRDLOperation):
+    """Declares a tensor node: a named array, its memory mode and why it has that mode.
+
+    `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist across
+    runs, `constant` ones are never written by a routine. `offset` is a local node's place in the routine's arena,
+    in bytes.
+    """
+
+    name = "assign.node"
+    label = prop_def(StringAttr)
+    mode = prop_def(StringAttr)
+    why = prop_def(StringAttr)
+    offset = opt_prop_def(IntAttr)
+    result = result_def(MemRefType)
+
+    def __init__(
+        self, label: str, mode: str, why: str, type: MemRefType[Attribute], offset: int | None = None
+    ) -> None:
+        super().__init__(
+            properties={
+                "label": StringAttr(label),
+                "mode": StringAttr(mode),
+                "why": StringAttr(why),
+                "offset": None if offset is None else IntAttr(offset),
+            },
+            result_types=[type],
+        )
+
+    def set_mode(self, mode: str, why: str) -> None:
+        self.properties["mode"] = StringAttr(mode)
+        self.properties["why"] = StringAttr(why)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        printer.print_string(f" {self.mode.data}")
+        if self.offset is not None:
+            printer.print_string(f" at {self.offset.data}")
+        if self.why.data:
+            printer.print_string(" because ")
+            printer.print_string_literal(self.why.data)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NodeOp:
+        label = parser.parse_str_literal(" naming the node")
+        mode = parser.parse_keyword_in(MEMORY_MODES, " as the memory mode")
+        offset = parser.parse_integer(allow_boolean=False) if parser.parse_optional_keyword("at") else None
+        why = parser.parse_str_literal() if parser.parse_optional_keyword("because") else ""
+        parser.parse_punctuation(":")
+        pos = parser.pos
+        type = parser.parse_type()
+        if not isinstance(type, MemRefType):
+            parser.raise_error("a node has a memref type", pos, parser.pos)
+        return cls(label, mode, why, type, offset)
+
+    def verify_(self) -> None:
+        if self.mode.data not in MEMORY_MODES:
+            raise VerifyException(f"unknown memory mode `{self.mode.data}`, expected one of {MEMORY_MODES}")
+        if any(size < 0 for size in self.result.type.get_shape()):
+            raise VerifyException("a node's sizes are static")
+
+
+@irdl_op_definition
+class EmbedOp(IRDLOperation):
+    """The value of static indices as a number: `assign.embed 2*step_n + 1 : f32`."""
+
+    name = "assign.embed"
+    indices = prop_def(MapAttr)
+    result = result_def()
+
+    def __init__(self, index: Linear, type: Attribute) -> None:
+        super().__init__(properties={"indices": MapAttr((index,))}, result_types=[type])
+
+    @property
+    def index(self) -> Linear:
+        return self.indices.data[0]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.index} : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> EmbedOp:
+        index = parse_linear(parser)
+        parser.parse_punctuation(":")
+        return cls(index, parser.parse_type())
+
+    def verify_(self) -> None:
+        check_names(self, self.index.names, {})
+
+
+@irdl_op_definition
+class AccumOp(IRDLOperation):
+    """`lhs[f(p)] = accum(lhs[f(p)], term(rhs...))` at every point of a space; `:` resets the left side first.
+
+    Without an accumulation each point is set; with `:` the cells that no point reaches become zero.
+    """
+
+    name = "assign.accum"
+    lhs = operand_def(MemRefType)
+    rhs = var_operand_def()
+    accum = opt_prop_def(StringAttr)
+    reset = opt_prop_def(UnitAttr)
+    term = prop_def(TermAttr)
+    lhs_map = prop_def(MapAttr)
+    rhs_maps = prop_def(MapAttr)
+    ranks = prop_def(MapAttr)
+    space = prop_def(SpaceAttr)
+
+    def __init__(
+        self,
+        lhs: SSAValue,
+        lhs_map: Sequence[Linear],
+        combination: Combination,
+        space: Sequence[tuple[str, int]],
+        accum: str | None = None,
+        reset: bool = True,
+    ) -> None:
+        maps = combination.maps
+        super().__init__(
+            operands=[lhs, list(combination.operands)],
+            properties={
+                "accum": None if accum is None else StringAttr(accum),
+                "reset": UnitAttr() if reset else None,
+                "term": TermAttr(combination.term),
+                "lhs_map": MapAttr(tuple(lhs_map)),
+                "rhs_maps": MapAttr(tuple(index for m in maps for index in m)),
+                "ranks": MapAttr(tuple(Linear((), len(m)) for m in maps)),
+                "space": SpaceAttr(tuple(space)),
+            },
+        )
+
+    @property
+    def maps(self) -> tuple[tuple[Linear, ...], ...]:
+        """The index map of each operand of the term."""
+        flat, start = self.rhs_maps.data, 0
+        maps: list[tuple[Linear, ...]] = []
+        for rank in self.ranks.data:
+            maps.append(flat[start : start + rank.constant])
+            start += rank.constant
+        return tuple(maps)
+
+    @property
+    def combination(self) -> Combination:
+        return Combination(self.term.data, tuple(self.rhs), self.maps)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.lhs)
+        print_map(printer, self.lhs_map.data)
+        printer.print_string(" :" if self.reset is not None else " ")
+        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
+        print_combination(printer, self.term.data, tuple(self.rhs), self.maps)
+        printer.print_string(" over ")
+        print_space(printer, self.space.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AccumOp:
+        lhs = parse_defined_operand(parser)
+        lhs_map = parse_map(parser)
+        reset = parser.parse_optional_punctuation(":") is not None
+        accum = parser.parse_optional_identifier()
+        parser.parse_punctuation("=")
+        combination = parse_combination(parser)
+        parser.parse_keyword("over")
+        return cls(lhs, lhs_map, combination, parse_space(parser), accum, reset)
+
+    def verify_(self) -> None:
+        if self.accum is not None:
+            check_accumulator(self.accum.data)
+        sizes = dict(self.space.data)
+        check_access(self, self.lhs, self.lhs_map.data, sizes)
+        for value, indices in zip(self.rhs, self.maps, strict=True):
+            check_access(self, value, indices, sizes)
+
+
+@irdl_op_definition
+class RangeOp(IRDLOperation):
+    """Fills a node of one axis with the positions 0, 1, 2, ...: `assign.range %r`."""
+
+    name = "assign.range"
+    lhs = operand_def(MemRefType)
+
+    def __init__(self, lhs: SSAValue) -> None:
+        super().__init__(operands=[lhs])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.lhs)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RangeOp:
+        return cls(parse_defined_operand(parser))
+
+    def verify_(self) -> None:
+        if len(memref_shape(self.lhs)) != 1:
+            raise VerifyException("a range has one axis")
+
+
+@irdl_op_definition
+class CommentOp(IRDLOperation):
+    """Names the code that follows it."""
+
+    name = "assign.comment"
+    text = prop_def(StringAttr)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(properties={"text": StringAttr(text)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.text.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CommentOp:
+        return cls(parser.parse_str_literal())
+
+
+@irdl_op_definition
+class AssignRoutineOp(RoutineOp):
+    """A routine of assignments, run in order."""
+
+    name = "assign.routine"
+
+
+def memref_shape(value: SSAValue) -> tuple[int, ...]:
+    """The static sizes of a node; empty for a scalar value."""
+    return tuple(value.type.get_shape()) if isinstance(value.type, MemRefType) else ()
+
+
+def check_accumulator(name: str) -> None:
+    entry = SCALAR_OPS.get(name)
+    if entry is None or entry.neutral is None:
+        accumulators = ", ".join(n for n, op in SCALAR_OPS.items() if op.neutral is not None)
+        raise VerifyException(f"`{name}` is not an accumulation, expected one of {accumulators}")
+
+
+def check_names(op: IRDLOperation, names: Sequence[str], sizes: Mapping[str, int]) -> None:
+    """Every name of an index is an iteration variable or a static index of the routine."""
+    routine = enclosing_routine(op)
+    for name in names:
+        if name not in sizes and (routine is None or name not in routine.ranges):
+            raise VerifyException(f"`{name}` is neither an iteration variable nor a static index here")
+
+
+def check_access(op: IRDLOperation, value: SSAValue, indices: Sequence[Linear], sizes: Mapping[str, int]) -> None:
+    """The indices fit the node: as many as it has axes, names known, extremes inside the axes."""
+    shape = memref_shape(value)
+    if len(indices) != len(shape):
+        raise VerifyException(f"{len(indices)} indices for {len(shape)} axes")
+    routine = enclosing_routine(op)
+    known = dict(sizes)
+    if routine is not None:
+        known.update({n: r for n, r in routine.ranges.items() if r is not None and n not in known})
+    for axis, (index, size) in enumerate(zip(indices, shape, strict=True)):
+        check_names(op, index.names, sizes)
+        extremes = index.extremes(known)
+        if extremes is not None and not (0 <= extremes[0] and extremes[1] < size) and 0 not in sizes.values():
+            low, high = extremes
+            raise VerifyException(f"index {index} runs from {low} to {high}, outside axis {axis} of size {size}")
+
+
+ASSIGN = Dialect(
+    "assign",
+    [NodeOp, EmbedOp, AccumOp, RangeOp, CommentOp, AssignRoutineOp],
+    [MapAttr, SpaceAttr, TermAttr, IndicesAttr],
+)

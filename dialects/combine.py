@@ -1,0 +1,161 @@
+"""The one form of every tensor operation after projection inference.
+
+For all points of an iteration space, `lhs[f(p)] = accum(lhs[f(p)], term(rhs1[g1(p)], rhs2[g2(p)], ...))`, written
+`add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Data, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+from ocannl.dialects.linear import Linear, parse_optional_map, print_map
+from ocannl.dialects.operand import parse_optional_defined_operand
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.term import App, Arg, Const, Term
+
+
+@irdl_attr_definition
+class TermAttr(Data[Term]):
+    """A scalar term over a tensor operation's operands, `mul($0, neg($1))`."""
+
+    name = "assign.term"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Term:
+        with parser.in_angle_brackets():
+            return _parse_closed_term(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_closed_term(printer, self.data)
+
+
+def _print_closed_term(printer: Printer, term: Term) -> None:
+    match term:
+        case Arg(index):
+            printer.print_string(f"@{_argument_name(index)}")
+        case Const(value):
+            printer.print_string(number_text(value))
+        case App(op, args):
+            printer.print_string(op)
+            with printer.in_parens():
+                printer.print_list(args, lambda a: _print_closed_term(printer, a))
+
+
+def _argument_name(index: int) -> str:
+    return f"a{index}"
+
+
+def _parse_closed_term(parser: AttrParser) -> Term:
+    pos = parser.pos
+    symbol = parser.parse_optional_symbol_name()
+    if symbol is not None:
+        if symbol.data[:1] != "a" or not symbol.data[1:].isdigit():
+            parser.raise_error("expected an argument @a0, @a1, ...", pos, parser.pos)
+        return Arg(int(symbol.data[1:]))
+    return _parse_application(parser, lambda: _parse_closed_term(parser))
+
+
+def number_text(value: float) -> str:
+    """A literal that reads back to the same double; infinities and NaN by name."""
+    return repr(value) if math.isfinite(value) else str(value)
+
+
+def parse_number(parser: AttrParser) -> float | None:
+    negative = parser.parse_optional_punctuation("-") is not None
+    sign = -1.0 if negative else 1.0
+    if parser.parse_optional_keyword("inf"):
+        return sign * math.inf
+    if parser.parse_optional_keyword("nan"):
+        return math.nan
+    value = parser.parse_optional_number()
+    if value is None and negative:
+        parser.raise_error("expected a number after `-`")
+    return None if value is None else sign * float(value)
+
+
+def _parse_application(parser: AttrParser, argument: Callable[[], Term]) -> Term:
+    number = parse_number(parser)
+    if number is not None:
+        return Const(number)
+    pos = parser.pos
+    op = parser.parse_identifier(" naming a scalar operator")
+    entry = SCALAR_OPS.get(op)
+    if entry is None:
+        parser.raise_error(f"unknown scalar operator `{op}`", pos, parser.pos)
+    args = parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
+    if len(args) != entry.arity:
+        parser.raise_error(f"`{op}` takes {entry.arity} arguments, found {len(args)}", pos, parser.pos)
+    return App(op, tuple(args))
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A term over operands, each read at its index map; operands and maps are parallel to the term's arguments."""
+
+    term: Term
+    operands: tuple[SSAValue, ...]
+    maps: tuple[tuple[Linear, ...], ...]
+
+    @staticmethod
+    def of(term: Term, operands: Sequence[SSAValue], maps: Sequence[tuple[Linear, ...]]) -> Combination:
+        """Canonical form: arguments are numbered by first occurrence, equal reads are one, unused ones are gone."""
+        order: dict[tuple[SSAValue, tuple[Linear, ...]], int] = {}
+
+        def renumber(t: Term) -> Term:
+            match t:
+                case Arg(index):
+                    return Arg(order.setdefault((operands[index], maps[index]), len(order)))
+                case App(op, args):
+                    return App(op, tuple(renumber(a) for a in args))
+                case Const():
+                    return t
+
+        term = renumber(term)
+        return Combination(term, tuple(v for v, _ in order), tuple(m for _, m in order))
+
+
+def print_combination(
+    printer: Printer,
+    term: Term,
+    operands: Sequence[SSAValue],
+    maps: Sequence[tuple[Linear, ...]],
+    bare: bool = False,
+) -> None:
+    """`mul(%w[o, i], %x[b, i])`; `bare` leaves the index maps out."""
+    match term:
+        case Arg(index):
+            printer.print_ssa_value(operands[index])
+            if not bare:
+                print_map(printer, maps[index])
+        case Const(value):
+            printer.print_string(number_text(value))
+        case App(op, args):
+            printer.print_string(op)
+            with printer.in_parens():
+                printer.print_list(args, lambda a: print_combination(printer, a, operands, maps, bare))
+
+
+def parse_combination(parser: Parser, merge: bool = True) -> Combination:
+    """Reads what `print_combination` writes; operands are values that are defined before.
+
+    Equal reads are one argument when `merge` is set; as built, every operand stands for a slot of a spec.
+    """
+    reads: dict[tuple[SSAValue, tuple[Linear, ...], int], int] = {}
+
+    def argument() -> Term:
+        operand = parse_optional_defined_operand(parser)
+        if operand is None:
+            return _parse_application(parser, argument)
+        key = (operand, parse_optional_map(parser) or (), 0 if merge else len(reads))
+        return Arg(reads.setdefault(key, len(reads)))
+
+    term = argument()
+    return Combination(term, tuple(v for v, _, _ in reads), tuple(m for _, m, _ in reads))

@@ -1,0 +1,198 @@
+"""Linear index expressions over named iteration variables and static indices, and spaces of them.
+
+Every index of the language (axes, slices, strides, offsets, split and flattened axes) is linear, so an expression
+is kept in normal form: equality is structural and substitution is one pass. Upstream affine expressions have
+neither names nor a normal form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`sum(coefficient * name) + constant`; terms are sorted by name and have no zero coefficient."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @staticmethod
+    def var(name: str) -> Linear:
+        return Linear(((name, 1),))
+
+    @staticmethod
+    def of(coefficients: Mapping[str, int], constant: int = 0) -> Linear:
+        return Linear(tuple(sorted((n, c) for n, c in coefficients.items() if c)), constant)
+
+    def __add__(self, other: Linear) -> Linear:
+        if not other.terms:
+            return Linear(self.terms, self.constant + other.constant)
+        total = dict(self.terms)
+        for name, coefficient in other.terms:
+            total[name] = total.get(name, 0) + coefficient
+        return Linear.of(total, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Linear:
+        if factor == 1:
+            return self
+        return Linear.of({n: c * factor for n, c in self.terms}, self.constant * factor)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(n for n, _ in self.terms)
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    @property
+    def variable(self) -> str | None:
+        """The name, if the expression is exactly one variable."""
+        if len(self.terms) == 1 and self.constant == 0 and self.terms[0][1] == 1:
+            return self.terms[0][0]
+        return None
+
+    def coefficient(self, name: str) -> int:
+        for n, c in self.terms:
+            if n == name:
+                return c
+        return 0
+
+    def substitute(self, values: Mapping[str, Linear]) -> Linear:
+        if not any(n in values for n, _ in self.terms):
+            return self
+        total = Linear((), self.constant)
+        for name, coefficient in self.terms:
+            total += values.get(name, Linear(((name, 1),))) * coefficient
+        return total
+
+    def extremes(self, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+        """Least and greatest value while each name runs over `range(size)`; None where a size is unknown."""
+        low = high = self.constant
+        for name, coefficient in self.terms:
+            size = sizes.get(name)
+            if size is None:
+                return None
+            reach = coefficient * (size - 1)
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for name, coefficient in self.terms:
+            factor = name if abs(coefficient) == 1 else f"{abs(coefficient)}*{name}"
+            parts.append((" - " if coefficient < 0 else " + ") + factor)
+        if self.constant or not parts:
+            parts.append((" - " if self.constant < 0 else " + ") + str(abs(self.constant)))
+        text = "".join(parts)
+        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+Map: TypeAlias = tuple[Linear, ...]
+Space: TypeAlias = tuple[tuple[str, int], ...]
+
+
+def identity_map(names: Iterable[str]) -> tuple[Linear, ...]:
+    return tuple(Linear.var(n) for n in names)
+
+
+def print_map(printer: Printer, indices: Sequence[Linear]) -> None:
+    printer.print_string("[" + ", ".join(map(str, indices)) + "]")
+
+
+def print_space(printer: Printer, space: Sequence[tuple[str, int]]) -> None:
+    printer.print_string("(" + ", ".join(f"{n} = {s}" for n, s in space) + ")")
+
+
+def _parse_term(parser: AttrParser, sign: int) -> Linear:
+    factor = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if factor is None:
+        return Linear.var(parser.parse_identifier(" or an integer in an index expression")) * sign
+    if parser.parse_optional_punctuation("*") is None:
+        return Linear((), factor * sign)
+    return Linear.var(parser.parse_identifier(" after `*`")) * (factor * sign)
+
+
+def parse_linear(parser: AttrParser) -> Linear:
+    """`2*o + k - 1`: integers, names and integer multiples of names."""
+    total = _parse_term(parser, -1 if parser.parse_optional_punctuation("-") else 1)
+    while True:
+        if parser.parse_optional_punctuation("+"):
+            total += _parse_term(parser, 1)
+        elif parser.parse_optional_punctuation("-"):
+            total += _parse_term(parser, -1)
+        else:
+            return total
+
+
+def parse_map(parser: AttrParser) -> tuple[Linear, ...]:
+    pos = parser.pos
+    indices = parse_optional_map(parser)
+    if indices is None:
+        parser.raise_error("expected an index map `[...]`", pos, pos + 1)
+    return indices
+
+
+def parse_optional_map(parser: AttrParser) -> tuple[Linear, ...] | None:
+    indices = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parse_linear(parser), " in an index map"
+    )
+    return None if indices is None else tuple(indices)
+
+
+def parse_space(parser: AttrParser) -> tuple[tuple[str, int], ...]:
+    def dimension() -> tuple[str, int]:
+        name = parser.parse_identifier(" naming an iteration variable")
+        parser.parse_punctuation("=")
+        return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+    pos = parser.pos
+    space = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, dimension, " in an iteration space"))
+    names = [n for n, _ in space]
+    if len(set(names)) != len(names):
+        parser.raise_error("an iteration variable is declared twice", pos, parser.pos)
+    return space
+
+
+@irdl_attr_definition
+class MapAttr(Data[tuple[Linear, ...]]):
+    """An index map: one linear expression an axis, `[b, 2*o + k]`."""
+
+    name = "assign.map"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Linear, ...]:
+        with parser.in_angle_brackets():
+            return parse_map(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_map(printer, self.data)
+
+
+@irdl_attr_definition
+class SpaceAttr(Data[tuple[tuple[str, int], ...]]):
+    """An iteration space: named variables with their sizes, outermost first, `(b = 10, o = 16)`."""
+
+    name = "assign.space"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, int], ...]:
+        with parser.in_angle_brackets():
+            return parse_space(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_space(printer, self.data)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(n for n, _ in self.data)

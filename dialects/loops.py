@@ -1,0 +1,361 @@
+"""The `loops` dialect: kernels as compact nests.
+
+A nest is a space of independent points, each with a small block of scalar operations (upstream `arith` and `math`),
+affine loads and stores, and reductions over inner spaces. It stays compact until it becomes target code: its
+schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType, StringAttr
+from xdsl.ir import Attribute, Block, Data, Dialect, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, NoTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.assign import check_access, check_accumulator, check_names
+from ocannl.dialects.linear import (
+    Linear,
+    MapAttr,
+    SpaceAttr,
+    parse_linear,
+    parse_map,
+    parse_space,
+    print_map,
+    print_space,
+)
+from ocannl.dialects.operand import parse_defined_operand
+from ocannl.dialects.routine import RoutineOp
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How a nest runs: `order` of its own loops, outermost first; a register tile of `rows` x `lanes`.
+
+    `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable that is
+    unrolled in registers beside it, with the tile's height. Either may name a reduction's variable for `lanes`.
+    """
+
+    order: tuple[str, ...] = ()
+    rows: tuple[str, int] | None = None
+    lanes: tuple[str, int] | None = None
+
+
+@irdl_attr_definition
+class ScheduleAttr(Data[Schedule]):
+    """`<order = (o, b), rows = b : 8, lanes = o : 32>`."""
+
+    name = "loops.schedule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Schedule:
+        return parse_schedule(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(schedule_text(self.data))
+
+
+def schedule_text(schedule: Schedule) -> str:
+    parts: list[str] = []
+    if schedule.order:
+        parts.append(f"order = ({', '.join(schedule.order)})")
+    if schedule.rows:
+        parts.append(f"rows = {schedule.rows[0]} : {schedule.rows[1]}")
+    if schedule.lanes:
+        parts.append(f"lanes = {schedule.lanes[0]} : {schedule.lanes[1]}")
+    return f"<{', '.join(parts)}>"
+
+
+def parse_schedule(parser: AttrParser) -> Schedule:
+    order: tuple[str, ...] = ()
+    tile: dict[str, tuple[str, int]] = {}
+
+    def entry() -> None:
+        nonlocal order
+        key = parser.parse_keyword_in(("order", "rows", "lanes"), " in a schedule")
+        parser.parse_punctuation("=")
+        if key == "order":
+            order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier))
+        else:
+            name = parser.parse_identifier(" naming an iteration variable")
+            parser.parse_punctuation(":")
+            tile[key] = (name, parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
+    return Schedule(order, tile.get("rows"), tile.get("lanes"))
+
+
+@irdl_op_definition
+class NestOp(IRDLOperation):
+    """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order."""
+
+    name = "loops.nest"
+    label = prop_def(StringAttr)
+    space = prop_def(SpaceAttr)
+    schedule = opt_prop_def(ScheduleAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(
+        self, label: str, space: Sequence[tuple[str, int]], body: Region, schedule: Schedule | None = None
+    ) -> None:
+        super().__init__(
+            properties={
+                "label": StringAttr(label),
+                "space": SpaceAttr(tuple(space)),
+                "schedule": None if schedule is None else ScheduleAttr(schedule),
+            },
+            regions=[body],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        printer.print_string(" ")
+        print_space(printer, self.space.data)
+        if self.schedule is not None:
+            printer.print_string(" schedule " + schedule_text(self.schedule.data))
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NestOp:
+        label = parser.parse_str_literal(" naming the nest")
+        space = parse_space(parser)
+        schedule = parse_schedule(parser) if parser.parse_optional_keyword("schedule") else None
+        body = parser.parse_region()
+        if not body.blocks:
+            body.add_block(Block())
+        return cls(label, space, body, schedule)
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), FuncOp | None):
+            raise VerifyException("a nest stands in a loops.func")
+        if self.schedule is not None:
+            self._verify_schedule(self.schedule.data)
+
+    def _verify_schedule(self, schedule: Schedule) -> None:
+        own = {n for n, _ in self.space.data}
+        if schedule.order and (set(schedule.order) != own or len(schedule.order) != len(own)):
+            raise VerifyException(f"the schedule's order {schedule.order} is no permutation of the nest's variables")
+        reduced = {n for op in self.body.walk() if isinstance(op, ReduceOp) for n, _ in op.space.data}
+        if schedule.rows and schedule.rows[0] not in own:
+            raise VerifyException(f"rows `{schedule.rows[0]}` is not a variable of the nest")
+        if schedule.lanes and schedule.lanes[0] not in own | reduced:
+            raise VerifyException(f"lanes `{schedule.lanes[0]}` is not a variable of the nest or its reductions")
+        if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
+            raise VerifyException("rows and lanes are different variables")
+        if any(tile is not None and tile[1] < 1 for tile in (schedule.rows, schedule.lanes)):
+            raise VerifyException("a tile has at least one element")
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """`loops.reduce add (i = 2) : f32 { ... loops.yield %p }`: accumulates the yielded value over a space."""
+
+    name = "loops.reduce"
+    accum = prop_def(StringAttr)
+    space = prop_def(SpaceAttr)
+    body = region_def("single_block")
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, accum: str, space: Sequence[tuple[str, int]], body: Region, type: Attribute) -> None:
+        super().__init__(
+            properties={"accum": StringAttr(accum), "space": SpaceAttr(tuple(space))},
+            regions=[body],
+            result_types=[type],
+        )
+
+    @property
+    def yielded(self) -> SSAValue:
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last.value
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.accum.data} ")
+        print_space(printer, self.space.data)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+        printer.print_string(" ")
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        accum = parser.parse_identifier(" naming an accumulation")
+        space = parse_space(parser)
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        return cls(accum, space, parser.parse_region(), type)
+
+    def verify_(self) -> None:
+        check_accumulator(self.accum.data)
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException("a reduction ends in loops.yield")
+        if self.yielded.type != self.result.type:
+            raise VerifyException(f"yields {self.yielded.type}, but the result is {self.result.type}")
+        outer = scope_sizes(self)
+        for name, _ in self.space.data:
+            if name in outer:
+                raise VerifyException(f"`{name}` is already an iteration variable around this reduction")
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The value that a point contributes to the reduction around it."""
+
+    name = "loops.yield"
+    value = operand_def()
+    traits = traits_def(IsTerminator())
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=[value])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        return cls(parse_defined_operand(parser))
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """`loops.load %x[batch_n, b, i]`: the element of a node at an index map."""
+
+    name = "loops.load"
+    node = operand_def(MemRefType)
+    indices = prop_def(MapAttr)
+    result = result_def()
+
+    def __init__(self, node: SSAValue, indices: Sequence[Linear]) -> None:
+        super().__init__(
+            operands=[node],
+            properties={"indices": MapAttr(tuple(indices))},
+            result_types=[element_type(node)],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.node)
+        print_map(printer, self.indices.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        return cls(_parse_node(parser), parse_map(parser))
+
+    def verify_(self) -> None:
+        check_access(self, self.node, self.indices.data, scope_sizes(self))
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map."""
+
+    name = "loops.store"
+    value = operand_def()
+    node = operand_def(MemRefType)
+    indices = prop_def(MapAttr)
+
+    def __init__(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
+        super().__init__(operands=[value, node], properties={"indices": MapAttr(tuple(indices))})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(", ")
+        printer.print_ssa_value(self.node)
+        print_map(printer, self.indices.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        value = parse_defined_operand(parser)
+        parser.parse_punctuation(",")
+        return cls(value, _parse_node(parser), parse_map(parser))
+
+    def verify_(self) -> None:
+        if self.value.type != element_type(self.node):
+            raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
+        if not isinstance(self.parent_op(), NestOp | None):
+            raise VerifyException("a store stands directly in a nest")
+        check_access(self, self.node, self.indices.data, scope_sizes(self))
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """The value of an index expression as a number: `loops.index 2*i + step_n : f32`."""
+
+    name = "loops.index"
+    indices = prop_def(MapAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, index: Linear, type: Attribute) -> None:
+        super().__init__(properties={"indices": MapAttr((index,))}, result_types=[type])
+
+    @property
+    def index(self) -> Linear:
+        return self.indices.data[0]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.index} : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexOp:
+        index = parse_linear(parser)
+        parser.parse_punctuation(":")
+        return cls(index, parser.parse_type())
+
+    def verify_(self) -> None:
+        check_names(self, self.index.names, scope_sizes(self))
+
+
+@irdl_op_definition
+class FuncOp(RoutineOp):
+    """A routine as a sequence of nests over the nodes declared at its top."""
+
+    name = "loops.func"
+
+
+def element_type(node: SSAValue) -> Attribute:
+    assert isinstance(node.type, MemRefType)
+    return node.type.get_element_type()
+
+
+def _parse_node(parser: Parser) -> SSAValue:
+    pos = parser.pos
+    node = parse_defined_operand(parser)
+    if not isinstance(node.type, MemRefType):
+        parser.raise_error("expected a node", pos, parser.pos)
+    return node
+
+
+def scope_sizes(op: Operation) -> dict[str, int]:
+    """The iteration variables around an operation, with their sizes."""
+    sizes: dict[str, int] = {}
+    parent = op.parent_op()
+    while isinstance(parent, NestOp | ReduceOp):
+        sizes.update(parent.space.data)
+        parent = parent.parent_op()
+    return sizes
+
+
+LOOPS = Dialect("loops", [NestOp, ReduceOp, YieldOp, LoadOp, StoreOp, IndexOp, FuncOp], [ScheduleAttr])

@@ -1,0 +1,102 @@
+"""What routines have in common at every level: a name, static indices and one block of code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import LocationAttr, StringAttr
+from xdsl.ir import Attribute, Block, Data, Region
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, prop_def, region_def, traits_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_attr_definition
+class IndicesAttr(Data[tuple[tuple[str, int | None], ...]]):
+    """Static indices with their ranges, `(batch_n = 80, step_n)`; a run of the routine gives each a value."""
+
+    name = "assign.indices"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, int | None], ...]:
+        return parse_indices(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(indices_text(self.data))
+
+
+def indices_text(indices: Sequence[tuple[str, int | None]]) -> str:
+    return "(" + ", ".join(n if r is None else f"{n} = {r}" for n, r in indices) + ")"
+
+
+def parse_indices(parser: AttrParser) -> tuple[tuple[str, int | None], ...]:
+    def index() -> tuple[str, int | None]:
+        name = parser.parse_identifier(" naming a static index")
+        if parser.parse_optional_punctuation("=") is None:
+            return name, None
+        return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, index, " in static indices"))
+
+
+class RoutineOp(IRDLOperation):
+    """Base of `texpr.routine`, `assign.routine` and `loops.func`: `@name indices (i = 80, j) { ... }`."""
+
+    sym_name = prop_def(StringAttr)
+    indices = prop_def(IndicesAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(
+        self,
+        name: str,
+        indices: Sequence[tuple[str, int | None]],
+        body: Region | None = None,
+        attributes: dict[str, Attribute] | None = None,
+        location: LocationAttr | None = None,
+    ) -> None:
+        super().__init__(
+            properties={"sym_name": StringAttr(name), "indices": IndicesAttr(tuple(indices))},
+            attributes=attributes or {},
+            regions=[body if body is not None else Region(Block())],
+        )
+        if location is not None:
+            self.location = location
+
+    @property
+    def ranges(self) -> dict[str, int | None]:
+        return dict(self.indices.data)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        if self.indices.data:
+            printer.print_string(" indices " + indices_text(self.indices.data))
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        name = parser.parse_symbol_name().data
+        indices = parse_indices(parser) if parser.parse_optional_keyword("indices") else ()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region()
+        if not body.blocks:
+            body.add_block(Block())
+        return cls(name, indices, body, dict(attributes.data) if attributes else None)
+
+    def verify_(self) -> None:
+        names = [n for n, _ in self.indices.data]
+        if len(set(names)) != len(names):
+            raise VerifyException("a static index is declared twice")
+
+
+def enclosing_routine(op: IRDLOperation) -> RoutineOp | None:
+    """The routine around `op`, if there is one."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, RoutineOp):
+        parent = parent.parent_op()
+    return parent

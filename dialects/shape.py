@@ -1,0 +1,118 @@
+"""Shapes of three rows (batch, input, output) with row and dimension variables.
+
+Source: OCANNL's shapes. A row is `leading .. variable .. trailing`; a closed row keeps its split, because broadcasting
+happens in the middle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+ROW_KINDS = ("batch", "input", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A size with an optional basis: sizes match only if their bases do."""
+
+    size: int
+    basis: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.size) if self.basis is None else f"{self.size}:{self.basis}"
+
+
+@dataclass(frozen=True, slots=True)
+class DimVar:
+    """An unknown dimension."""
+
+    id: int
+
+    def __str__(self) -> str:
+        return f"?d{self.id}"
+
+
+DimTerm: TypeAlias = Dim | DimVar
+
+
+@dataclass(frozen=True, slots=True)
+class RowVar:
+    """An unknown number of unknown axes."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`leading .. var .. trailing`; without a variable the row is closed."""
+
+    leading: tuple[DimTerm, ...] = ()
+    var: RowVar | None = None
+    trailing: tuple[DimTerm, ...] = ()
+
+    @staticmethod
+    def closed(axes: Sequence[DimTerm]) -> Row:
+        return Row((), None, tuple(axes))
+
+    @property
+    def axes(self) -> tuple[DimTerm, ...]:
+        return self.leading + self.trailing
+
+    @property
+    def is_final(self) -> bool:
+        """No variable is left."""
+        return self.var is None and all(isinstance(d, Dim) for d in self.axes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of a final row."""
+        assert self.is_final
+        return tuple(d.size for d in self.axes if isinstance(d, Dim))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Rows `batch | input -> output`; memory order is batch, output, input."""
+
+    batch: Row
+    input: Row
+    output: Row
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter((self.batch, self.input, self.output))
+
+    @property
+    def is_final(self) -> bool:
+        return all(row.is_final for row in self)
+
+    @property
+    def memory_sizes(self) -> tuple[int, ...]:
+        """Sizes of the array that holds a tensor of this final shape: batch, output, input, row-major."""
+        return self.batch.sizes + self.output.sizes + self.input.sizes
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.memory_sizes)
+
+    def __str__(self) -> str:
+        return shape_text(self, lambda var, letter: f"..{letter}{var.id}..", ",", "|", "->") or "()"
+
+
+def shape_text(
+    shape: Shape, variable: Callable[[RowVar, str], str], comma: str, bar: str, arrow: str, split: str = ".."
+) -> str:
+    """The one notation of shapes, for people and for IR: empty closed batch and input rows are left out."""
+
+    def row_text(row: Row, letter: str) -> str:
+        items = [str(d) for d in row.leading]
+        if row.var is not None:
+            items.append(variable(row.var, letter))
+        elif row.leading:
+            items.append(split)
+        return comma.join(items + [str(d) for d in row.trailing])
+
+    batch, input, output = (row_text(row, kind[0]) for row, kind in zip(shape, ROW_KINDS, strict=True))
+    return (batch + bar if batch else "") + (input + arrow if input else "") + output

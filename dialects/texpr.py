@@ -1,0 +1,771 @@
+"""The `texpr` dialect: pure tensor expressions with inferred shapes, and the code of a routine over them.
+
+An expression has one operation a tensor. As built, `texpr.apply` has a logic (`"."` pointwise, `"@"` compose, `"T"`
+transpose, or an einsum spec) and types with row and dimension variables; after projection inference it has an iteration space
+and index maps instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, NoneAttr, StringAttr, UnitAttr
+from xdsl.ir import (
+    Attribute,
+    Data,
+    Dialect,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.assign import check_accumulator, check_names
+from ocannl.dialects.combine import (
+    Combination,
+    TermAttr,
+    number_text,
+    parse_combination,
+    parse_number,
+    print_combination,
+)
+from ocannl.dialects.linear import (
+    Linear,
+    MapAttr,
+    SpaceAttr,
+    parse_linear,
+    parse_optional_map,
+    parse_space,
+    print_map,
+    print_space,
+)
+from ocannl.dialects.operand import parse_defined_operand
+from ocannl.dialects.routine import RoutineOp, enclosing_routine
+from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
+from ocannl.dialects.term import Const, Term
+
+
+@irdl_attr_definition
+class ShapeAttr(Data[Shape]):
+    """`<10 | 2 -> ...o3, 16>`: rows of sizes, `?d` dimension variables and `...` row variables."""
+
+    name = "texpr.shape"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Shape:
+        with parser.in_angle_brackets():
+            shape, _ = _parse_shape(parser)
+            return shape
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(ir_shape_text(self.data))
+
+
+def ir_shape_text(shape: Shape) -> str:
+    return shape_text(shape, lambda var, letter: f"...{letter}{var.id}", ", ", " | ", " -> ", "...")
+
+
+@irdl_attr_definition
+class TensorType(ParametrizedAttribute, TypeAttribute):
+    """`!texpr.tensor<10 | 2 -> 16, f32>`; without an element type the precision is not inferred yet."""
+
+    name = "texpr.tensor"
+    shape: ShapeAttr
+    element: Attribute
+
+    @staticmethod
+    def of(shape: Shape, element: Attribute | None = None) -> TensorType:
+        return TensorType(ShapeAttr(shape), NoneAttr() if element is None else element)
+
+    @property
+    def element_or_none(self) -> Attribute | None:
+        return None if isinstance(self.element, NoneAttr) else self.element
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            shape, element = _parse_shape(parser)
+            return [ShapeAttr(shape), NoneAttr() if element is None else element]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            text = ir_shape_text(self.shape.data)
+            printer.print_string(text)
+            if not isinstance(self.element, NoneAttr):
+                printer.print_string(", " if text and not text.endswith((" ",)) else "")
+                printer.print_attribute(self.element)
+
+
+def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute | None]:
+    rows: dict[str, Row] = {"batch": Row(), "input": Row()}
+    row, element = _parse_row(parser)
+    for kind, separator in (("batch", "|"), ("input", "->")):
+        if element is None and parser.parse_optional_punctuation(separator):
+            rows[kind] = row
+            row, element = _parse_row(parser)
+    return Shape(rows["batch"], rows["input"], row), element
+
+
+def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
+    """A row, and the element type if one follows it."""
+    leading: list[DimTerm] = []
+    trailing: list[DimTerm] | None = None
+    var: RowVar | None = None
+    while True:
+        pos = parser.pos
+        if parser.parse_optional_punctuation("..."):
+            if trailing is not None:
+                parser.raise_error("a row has one variable or split", pos, parser.pos)
+            name = parser.parse_optional_identifier()
+            var = None if name is None else RowVar(_numbered(parser, name, pos))
+            trailing = []
+        elif (dim := _parse_optional_dim(parser)) is not None:
+            (leading if trailing is None else trailing).append(dim)
+        else:
+            break
+        if parser.parse_optional_punctuation(",") is None:
+            break
+    element = parser.parse_optional_type()
+    row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
+    return row, element
+
+
+def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
+    pos = parser.pos
+    if parser.parse_optional_punctuation("?"):
+        return DimVar(_numbered(parser, parser.parse_identifier(" after `?`"), pos))
+    size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if size is None:
+        return None
+    return Dim(size, parser.parse_identifier() if parser.parse_optional_punctuation(":") else None)
+
+
+def _parse_dim(parser: AttrParser) -> DimTerm:
+    pos = parser.pos
+    dim = _parse_optional_dim(parser)
+    if dim is None:
+        parser.raise_error("expected a dimension: a size or `?d1`", pos, pos + 1)
+    return dim
+
+
+def _numbered(parser: AttrParser, name: str, pos: int) -> int:
+    if not name[1:].isdigit():
+        parser.raise_error(f"expected a letter and a number, found `{name}`", pos, parser.pos)
+    return int(name[1:])
+
+
+@irdl_attr_definition
+class DimsAttr(Data[tuple[tuple[str, DimTerm], ...]]):
+    """Dimensions of a spec that are fixed or captured by name: `<h = 8, d = ?d7>`."""
+
+    name = "texpr.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, DimTerm], ...]:
+        def binding() -> tuple[str, DimTerm]:
+            name = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            return name, _parse_dim(parser)
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, binding))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string("<" + ", ".join(f"{n} = {d}" for n, d in self.data) + ">")
+
+
+def tensor_type(value: SSAValue) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def shape_of(value: SSAValue) -> Shape:
+    return tensor_type(value).shape.data
+
+
+class TensorOp(IRDLOperation):
+    """An operation with one tensor as its result."""
+
+    result = result_def(TensorType)
+
+    def _print_type(self, printer: Printer) -> None:
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+def _parse_result_type(parser: Parser) -> TensorType:
+    parser.parse_punctuation(":")
+    pos = parser.pos
+    type = parser.parse_type()
+    if not isinstance(type, TensorType):
+        parser.raise_error("expected a !texpr.tensor type", pos, parser.pos)
+    return type
+
+
+class MemoryOp(TensorOp):
+    """A named tensor node: reading it gives the value that its memory has at that point."""
+
+    label = prop_def(StringAttr)
+
+    def __init__(self, label: str, type: TensorType) -> None:
+        super().__init__(properties={"label": StringAttr(label)}, result_types=[type])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parser.parse_str_literal(" naming the node"), _parse_result_type(parser))
+
+
+@irdl_op_definition
+class ParamOp(MemoryOp):
+    """A parameter: memory that training updates."""
+
+    name = "texpr.param"
+
+
+@irdl_op_definition
+class DataOp(MemoryOp):
+    """A data tensor: memory that the user fills."""
+
+    name = "texpr.data"
+
+
+@irdl_op_definition
+class NodeOp(MemoryOp):
+    """A non-differentiable tensor node, written by code."""
+
+    name = "texpr.node"
+
+
+@irdl_op_definition
+class ConstantOp(TensorOp):
+    """A number at every point of its inferred shape: `texpr.constant 1.0`."""
+
+    name = "texpr.constant"
+    term = prop_def(TermAttr)
+
+    def __init__(self, value: float, type: TensorType) -> None:
+        super().__init__(properties={"term": TermAttr(Const(value))}, result_types=[type])
+
+    @property
+    def value(self) -> float:
+        term = self.term.data
+        assert isinstance(term, Const)
+        return term.value
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" " + number_text(self.value))
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        pos = parser.pos
+        value = parse_number(parser)
+        if value is None:
+            parser.raise_error("expected a number", pos, pos + 1)
+        return cls(value, _parse_result_type(parser))
+
+
+@irdl_op_definition
+class SizeOp(TensorOp):
+    """The size of a captured dimension as a number: `texpr.size ?d7`; a constant once shapes are known."""
+
+    name = "texpr.size"
+    dims = prop_def(DimsAttr)
+
+    def __init__(self, dim: DimTerm, type: TensorType) -> None:
+        super().__init__(properties={"dims": DimsAttr((("d", dim),))}, result_types=[type])
+
+    @property
+    def dim(self) -> DimTerm:
+        return self.dims.data[0][1]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.dim}")
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SizeOp:
+        return cls(_parse_dim(parser), _parse_result_type(parser))
+
+
+@irdl_op_definition
+class RangeOp(TensorOp):
+    """The positions 0, 1, 2, ... along its one output axis."""
+
+    name = "texpr.range"
+
+    def __init__(self, type: TensorType) -> None:
+        super().__init__(result_types=[type])
+
+    def print(self, printer: Printer) -> None:
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RangeOp:
+        return cls(_parse_result_type(parser))
+
+
+@irdl_op_definition
+class EmbedOp(TensorOp):
+    """The value of static indices as a number: `texpr.embed step_n + 1`."""
+
+    name = "texpr.embed"
+    indices = prop_def(MapAttr)
+
+    def __init__(self, index: Linear, type: TensorType) -> None:
+        super().__init__(properties={"indices": MapAttr((index,))}, result_types=[type])
+
+    @property
+    def index(self) -> Linear:
+        return self.indices.data[0]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.index}")
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> EmbedOp:
+        return cls(parse_linear(parser), _parse_result_type(parser))
+
+    def verify_(self) -> None:
+        if enclosing_routine(self) is not None:
+            check_names(self, self.index.names, {})
+
+
+@irdl_op_definition
+class SliceOp(TensorOp):
+    """`texpr.slice %x at batch_n`: the leftmost batch axis at a static index."""
+
+    name = "texpr.slice"
+    source = operand_def(TensorType)
+    indices = prop_def(MapAttr)
+
+    def __init__(self, source: SSAValue, index: Linear, type: TensorType) -> None:
+        super().__init__(operands=[source], properties={"indices": MapAttr((index,))}, result_types=[type])
+
+    @property
+    def index(self) -> Linear:
+        return self.indices.data[0]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(f" at {self.index}")
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SliceOp:
+        source = parse_defined_operand(parser)
+        parser.parse_keyword("at")
+        return cls(source, parse_linear(parser), _parse_result_type(parser))
+
+    def verify_(self) -> None:
+        if enclosing_routine(self) is not None:
+            check_names(self, self.index.names, {})
+
+
+class OfOp(TensorOp):
+    """Memory that belongs to a tensor: its gradient or its last value."""
+
+    source = operand_def(TensorType)
+
+    def __init__(self, source: SSAValue, type: TensorType) -> None:
+        super().__init__(operands=[source], result_types=[type])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parse_defined_operand(parser), _parse_result_type(parser))
+
+
+@irdl_op_definition
+class GradOp(OfOp):
+    """The gradient node of a tensor; `texpr.backprop` adds to it."""
+
+    name = "texpr.grad"
+
+
+@irdl_op_definition
+class ValueOp(OfOp):
+    """The memory that the last computation of an expression left."""
+
+    name = "texpr.value"
+
+
+@irdl_op_definition
+class ApplyOp(TensorOp):
+    """One tensor operation.
+
+    As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
+    `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset to the
+    accumulation's neutral element first. `stop` lets no gradient through.
+    """
+
+    name = "texpr.apply"
+    args = var_operand_def(TensorType)
+    accum = opt_prop_def(StringAttr)
+    term = prop_def(TermAttr)
+    logic = opt_prop_def(StringAttr)
+    dims = opt_prop_def(DimsAttr)
+    result_map = opt_prop_def(MapAttr)
+    arg_maps = opt_prop_def(ArrayAttr[MapAttr])
+    space = opt_prop_def(SpaceAttr)
+    stop = opt_prop_def(UnitAttr)
+
+    def __init__(
+        self,
+        term: Term,
+        args: Sequence[SSAValue],
+        type: TensorType,
+        *,
+        accum: str | None = None,
+        logic: str | None = None,
+        dims: Sequence[tuple[str, DimTerm]] = (),
+        result_map: Sequence[Linear] | None = None,
+        arg_maps: Sequence[Sequence[Linear]] | None = None,
+        space: Sequence[tuple[str, int]] | None = None,
+        stop: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[list(args)],
+            properties={
+                "term": TermAttr(term),
+                "accum": None if accum is None else StringAttr(accum),
+                "logic": None if logic is None else StringAttr(logic),
+                "dims": DimsAttr(tuple(dims)) if dims else None,
+                "result_map": None if result_map is None else MapAttr(tuple(result_map)),
+                "arg_maps": None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
+                "space": None if space is None else SpaceAttr(tuple(space)),
+                "stop": UnitAttr() if stop else None,
+            },
+            result_types=[type],
+        )
+
+    @staticmethod
+    def projected(
+        combination: Combination,
+        type: TensorType,
+        accum: str | None,
+        result_map: Sequence[Linear],
+        space: Sequence[tuple[str, int]],
+    ) -> ApplyOp:
+        return ApplyOp(
+            combination.term,
+            combination.operands,
+            type,
+            accum=accum,
+            result_map=result_map,
+            arg_maps=combination.maps,
+            space=space,
+        )
+
+    @property
+    def is_projected(self) -> bool:
+        return self.space is not None
+
+    @property
+    def maps(self) -> tuple[tuple[Linear, ...], ...]:
+        """The index map of each argument; empty maps as built."""
+        if self.arg_maps is None:
+            return ((),) * len(self.args)
+        return tuple(m.data for m in self.arg_maps.data)
+
+    @property
+    def accum_name(self) -> str | None:
+        return None if self.accum is None else self.accum.data
+
+    @property
+    def combination(self) -> Combination:
+        return Combination(self.term.data, tuple(self.args), self.maps)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        if self.result_map is not None:
+            print_map(printer, self.result_map.data)
+            printer.print_string(" ")
+        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
+        print_combination(printer, self.term.data, tuple(self.args), self.maps, bare=not self.is_projected)
+        if self.logic is not None:
+            printer.print_string(" logic ")
+            printer.print_string_literal(self.logic.data)
+        if self.dims is not None:
+            printer.print_string(" dims ")
+            self.dims.print_parameter(printer)
+        if self.space is not None:
+            printer.print_string(" over ")
+            print_space(printer, self.space.data)
+        if self.stop is not None:
+            printer.print_string(" stop")
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ApplyOp:
+        result_map = parse_optional_map(parser)
+        accum = parser.parse_optional_identifier()
+        parser.parse_punctuation("=")
+        combination = parse_combination(parser, merge=result_map is not None)
+        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
+        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
+        space = parse_space(parser) if parser.parse_optional_keyword("over") else None
+        stop = parser.parse_optional_keyword("stop") is not None
+        return cls(
+            combination.term,
+            combination.operands,
+            _parse_result_type(parser),
+            accum=accum,
+            logic=logic,
+            dims=dims,
+            result_map=result_map,
+            arg_maps=None if result_map is None else combination.maps,
+            space=space,
+            stop=stop,
+        )
+
+    def verify_(self) -> None:
+        if self.accum is not None:
+            check_accumulator(self.accum.data)
+        if self.is_projected:
+            if self.logic is not None:
+                raise VerifyException("a projected operation has index maps, not a logic")
+            if self.result_map is None or self.arg_maps is None:
+                raise VerifyException("a projected operation has an index map for its result and every operand")
+            self._verify_maps()
+        elif self.logic is None:
+            raise VerifyException('an operation has a logic (".", "@", "T" or an einsum spec) or index maps')
+
+    def _verify_maps(self) -> None:
+        assert self.result_map is not None and self.space is not None
+        sizes = dict(self.space.data)
+        pairs = [(self.result, self.result_map.data), *zip(self.args, self.maps, strict=True)]
+        for value, indices in pairs:
+            _check_tensor_access(self, shape_of(value), indices, sizes)
+
+
+def _check_tensor_access(
+    op: IRDLOperation, shape: Shape, indices: Sequence[Linear], sizes: Mapping[str, int]
+) -> None:
+    if not shape.is_final:
+        raise VerifyException(f"an index map needs a final shape, found {shape}")
+    axes = shape.memory_sizes
+    if len(indices) != len(axes):
+        raise VerifyException(f"{len(indices)} indices for the {len(axes)} axes of {shape}")
+    for index, size in zip(indices, axes, strict=True):
+        if enclosing_routine(op) is not None:
+            check_names(op, index.names, sizes)
+        extremes = index.extremes(sizes)
+        if extremes is not None and not (0 <= extremes[0] and extremes[1] < size) and 0 not in sizes.values():
+            raise VerifyException(f"index {index} runs from {extremes[0]} to {extremes[1]}, outside size {size}")
+
+
+@irdl_op_definition
+class AssignOp(IRDLOperation):
+    """Writes memory: `texpr.assign %p = %v logic "."`, or accumulates, `texpr.assign %top :max= %v logic "...->... => 0"`.
+
+    `:` resets the memory to the accumulation's neutral element first.
+    """
+
+    name = "texpr.assign"
+    target = operand_def(TensorType)
+    value = operand_def(TensorType)
+    accum = opt_prop_def(StringAttr)
+    reset = opt_prop_def(UnitAttr)
+    logic = opt_prop_def(StringAttr)
+    result_map = opt_prop_def(MapAttr)
+    value_map = opt_prop_def(MapAttr)
+    space = opt_prop_def(SpaceAttr)
+
+    def __init__(
+        self,
+        target: SSAValue,
+        value: SSAValue,
+        *,
+        accum: str | None = None,
+        reset: bool = False,
+        logic: str | None = None,
+        result_map: Sequence[Linear] | None = None,
+        value_map: Sequence[Linear] | None = None,
+        space: Sequence[tuple[str, int]] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[target, value],
+            properties={
+                "accum": None if accum is None else StringAttr(accum),
+                "reset": UnitAttr() if reset else None,
+                "logic": None if logic is None else StringAttr(logic),
+                "result_map": None if result_map is None else MapAttr(tuple(result_map)),
+                "value_map": None if value_map is None else MapAttr(tuple(value_map)),
+                "space": None if space is None else SpaceAttr(tuple(space)),
+            },
+        )
+
+    @property
+    def accum_name(self) -> str | None:
+        return None if self.accum is None else self.accum.data
+
+    @property
+    def is_projected(self) -> bool:
+        return self.space is not None
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.target)
+        if self.result_map is not None:
+            print_map(printer, self.result_map.data)
+        printer.print_string(" :" if self.reset is not None else " ")
+        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
+        printer.print_ssa_value(self.value)
+        if self.value_map is not None:
+            print_map(printer, self.value_map.data)
+        if self.logic is not None:
+            printer.print_string(" logic ")
+            printer.print_string_literal(self.logic.data)
+        if self.space is not None:
+            printer.print_string(" over ")
+            print_space(printer, self.space.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AssignOp:
+        target = parse_defined_operand(parser)
+        result_map = parse_optional_map(parser)
+        reset = parser.parse_optional_punctuation(":") is not None
+        accum = parser.parse_optional_identifier()
+        parser.parse_punctuation("=")
+        value = parse_defined_operand(parser)
+        value_map = parse_optional_map(parser)
+        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
+        space = parse_space(parser) if parser.parse_optional_keyword("over") else None
+        return cls(
+            target,
+            value,
+            accum=accum,
+            reset=reset,
+            logic=logic,
+            result_map=result_map,
+            value_map=value_map,
+            space=space,
+        )
+
+    def verify_(self) -> None:
+        if self.accum is not None:
+            check_accumulator(self.accum.data)
+        if not isinstance(self.target.owner, MemoryOp | OfOp):
+            raise VerifyException("only memory can be assigned: a parameter, data, a node, a gradient or a value")
+        if self.is_projected:
+            if self.result_map is None or self.value_map is None:
+                raise VerifyException("a projected assignment has two index maps")
+            assert self.space is not None
+            sizes = dict(self.space.data)
+            _check_tensor_access(self, shape_of(self.target), self.result_map.data, sizes)
+            _check_tensor_access(self, shape_of(self.value), self.value_map.data, sizes)
+        elif self.logic is None:
+            raise VerifyException('an assignment has a logic (".", "@", "T" or an einsum spec) or index maps')
+
+
+class OnTensorOp(IRDLOperation):
+    """Code about one tensor."""
+
+    tensor = operand_def(TensorType)
+
+    def __init__(self, tensor: SSAValue) -> None:
+        super().__init__(operands=[tensor])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.tensor)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parse_defined_operand(parser))
+
+
+@irdl_op_definition
+class ForwardOp(OnTensorOp):
+    """Computes an expression here and leaves its value in memory."""
+
+    name = "texpr.forward"
+
+
+@irdl_op_definition
+class ZeroGradsOp(OnTensorOp):
+    """Sets the gradient nodes of everything that a tensor depends on, and its own, to zero."""
+
+    name = "texpr.zero_grads"
+
+
+@irdl_op_definition
+class BackpropOp(OnTensorOp):
+    """Adds to the gradient nodes of everything that a tensor depends on, from the tensor's gradient node."""
+
+    name = "texpr.backprop"
+
+
+@irdl_op_definition
+class CommentOp(IRDLOperation):
+    """Names the code that follows it."""
+
+    name = "texpr.comment"
+    text = prop_def(StringAttr)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(properties={"text": StringAttr(text)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.text.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CommentOp:
+        return cls(parser.parse_str_literal())
+
+
+@irdl_op_definition
+class TexprRoutineOp(RoutineOp):
+    """A routine: expressions and the code over them, in order."""
+
+    name = "texpr.routine"
+
+
+TEXPR = Dialect(
+    "texpr",
+    [
+        ParamOp,
+        DataOp,
+        NodeOp,
+        ConstantOp,
+        SizeOp,
+        RangeOp,
+        EmbedOp,
+        SliceOp,
+        GradOp,
+        ValueOp,
+        ApplyOp,
+        AssignOp,
+        ForwardOp,
+        ZeroGradsOp,
+        BackpropOp,
+        CommentOp,
+        TexprRoutineOp,
+    ],
+    [ShapeAttr, TensorType, DimsAttr],
+)

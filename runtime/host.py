@@ -1,0 +1,89 @@
+"""What the processor we compile for is: the part of the target description that the machine decides."""
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding
+
+llvm: Any = llvmlite.binding  # llvmlite has no type stubs
+
+SYSFS_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True)
+class HostCpu:
+    """The processor of this process.
+
+    Attributes:
+        triple: LLVM's target triple.
+        cpu: LLVM's name of the processor.
+        features: LLVM's feature list, `+avx2,-sse4a,...`.
+        vector_bytes: bytes in the widest vector register.
+        vector_registers: how many such registers there are.
+        cores: processors that this process may use.
+        cache_bytes: data cache sizes from level 1 up; empty where the system does not tell cheaply.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    vector_registers: int
+    cores: int
+    cache_bytes: tuple[int, ...]
+
+
+@cache
+def host_target() -> HostCpu:
+    """The description of the processor that runs this process."""
+    features: dict[str, bool] = llvm.get_host_cpu_features()
+    triple: str = llvm.get_process_triple()
+    vector_bytes, vector_registers = vector_shape(triple, features)
+    return HostCpu(
+        triple=triple,
+        cpu=llvm.get_host_cpu_name(),
+        features=feature_list(features),
+        vector_bytes=vector_bytes,
+        vector_registers=vector_registers,
+        cores=usable_cores(),
+        cache_bytes=data_cache_bytes(SYSFS_CACHES),
+    )
+
+
+def feature_list(features: dict[str, bool]) -> str:
+    """The features in LLVM's form, sorted so that equal processors have equal descriptions."""
+    return ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
+
+
+def vector_shape(triple: str, features: dict[str, bool]) -> tuple[int, int]:
+    """Bytes in a vector register, and the number of vector registers."""
+    if triple.startswith(("aarch64", "arm64")):
+        return 16, 32
+    if features.get("avx512f") and features.get("avx512vl"):
+        return 64, 32
+    return (32 if features.get("avx") else 16), 16
+
+
+def usable_cores() -> int:
+    """The number of processors this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def data_cache_bytes(folder: Path) -> tuple[int, ...]:
+    """Sizes of the data and unified caches described in a Linux sysfs folder, by level; empty if there is none."""
+    sizes: dict[int, int] = {}
+    for entry in folder.glob("index*"):
+        if (entry / "type").read_text().strip() != "Instruction":
+            sizes[int((entry / "level").read_text())] = parse_size((entry / "size").read_text().strip())
+    return tuple(sizes[level] for level in sorted(sizes))
+
+
+def parse_size(text: str) -> int:
+    """`48K` or `2M` in bytes."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)

@@ -1,0 +1,138 @@
+"""Compiles LLVM IR text and loads the machine code into this process.
+
+No IR passes run. The emitter writes vectors, addresses and loops as they should be, and on such code the passes
+change nothing but the compile time; LLVM's instruction selection, scheduling and register allocation do the rest.
+"""
+
+import itertools
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
+
+import llvmlite
+import llvmlite.binding
+
+from ocannl.runtime.cache import ObjectCache, entry_key, environment_cache
+from ocannl.runtime.host import host_target
+
+llvm: Any = llvmlite.binding  # llvmlite has no type stubs
+
+# Constants and calls are then reached relative to the code, without materializing 64-bit addresses.
+RELOCATION, CODE_MODEL = "pic", "small"
+
+_library_numbers = itertools.count()
+
+
+class InternalError(AssertionError):
+    """The compiler produced something that LLVM rejects: a bug of ours, not of the user's program."""
+
+
+class CompiledModule:
+    """Machine code loaded into this process; its addresses are valid while this object lives."""
+
+    def __init__(self, object_code: bytes, symbols: Mapping[str, int]):
+        self._library = f"ocannl_{next(_library_numbers)}"
+        builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        try:
+            self._owners = [builder.link(_linker(), self._library)]
+        except RuntimeError as error:
+            raise InternalError(f"LLVM cannot load the compiled module: {error}") from error
+
+    def address(self, name: str) -> int:
+        """The address of the function or global `name`.
+
+        Raises:
+            InternalError: the module has no such symbol, or refers to symbols that nothing defines.
+        """
+        try:
+            found = _linker().lookup(self._library, name)
+        except RuntimeError as error:
+            raise InternalError(f"LLVM cannot resolve '{name}': {error}") from error
+        self._owners.append(found)
+        return found[name]
+
+
+def compile_llvm(
+    text: str,
+    *,
+    opt_level: int = 2,
+    cache: ObjectCache | None | Literal["environment"] = "environment",
+    symbols: Mapping[str, int] | None = None,
+) -> CompiledModule:
+    """Compiles a module for this processor and loads it.
+
+    Args:
+        text: LLVM IR. Functions without target attributes get this processor's name and features.
+        opt_level: LLVM's code generation level, 0 to 3.
+        cache: where object code is looked up and kept; by default what `OCANNL_CACHE` says, None for nowhere.
+        symbols: addresses of external symbols that `text` declares; others are looked up in this process.
+
+    Raises:
+        InternalError: LLVM rejects the text, or the result cannot be loaded.
+    """
+    store = environment_cache() if cache == "environment" else cache
+    return CompiledModule(object_code(text, opt_level, store), symbols or {})
+
+
+def object_code(text: str, opt_level: int, store: ObjectCache | None) -> bytes:
+    """The object file of a module, from `store` where it has one; a hit costs LLVM nothing."""
+    if store is None:
+        return emit_object(text, opt_level)
+    key = object_key(text, opt_level)
+    found = store.get(key)
+    if found is None:
+        found = emit_object(text, opt_level)
+        store.put(key, found)
+    return found
+
+
+def object_key(text: str, opt_level: int) -> str:
+    """The cache key of a module: all that its object code depends on."""
+    host = host_target()
+    llvm_version = ".".join(map(str, llvm.llvm_version_info))
+    options = (RELOCATION, CODE_MODEL, str(opt_level))
+    return entry_key(text, host.triple, host.cpu, host.features, llvmlite.__version__, llvm_version, *options)
+
+
+def emit_object(text: str, opt_level: int = 2) -> bytes:
+    """The object file of a module for this processor."""
+    return _target_machine(opt_level).emit_object(parse(text))
+
+
+def emit_assembly(text: str, opt_level: int = 2) -> str:
+    """The assembly of a module for this processor, to be read."""
+    return _target_machine(opt_level).emit_assembly(parse(text))
+
+
+def parse(text: str) -> Any:
+    """Parses and verifies a module; invalid IR that reached code generation would end the process."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM rejects the generated code: {error}") from error
+    return module
+
+
+@cache
+def _native_target() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(host_target().triple)
+
+
+@cache
+def _target_machine(opt_level: int) -> Any:
+    host = host_target()
+    return _native_target().create_target_machine(
+        cpu=host.cpu, features=host.features, opt=opt_level, reloc=RELOCATION, codemodel=CODE_MODEL, jit=True
+    )
+
+
+@cache
+def _linker() -> Any:
+    """The one ORC JIT of this process; JITLink also keeps small-code-model references in range."""
+    _native_target()
+    return llvm.create_lljit_compiler(use_jit_link=True)

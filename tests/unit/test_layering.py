@@ -1,0 +1,90 @@
+"""Imports point one way, and nothing but the package is installed."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from layering import LAYERS, ROOT, imports, layer, modules, package_dirs, upward_imports
+
+
+def test_every_folder_is_seen():
+    assert {layer(module) for module in modules()} == set(LAYERS)
+
+
+def test_imports_point_one_way():
+    upward = {
+        str(file.relative_to(ROOT)): names
+        for module, file in modules().items()
+        if (names := upward_imports(file.read_text(), module, file.name == "__init__.py"))
+    }
+    assert upward == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import ocannl.lowering.to_llvm",
+        "import ocannl",
+        "from ocannl import lowering",
+        "from ocannl.runtime import jit",
+        "from ocannl.tensor import Tensor",
+        "from ..runtime import jit",
+        "from .. import Tensor",
+        "def late():\n    from ocannl.lowering import to_llvm",
+    ],
+)
+def test_an_upward_import_is_found(source: str):
+    assert upward_imports(source, "ocannl.passes.fuse")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy",
+        "from ocannl.dialects import texpr",
+        "from ..dialects.texpr import X",
+        "from . import fuse",
+    ],
+)
+def test_a_downward_import_is_allowed(source: str):
+    assert upward_imports(source, "ocannl.passes.inline") == []
+
+
+def test_relative_imports_of_a_package_start_at_itself():
+    source = "from .rows import Row\nfrom .. import fuse"
+    found = list(imports(source, "ocannl.passes.infer_shapes", is_package=True))
+    assert found == ["ocannl.passes.infer_shapes.rows.Row", "ocannl.passes.fuse"]
+
+
+@pytest.fixture(scope="module")
+def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files of a wheel, built from a copy so that the build leaves nothing in the checkout."""
+    copy = tmp_path_factory.mktemp("source")
+    for folder in package_dirs().values():
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, copy)
+    target = tmp_path_factory.mktemp("wheel")
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(copy)], check=True)
+    (wheel,) = target.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_only_the_package_is_installed(wheel_files: set[str]):
+    tops = {name.split("/")[0] for name in wheel_files}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ocannl"}
+
+
+def test_every_module_is_installed(wheel_files: set[str]):
+    def installed(module: str, file: Path) -> str:
+        folder = module.replace(".", "/")
+        return f"{folder}/__init__.py" if file.name == "__init__.py" else f"{folder}.py"
+
+    missing = {str(file) for module, file in modules().items() if installed(module, file) not in wheel_files}
+    assert missing == set()
+    assert "ocannl/py.typed" in wheel_files

@@ -1,0 +1,27 @@
+"""The sources are formatted, linted and typed."""
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+from layering import ROOT
+from typecheck import typecheck
+
+
+def needs(tool: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(importlib.util.find_spec(tool) is None, reason=f"{tool} is not installed")
+
+
+@needs("ruff")
+@pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=" ".join)
+def test_ruff(check: list[str]):
+    command = [sys.executable, "-m", "ruff", *check, "--no-cache", str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs("pyright")
+def test_pyright():
+    status, report = typecheck()
+    assert status == 0, report
