@@ -1,11 +1,12 @@
 """Derives the polynomials of `passes/expand_math` with mpmath: weighted minimax fits by Remez exchange.
 
-Prints one Python tuple a polynomial, lowest power first, and the largest weighted error of each before rounding.
+Prints one Python tuple a polynomial, lowest power first, and its largest weighted error before rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
@@ -13,18 +14,27 @@ from mpmath import mp, mpf
 Function = Callable[[mpf], mpf]
 mp.dps = 50
 
-EPSILON = mpf(10) ** -12  # keeps weights off zero
 HALF = 0.5005
 HALF_LN2 = float(mp.ln(2) / 2) * 1.001
 LOG_LIMIT = float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.001  # s^2, s = f / (2 + f), 1 + f = sqrt(2)
-SIN_LIMIT = float(mp.pi / 2) ** 2 * 1.001
+SIN_LIMIT = 1.65**2
 
 
-def remez(f: Function, weight: Function, low: float, high: float, degree: int) -> tuple[list[mpf], mpf]:
-    """The polynomial p of a degree that minimizes max |weight * (f - p)| on an interval, and that maximum."""
-    middle, half = mpf(low + high) / 2, mpf(high - low) / 2
-    grid = [middle - half * mp.cos(mp.pi * i / 1000) for i in range(1001)]
-    values = [(f(x), weight(x)) for x in grid]
+class Fit(NamedTuple):
+    """A function on an interval, and the weight of the errors of its approximation."""
+
+    f: Function
+    weight: Function
+    low: float
+    high: float
+
+
+def remez(fit: Fit, degree: int) -> tuple[list[mpf], mpf]:
+    """The polynomial p of a degree that minimizes max |weight * (f - p)|, and that maximum."""
+    middle, half = mpf(fit.low + fit.high) / 2, mpf(fit.high - fit.low) / 2
+    # Shifted off 0, where quotients are undefined.
+    grid = [middle - half * mp.cos(mp.pi * (i + mpf("0.3")) / 1001) for i in range(1001)]
+    values = [(fit.f(x), fit.weight(x)) for x in grid]
     nodes = [round(1000 * i / (degree + 1)) for i in range(degree + 2)]
     for _ in range(12):
         rows = [
@@ -54,9 +64,14 @@ def alternation(errors: list[mpf], count: int) -> list[int]:
     return peaks
 
 
-def series(numerator: Function, limit: mpf) -> Function:
-    """A quotient that is 0 / 0 at 0, given its limit there."""
-    return lambda x: numerator(x) if abs(x) > mpf(10) ** -12 else limit
+def rounded(fit: Fit, degree: int, dtype: type[np.floating]) -> list[float]:
+    """Coefficients rounded one by one from the lowest, each time fitting the others to what is left."""
+    best, _ = remez(fit, degree)
+    lowest = float(dtype(float(best[0])))
+    if degree == 0:
+        return [lowest]
+    rest = Fit(lambda x: (fit.f(x) - lowest) / x, lambda x: fit.weight(x) * abs(x), fit.low, fit.high)
+    return [lowest, *rounded(rest, degree - 1, dtype)]
 
 
 def exp_tail(x: mpf) -> mpf:
@@ -84,33 +99,37 @@ def erf_tail(z: mpf) -> mpf:
     return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
 
 
-def erf_log2(x: mpf) -> mpf:
-    return -mp.log(mp.erfc(x), 2)
+def erfc_log2(x: mpf) -> mpf:
+    return mp.log(mp.erfc(x), 2)
 
 
-FITS: dict[str, tuple[Function, Function, tuple[float, float], int, int]] = {
-    # name: function, weight that makes errors relative, interval, degree for float32, degree for float64
-    "exp": (series(exp_tail, mpf(1) / 2), lambda x: x**2 / mp.exp(x) + EPSILON, (-HALF_LN2, HALF_LN2), 4, 9),
-    "exp2": (series(exp2_tail, mp.ln(2)), lambda x: abs(x) / 2**x + EPSILON, (-HALF, HALF), 5, 10),
-    "log": (series(atanh_tail, mpf(2) / 3), lambda z: z / 2 + EPSILON, (0, LOG_LIMIT), 2, 6),
-    "log beyond 2/3": (series(atanh_tail2, mpf(2) / 5), lambda z: z**2 / 2 + EPSILON, (0, LOG_LIMIT), 2, 6),
-    "sin": (series(sin_tail, -mpf(1) / 6), lambda z: z + EPSILON, (0, SIN_LIMIT), 3, 7),
-    "erf": (series(erf_tail, 2 / mp.sqrt(mp.pi) - 1), lambda z: mpf(1), (0, 1), 5, 11),
-    "-log2(erfc)": (erf_log2, lambda x: mp.erfc(x) * mp.ln(2) / mp.erf(x), (0.98, 4), 6, 0),
-    "-log2(erfc) ": (erf_log2, lambda x: mp.erfc(x) * mp.ln(2) / mp.erf(x), (0.98, 6), 0, 18),
+def erfc_weight(x: mpf) -> mpf:
+    """The relative error of `erf(x) = 1 - 2^p(x)` for an error of p."""
+    return mp.erfc(x) * mp.ln(2) / mp.erf(x)
+
+
+FITS: dict[str, tuple[Fit, int, int]] = {
+    # name: what to fit, with a weight that makes errors relative; degree for float32, degree for float64
+    "exp": (Fit(exp_tail, lambda x: x**2 / mp.exp(x), -HALF_LN2, HALF_LN2), 4, 9),
+    "exp2": (Fit(exp2_tail, lambda x: abs(x) / 2**x, -HALF, HALF), 5, 10),
+    "log": (Fit(atanh_tail, lambda z: z / 2, 0, LOG_LIMIT), 2, 6),
+    "log beyond 2/3": (Fit(atanh_tail2, lambda z: z**2 / 2, 0, LOG_LIMIT), 2, 6),
+    "sin": (Fit(sin_tail, lambda z: z, 0, SIN_LIMIT), 3, 7),
+    "erf": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 5, 11),
+    "log2(erfc)": (Fit(erfc_log2, erfc_weight, 0.98, 4), 6, 0),
+    "log2(erfc) to 6": (Fit(erfc_log2, erfc_weight, 0.98, 6), 0, 18),
 }
 
 
-def report(name: str, dtype: type[np.floating], degree: int) -> None:
-    f, weight, (low, high), *_ = FITS[name]
-    coefficients, worst = remez(f, weight, low, high, degree)
+def report(name: str, fit: Fit, degree: int, dtype: type[np.floating]) -> None:
+    _, worst = remez(fit, degree)
     digits = 9 if dtype is np.float32 else 17
     print(f"{name}, {dtype.__name__} (error {mp.nstr(worst, 2)}):")
-    print("    (" + ", ".join(f"{float(dtype(float(c))):.{digits}g}" for c in coefficients) + ")")
+    print("    (" + ", ".join(f"{c:.{digits}g}" for c in rounded(fit, degree, dtype)) + ")")
 
 
 if __name__ == "__main__":
-    for name, fit in FITS.items():
-        for dtype, degree in zip((np.float32, np.float64), fit[3:], strict=True):
+    for name, (fit, *degrees) in FITS.items():
+        for dtype, degree in zip((np.float32, np.float64), degrees, strict=True):
             if degree:
-                report(name, dtype, degree)
+                report(name, fit, degree, dtype)

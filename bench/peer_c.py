@@ -34,7 +34,7 @@ class Steps:
     def compile(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "moons.so"
-            options = [*self.options, "-shared", "-fPIC", "-o", str(target), str(SOURCE), "-lm"]
+            options = [*self.options, "-shared", "-fPIC", "-o", str(target), str(SOURCE)]
             subprocess.run(["gcc", *options], check=True)
             self.library = ctypes.CDLL(str(target))
 

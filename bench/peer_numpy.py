@@ -7,7 +7,7 @@ from problems import MLP_LEARNING_RATE, WEIGHT_DECAY, Floats, Problem, moons_lea
 def hinge(scores: Floats, targets: Floats) -> tuple[float, Floats]:
     """The loss and its gradient with respect to the scores."""
     margin = 1 - targets * scores
-    gradient = np.where(margin > 0, -targets, np.float32(0)) / np.float32(len(scores))
+    gradient = (margin > 0) * targets / np.float32(-len(scores))
     return float(np.maximum(margin, 0).sum() / len(scores)), gradient
 
 

@@ -18,7 +18,6 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 class Steps:
     def __init__(self, problem: Problem, compiled: bool = False):
-        torch.set_num_threads(torch.get_num_threads())
         self.problem = problem
         self.is_moons = problem.name == "moons"
         self.inputs, self.targets = torch.from_numpy(problem.inputs), torch.from_numpy(problem.targets)

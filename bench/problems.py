@@ -11,7 +11,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Problem:
-    """Data in `batches` batches; weights and biases of each layer, all for rectified linear units but the last."""
+    """A network of linear layers with rectifiers between them, and its data in batches."""
 
     name: str
     inputs: Floats  # batch number, example, feature

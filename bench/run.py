@@ -1,7 +1,7 @@
 """Times training steps in OCANNL beside other frameworks, where they are installed.
 
-Each peer runs in a process of its own, pinned to the same cores; the peers take turns, and the medians of the rounds
-are compared. Before that, every peer must compute the same losses from the same weights.
+Each peer runs in a process of its own, pinned to the same cores; the peers take turns, and the medians of the
+rounds are compared. Before that, every peer must compute the same losses from the same weights.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def environment(threads: int) -> dict[str, str]:
     """Holds every peer to the same number of threads, and to compiling anew."""
     count = str(threads)
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OCANNL_THREADS")
-    settings = {name: count for name in names} | {"OCANNL_CACHE": "off", "OCANNL_BACKEND": "cpu"}
+    settings = dict.fromkeys(names, count) | {"OCANNL_CACHE": "off", "OCANNL_BACKEND": "cpu"}
     if threads == 1:
         settings["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     return os.environ | settings | {"JAX_PLATFORMS": "cpu"}

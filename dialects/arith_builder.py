@@ -47,20 +47,24 @@ class ArithBuilder:
         self.ops.append(created)
         return created.results[0]
 
-    def _constant(self, key: str, value: FloatAttr | IntegerAttr) -> SSAValue:
-        memo = (key, value.type)
-        if memo not in self.constants:
-            self.constants[memo] = self._append(arith.ConstantOp, (), value.type, {"value": value})
-        return self.constants[memo]
+    def _new_constant(self, key: ConstantKey, value: FloatAttr | IntegerAttr) -> SSAValue:
+        constant = self._append(arith.ConstantOp, (), value.type, {"value": value})
+        self.constants[key] = constant
+        return constant
 
     def const(self, value: float) -> SSAValue:
         """A float constant; `hex` tells -0.0 from 0.0, which compare equal."""
-        known = self.constants.get((value.hex(), self.type))
-        return known or self._constant(value.hex(), FloatAttr(value, self.type))
+        key = (float(value).hex(), self.type)
+        if key in self.constants:
+            return self.constants[key]
+        return self._new_constant(key, FloatAttr(value, self.type))
 
     def int_const(self, value: int) -> SSAValue:
         """An integer constant as wide as the float type; an unsigned value is wrapped."""
-        return self._constant(str(value), IntegerAttr(value, self.int_type, truncate_bits=True))
+        key = (str(value), self.int_type)
+        if key in self.constants:
+            return self.constants[key]
+        return self._new_constant(key, IntegerAttr(value, self.int_type, truncate_bits=True))
 
     def float_op(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         """Any `arith` or `math` operation of floats to one float."""
@@ -115,6 +119,10 @@ class ArithBuilder:
     def from_bits(self, a: SSAValue) -> SSAValue:
         """The float with a bit pattern."""
         return self.convert(arith.BitcastOp, a, self.type)
+
+    def int_to_float(self, a: SSAValue) -> SSAValue:
+        """A signed integer as a float."""
+        return self.convert(arith.SIToFPOp, a, self.type)
 
     def int_add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(arith.AddiOp, (a, b), a.type, _OVERFLOW)

@@ -195,6 +195,11 @@ def shape_of(value: SSAValue) -> Shape:
     return tensor_type(value).shape.data
 
 
+def refine_type(value: SSAValue, type: TensorType) -> None:
+    """Gives a value the type that inference found for it; the value stays the same one."""
+    value._type = type  # pyright: ignore[reportPrivateUsage]
+
+
 class TensorOp(IRDLOperation):
     """An operation with one tensor as its result."""
 

@@ -148,7 +148,7 @@ def save(trained: Trained, points: Floats, classes: Floats, file: Path) -> None:
     scores = trained.scores(plane.grid(width, height)).reshape(height, width)
     extent = (plane.low[0], plane.high[0], plane.low[1], plane.high[1])
     boundary.contourf(
-        scores, levels=[-np.inf, 0, np.inf], extent=extent, origin="upper", cmap="RdBu_r", alpha=0.3
+        scores > 0, levels=[-0.5, 0.5, 1.5], extent=extent, origin="upper", cmap="RdBu_r", alpha=0.3
     )
     boundary.scatter(*points.T, c=classes[:, 0], s=8, cmap="RdBu_r")
     boundary.set(title="decision boundary")

@@ -28,10 +28,10 @@ def entry_key(*parts: str) -> str:
 class ObjectCache:
     """Byte strings by key, in the files of one folder.
 
-    Entries are written whole or not at all, and checked when read, so processes may share the folder. The least
-    recently used entries go when the folder exceeds `max_bytes`; each process checks that at its first write and
-    whenever its own writes may have passed the bound. A folder that cannot be used gives one RuntimeWarning, and
-    the cache is then empty.
+    Entries are written whole or not at all, and checked when read, so processes may share the folder. When it
+    exceeds `max_bytes`, the least recently used entries go; each process checks that at its first write, and
+    whenever its own writes may have passed the bound. A folder that cannot be used gives one RuntimeWarning,
+    and the cache is then empty.
     """
 
     def __init__(self, folder: Path, max_bytes: int = DEFAULT_MAX_BYTES):
@@ -130,7 +130,7 @@ def scan(folder: Path) -> Iterator[tuple[float, int, Path]]:
 
 
 def environment_cache() -> ObjectCache | None:
-    """The cache that `OCANNL_CACHE` names: a folder, or none if it is `off`; by default the user's cache folder."""
+    """The cache that `OCANNL_CACHE` names: a folder, or `off` for none; else the user's default."""
     setting = os.environ.get("OCANNL_CACHE", "")
     if setting == "off":
         return None
@@ -139,7 +139,7 @@ def environment_cache() -> ObjectCache | None:
 
 
 def user_cache_folder() -> Path | None:
-    """`ocannl` in the XDG cache folder; None for a user without a home. A relative XDG_CACHE_HOME is ignored."""
+    """`ocannl` in the XDG cache folder; None without a home. XDG has a relative XDG_CACHE_HOME ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.expanduser("~/.cache")

@@ -75,7 +75,7 @@ def usable_cores() -> int:
 
 
 def data_cache_bytes(folder: Path) -> tuple[int, ...]:
-    """Sizes of the data and unified caches described in a Linux sysfs folder, by level; empty if there is none."""
+    """Sizes of the data caches that a Linux sysfs folder describes, by level; empty if there is none."""
     sizes: dict[int, int] = {}
     for entry in folder.glob("index*"):
         if (entry / "type").read_text().strip() != "Instruction":

@@ -1,7 +1,7 @@
 """Compiles LLVM IR text and loads the machine code into this process.
 
-No IR passes run. The emitter writes vectors, addresses and loops as they should be, and on such code the passes
-change nothing but the compile time; LLVM's instruction selection, scheduling and register allocation do the rest.
+No IR passes run. The emitter writes vectors, addresses and loops as they should be; on such code the passes
+cost time and change nothing. Instruction selection, scheduling and register allocation are LLVM's.
 """
 
 import itertools
@@ -58,7 +58,7 @@ def compile_llvm(
     text: str,
     *,
     opt_level: int = 2,
-    cache: ObjectCache | None | Literal["environment"] = "environment",
+    cache: ObjectCache | Literal["environment"] | None = "environment",
     symbols: Mapping[str, int] | None = None,
 ) -> CompiledModule:
     """Compiles a module for this processor and loads it.

@@ -102,10 +102,8 @@ done:
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
-_pointer, _count = ctypes.c_void_p, ctypes.c_int64
-# f, args, runs; ranged slots and ranges; advance slots; record sources, sizes and outputs.
-_groups = [_pointer, _pointer, _count], [_count, _pointer, _pointer], [_count, _pointer]
-Driver = ctypes.CFUNCTYPE(None, *_groups[0], *_groups[1], *_groups[2], _count, *[_pointer] * 3)
+P, N = ctypes.c_void_p, ctypes.c_int64
+Driver = ctypes.CFUNCTYPE(None, P, P, N, N, P, P, N, P, N, P, P, P)
 
 
 def run_loop(
@@ -119,14 +117,14 @@ def run_loop(
 ) -> list[NDArray[np.generic]]:
     """Runs a routine for all values of its ranged indices, `epochs` times.
 
-    The interpreter lock is released meanwhile, and Ctrl-C is seen between runs. The ranged indices get their values
-    from before the loop back, however it ends.
+    The interpreter lock is released meanwhile, and Ctrl-C is seen between runs. However the loop ends, the
+    ranged indices get back the values from before it.
 
     Args:
         function: the address of the compiled `void f(ptr args)`.
         args: its arguments.
         epochs: how often to iterate the ranged indices.
-        ranged: slot and range of each ranged index; the last varies fastest. Without any, an epoch is one run.
+        ranged: slot and range of each ranged index; the last varies fastest. Without any, an epoch is a run.
         advance: slots of indices to add 1 to after each run.
         record: C-contiguous arrays, the memory of nodes, whose values to keep after each run.
 
@@ -134,7 +132,7 @@ def run_loop(
         For each recorded array one of its dtype and of shape (runs, *its shape).
 
     Raises:
-        ValueError: a count is negative, a slot is both ranged and advanced, or an array to record is not contiguous.
+        ValueError: a count is negative, a slot is ranged and advanced, or a recorded array is not contiguous.
     """
     check_loop(epochs, ranged, advance, record)
     runs = epochs * prod(size for _, size in ranged)
@@ -175,20 +173,21 @@ def driver_call(
     record: Sequence[NDArray[np.generic]],
     outputs: Sequence[NDArray[np.generic]],
 ) -> Callable[[int], None]:
-    """The native driver as a function of the number of runs to make; each call goes on where the last stopped."""
-    ranges, advanced = int64s([size for _, size in ranged]), int64s(advance)
-    sources, sizes = int64s([a.ctypes.data for a in record]), int64s([a.nbytes for a in record])
-    cursors = int64s([output.ctypes.data for output in outputs])
+    """The native driver as a function of how many runs to make; a call goes on where the last one stopped."""
+    native = driver()
+    arguments = (
+        *(len(ranged), pointer(slots), pointer(int64s([size for _, size in ranged]))),
+        *(len(advance), pointer(int64s(advance))),
+        *(len(record), pointer(int64s([array.ctypes.data for array in record]))),
+        pointer(int64s([array.nbytes for array in record])),
+        pointer(int64s([output.ctypes.data for output in outputs])),
+    )
+    return lambda runs: native(function, args.address, runs, *arguments)
 
-    def call(runs: int) -> None:
-        driver()(
-            *(function, args.address, runs),
-            *(len(slots), slots.ctypes.data, ranges.ctypes.data),
-            *(len(advanced), advanced.ctypes.data),
-            *(len(sources), sources.ctypes.data, sizes.ctypes.data, cursors.ctypes.data),
-        )
 
-    return call
+def pointer(array: NDArray[np.int64]) -> ctypes.c_void_p:
+    """The address of the first element; it keeps the array alive."""
+    return array.ctypes.data_as(ctypes.c_void_p)
 
 
 def run_in_slices(runs: int, call: Callable[[int], None]) -> None:

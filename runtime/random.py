@@ -1,8 +1,8 @@
 """Counter-based random numbers: element k of an array depends on the seed, the stream's name and k alone.
 
-The generator is Threefry-4x32: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-The output words of the counters (0, 0, 0, 0), (1, 0, 0, 0), ... of a key, one after another, are its word stream;
-the first counter word is the low one. Every target can compute them, at any k, in parallel.
+The generator is Threefry-4x32: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+SC 2011. The output words of the counters (0, 0, 0, 0), (1, 0, 0, 0), ... of a key, one after another, are its
+word stream; the first counter word is the low one. Every target can compute them, at any k, in parallel.
 """
 
 import hashlib
@@ -90,8 +90,8 @@ def counters(start: int, count: int) -> Words:
 def uniform(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[np.floating]:
     """Random numbers uniform in [0, 1), an array of `shape`.
 
-    float32: element k is the upper 24 bits of word k. float64: 53 bits, of words 2k and 2k + 1. float16: the upper
-    11 bits of word k.
+    Element k has, for float32, the upper 24 bits of word k; for float16, its upper 11 bits; for float64,
+    53 bits of words 2k and 2k + 1.
 
     Raises:
         TypeError: `dtype` is another type.
@@ -111,25 +111,30 @@ def uniform(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -
 
 def unit_53_bits(stream: Words) -> NDArray[np.float64]:
     """Numbers in [0, 1): the upper 27 bits of each even word, then the upper 26 of the odd one."""
-    high, low = stream[0::2] >> np.uint32(5), stream[1::2] >> np.uint32(6)
+    high = (stream[0::2] >> np.uint32(5)).astype(np.float64)
+    low = (stream[1::2] >> np.uint32(6)).astype(np.float64)
     return (high * 2.0**26 + low) * 2.0**-53
 
 
 def normal(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[np.floating]:
     """Random numbers of the standard normal distribution, an array of `shape`.
 
-    Box-Muller: elements 2j and 2j + 1 are `sqrt(-2 ln(1 - u))` times the cosine and the sine of `2 pi v`. Here u and v
-    in [0, 1) are words 2j and 2j + 1 over 2**32; for float64, they have 53 bits, of words 4j to 4j + 3. The
-    arithmetic is float64, rounded last, so that a float32 does not depend on the target's functions.
+    Box-Muller: elements 2j and 2j + 1 are `sqrt(-2 ln(1 - u))` times the cosine and the sine of `2 pi v`.
+    Here u and v in [0, 1) are words 2j and 2j + 1 over 2**32; for float64, 53 bits of words 4j to 4j + 3.
+    The arithmetic is float64, rounded last, so that hardly a float32 depends on the platform's functions.
 
     Raises:
         TypeError: `dtype` is not float16, float32 or float64.
     """
-    count, dtype = math.prod(shape), np.dtype(dtype)
-    if dtype not in (np.float16, np.float32, np.float64):
-        raise TypeError(f"no random numbers of type {dtype}: use float16, float32 or float64")
+    count = math.prod(shape)
     pairs = -(-count // 2)
-    unit = unit_53_bits(words(key, 4 * pairs)) if dtype == np.float64 else words(key, 2 * pairs) * 2.0**-32
+    match np.dtype(dtype):
+        case np.float64:
+            unit = unit_53_bits(words(key, 4 * pairs))
+        case np.float32 | np.float16:
+            unit = words(key, 2 * pairs).astype(np.float64) * 2.0**-32
+        case other:
+            raise TypeError(f"no random numbers of type {other}: use float16, float32 or float64")
     return box_muller(unit).astype(dtype)[:count].reshape(shape)
 
 

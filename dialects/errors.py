@@ -1,0 +1,41 @@
+"""What can go wrong in a user's program. Every message names the user's line, where there is one."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException
+
+
+class OcannlError(DiagnosticException):
+    """Base of all errors that a user's program or file can cause."""
+
+
+class ShapeError(OcannlError):
+    """Shapes that do not fit, or that nothing determines."""
+
+
+class SpecError(OcannlError, ValueError):
+    """A malformed einsum spec, or one that does not fit its operands."""
+
+
+class UninitializedError(OcannlError):
+    """A node is read that nobody has written."""
+
+
+class DeviceError(OcannlError):
+    """A device that is missing, or that failed."""
+
+
+def location_text(op: Operation) -> str | None:
+    """`file:line`, where the operation was written."""
+    loc = op.location
+    if not isinstance(loc, FileLineColLoc):
+        return None
+    return f"{loc.filename.data}:{loc.line.data}"
+
+
+def at_line(op: Operation, message: str) -> str:
+    """The message under the line that it is about."""
+    where = location_text(op)
+    return message if where is None else f"{where}: {message}"

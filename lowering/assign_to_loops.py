@@ -1,0 +1,162 @@
+"""From assignments to compact nests: one nest an assignment, and one that fills where a reset needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects import assign, loops
+from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.term import lower
+from ocannl.passes.infer_precisions import widest
+from ocannl.passes.infer_projections import covers
+
+Space = Sequence[tuple[str, int]]
+
+
+@dataclass
+class Body:
+    """Scalar operations of one block, computed in one float type; reads and writes convert."""
+
+    type: ScalarType
+    builder: ArithBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.builder = ArithBuilder(self.type)
+
+    def add(self, op: Operation) -> SSAValue:
+        self.builder.ops.append(op)
+        return op.results[0]
+
+    def read(self, value: SSAValue, indices: Sequence[Linear]) -> SSAValue:
+        if isinstance(value.owner, assign.EmbedOp):
+            return self.add(loops.IndexOp(value.owner.index, self.type))
+        return self.convert(self.add(loops.LoadOp(value, indices)), self.type)
+
+    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
+        return value if value.type == type else self.builder.convert(conversion(value.type, type), value, type)
+
+    def write(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
+        stored = self.convert(value, loops.element_type(node))
+        self.builder.ops.append(loops.StoreOp(stored, node, indices))
+
+    def region(self) -> Region:
+        return Region(Block(self.builder.ops))
+
+
+def conversion(source: Attribute, target: Attribute) -> type[Operation]:
+    """The `arith` operation between two element types."""
+    is_float, to_float = (isinstance(t, Float32Type | Float64Type) for t in (source, target))
+    if is_float and to_float:
+        return arith.ExtFOp if isinstance(source, Float32Type) else arith.TruncFOp
+    return arith.SIToFPOp if to_float else arith.FPToSIOp
+
+
+def compute_type(op: assign.AccumOp) -> ScalarType:
+    """The widest float among the operands and the result."""
+    nodes = [v for v in (op.lhs, *op.rhs) if not isinstance(v.owner, assign.EmbedOp)]
+    found = widest([loops.element_type(v) for v in nodes])
+    return found if isinstance(found, Float64Type) else Float32Type()
+
+
+def accum_to_nests(op: assign.AccumOp) -> list[Operation]:
+    type, accum = compute_type(op), None if op.accum is None else op.accum.data
+    space, lhs_map = dict(op.space.data), op.lhs_map.data
+    outer = dict.fromkeys(n for index in lhs_map for n in index.names if n in space)
+    assert all(len([n for n in index.names if n in space]) <= 1 for index in lhs_map), "points write distinct cells"
+    own = [(n, space[n]) for n in outer]
+    reduced = [(n, s) for n, s in op.space.data if n not in outer]
+    label = node_label(op.lhs)
+
+    def value(body: Body) -> SSAValue:
+        operands = [body.read(v, m) for v, m in zip(op.rhs, op.maps, strict=True)]
+        return lower(op.term.data, operands, body.builder)
+
+    body = Body(type)
+    result = reduce(body, accum, reduced, value) if reduced and accum is not None else value(body)
+    if op.reset is None and accum is not None:
+        old = body.read(op.lhs, lhs_map)
+        result = SCALAR_OPS[accum].emit(body.builder, old, result)
+    body.write(result, op.lhs, lhs_map)
+    nest = loops.NestOp(label, own, body.region())
+    if op.reset is None or covers(lhs_map, dict(own), assign.memref_shape(op.lhs)):
+        return [nest]
+    return [fill(op, accum), nest]
+
+
+def reduce(body: Body, accum: str, space: Space, value: Callable[[Body], SSAValue]) -> SSAValue:
+    inner = Body(body.type)
+    inner.builder.ops.append(loops.YieldOp(value(inner)))
+    return body.add(loops.ReduceOp(accum, space, inner.region(), body.type))
+
+
+def fill(op: assign.AccumOp, accum: str | None) -> Operation:
+    """Resets the whole node to the accumulation's neutral element."""
+    neutral = 0.0 if accum is None else SCALAR_OPS[accum].neutral
+    assert neutral is not None
+    body = Body(compute_type(op))
+    sizes = assign.memref_shape(op.lhs)
+    indices = [Linear() if s == 1 else Linear.var(f"i{axis}") for axis, s in enumerate(sizes)]
+    body.write(body.builder.const(neutral), op.lhs, indices)
+    space = [(f"i{axis}", s) for axis, s in enumerate(sizes) if s != 1]
+    return loops.NestOp(f"{node_label(op.lhs)} reset", space, body.region())
+
+
+def range_to_nest(op: assign.RangeOp) -> Operation:
+    (size,) = assign.memref_shape(op.lhs)
+    element = loops.element_type(op.lhs)
+    body = Body(element if isinstance(element, Float64Type) else Float32Type())
+    body.write(body.add(loops.IndexOp(Linear.var("i"), body.type)), op.lhs, [Linear.var("i")])
+    return loops.NestOp(node_label(op.lhs), [("i", size)], body.region())
+
+
+def node_label(node: SSAValue) -> str:
+    assert isinstance(node.owner, assign.NodeOp)
+    return node.owner.label.data
+
+
+def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
+    func = loops.FuncOp(
+        routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes)
+    )
+    func.location = routine.location
+    ops: list[Operation] = []
+    for op in list(routine.body.block.ops):
+        match op:
+            case assign.NodeOp():
+                op.detach()
+                ops.append(op)
+            case assign.AccumOp():
+                nests = accum_to_nests(op)
+                for nest in nests:
+                    nest.location = op.location
+                ops += nests
+            case assign.RangeOp():
+                ops.append(range_to_nest(op))
+            case _:
+                pass
+    func.body.block.add_ops(ops)
+    return func
+
+
+@dataclass(frozen=True)
+class LowerAssignToLoops(ModulePass):
+    """Turns every `assign.routine` into a `loops.func`."""
+
+    name = "lower-assign-to-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = op.body.block
+        for routine in list(block.ops):
+            if isinstance(routine, assign.AssignRoutineOp):
+                block.insert_op_before(routine_to_func(routine), routine)
+                routine.detach()
+                routine.erase()

@@ -1,0 +1,58 @@
+"""Accumulation in registers: neutral values, one step, and the sum over the lanes of a vector."""
+
+from __future__ import annotations
+
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
+from ocannl.lowering.loops_to_llvm.instructions import MAXIMUM, MINIMUM, extremum
+from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector
+
+
+def neutral(accum: str, type: ValueType) -> str:
+    """The literal of the neutral element of an accumulation."""
+    value = SCALAR_OPS[accum].neutral
+    assert value is not None
+    # Adding to -0.0 would keep the sign of a zero, but a sum of nothing is 0.0.
+    text = float_literal(value, type)
+    return f"splat ({type.element} {text})" if type.width else text
+
+
+def combine(b: FunctionBuilder, accum: str, x: str, y: str, type: ValueType) -> str:
+    """One step of an accumulation."""
+    match accum:
+        case "add":
+            return b.emit(f"fadd {type.text} {x}, {y}")
+        case "mul":
+            return b.emit(f"fmul {type.text} {x}, {y}")
+        case "max":
+            return extremum(b, MAXIMUM, x, y, type)
+        case "min":
+            return extremum(b, MINIMUM, x, y, type)
+        case _:
+            return _combine_truths(b, accum, x, y, type)
+
+
+def _combine_truths(b: FunctionBuilder, accum: str, x: str, y: str, type: ValueType) -> str:
+    truth = vector(ValueType("i1", "i1", 1), type.width).text
+    zero = "zeroinitializer" if type.width else float_literal(0.0, type)
+    left, right = (b.emit(f"fcmp une {type.text} {value}, {zero}") for value in (x, y))
+    both = b.emit(f"{accum} {truth} {left}, {right}")
+    return b.emit(f"uitofp {truth} {both} to {type.text}")
+
+
+def across_lanes(b: FunctionBuilder, accum: str, value: str, type: ValueType) -> str:
+    """All lanes of a vector combined, by halves: the same order on every target."""
+    width = type.width
+    while width > 1:
+        half = width // 2
+        low, high = (
+            b.emit(f"shufflevector {type.text} {value}, {type.text} poison, {_lane_list(start, half)}")
+            for start in (0, half)
+        )
+        type, width = vector(type, half), half
+        value = combine(b, accum, low, high, type)
+    return b.emit(f"extractelement {type.text} {value}, i64 0")
+
+
+def _lane_list(start: int, count: int) -> str:
+    return f"<{count} x i32> <{', '.join([f'i32 {lane}' for lane in range(start, start + count)])}>"

@@ -1,0 +1,144 @@
+"""LLVM function text under construction: values, loops, and code placed in loops already left open.
+
+No LLVM pass cleans up behind this text, so invariant code is emitted where it belongs: every open loop is a
+scope with a place before the loop inside it, and with a table of what was computed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+
+
+@dataclass(slots=True)
+class Scope:
+    """An open loop body. `tail` is where code goes that loops inside it need."""
+
+    tail: list[str] = field(default_factory=list[str])
+    known: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The value of an iteration variable or static index: `name + offset`, defined in the scope `depth`."""
+
+    name: str | None
+    offset: int = 0
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop that is still open: `phis` are its carried values, with their types and initial values."""
+
+    label: str
+    before: str
+    bounds: tuple[int, int, int]
+    index: str
+    phis: list[str]
+    initial: Sequence[tuple[str, str]]
+    header: list[str]
+
+
+class FunctionBuilder:
+    """The body of one function."""
+
+    def __init__(self) -> None:
+        self.lines: list[str | list[str]] = ["entry:"]
+        self.scopes: list[Scope] = [Scope()]
+        self.declarations: set[str] = set()
+        self.block = "entry"
+        self._values = 0
+        self._blocks = 0
+
+    def text(self) -> str:
+        flat: list[str] = []
+        for line in self.lines:
+            if isinstance(line, str):
+                flat.append(line)
+            else:
+                flat += line
+        return "\n".join(flat)
+
+    def name(self) -> str:
+        self._values += 1
+        return f"%v{self._values}"
+
+    def emit(self, instruction: str) -> str:
+        """Appends an instruction and names its value."""
+        self._values += 1
+        name = f"%v{self._values}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def emit_void(self, instruction: str) -> None:
+        self.lines.append("  " + instruction)
+
+    @property
+    def depth(self) -> int:
+        return len(self.scopes) - 1
+
+    def emit_at(self, depth: int, instruction: str) -> str:
+        """The value of an instruction over values of an open scope, computed there, once."""
+        known = self.scopes[depth].known
+        key = (instruction,)
+        if key not in known:
+            if depth == self.depth:
+                known[key] = self.emit(instruction)
+            else:
+                known[key] = self.name()
+                self.scopes[depth].tail.append(f"  {known[key]} = {instruction}")
+        return known[key]
+
+    def advance(self, depth: int, pointer: str, by: str, stride: int, type: ValueType) -> str:
+        """`pointer + by * stride` in elements, computed in the scope `depth`."""
+        if stride == 1:
+            return self.emit_at(depth, f"getelementptr {type.element}, ptr {pointer}, i64 {by}")
+        if stride < 0:
+            by = self.emit_at(depth, f"mul i64 {by}, {stride}")
+            return self.emit_at(depth, f"getelementptr {type.element}, ptr {pointer}, i64 {by}")
+        return self.emit_at(depth, f"getelementptr [{stride} x {type.element}], ptr {pointer}, i64 {by}")
+
+    def splat(self, value: str, type: ValueType, width: int, depth: int) -> str:
+        """A vector of equal elements; `depth` is the scope that defines the scalar."""
+        if value[0] != "%":
+            return f"splat ({type.element} {value})"
+        wide = vector(type, width).text
+        single = self.emit_at(depth, f"insertelement {wide} poison, {type.element} {value}, i64 0")
+        return self.emit_at(
+            depth, f"shufflevector {wide} {single}, {wide} poison, <{width} x i32> zeroinitializer"
+        )
+
+    def open_loop(self, start: int, stop: int, step: int, initial: Sequence[tuple[str, str]] = ()) -> Loop:
+        """Enters `for index in range(start, stop, step)`, which runs at least once.
+
+        `initial` are the types and first values of what the loop carries.
+        """
+        self._blocks += 1
+        label = f"loop{self._blocks}"
+        self.scopes[-1].tail = tail = []
+        header: list[str] = []
+        self.lines += [tail, f"  br label %{label}", f"{label}:", header]
+        phis = [self.name() for _ in initial]
+        loop = Loop(label, self.block, (start, stop, step), self.name(), phis, initial, header)
+        self.block = label
+        self.scopes.append(Scope())
+        return loop
+
+    def close_loop(self, loop: Loop, values: Sequence[str] = ()) -> None:
+        """Leaves a loop; `values` are what it carries to the next iteration, and the result after the last."""
+        start, stop, step = loop.bounds
+        following = self.emit(f"add nuw nsw i64 {loop.index}, {step}")
+        again = self.emit(f"icmp ult i64 {following}, {stop}")
+        label = loop.label
+        self.lines += [f"  br i1 {again}, label %{label}, label %{label}.end", f"{label}.end:"]
+        latch = self.block
+        loop.header.append(
+            f"  {loop.index} = phi i64 [ {start}, %{loop.before} ], [ {following}, %{latch} ]"
+        )
+        for phi, (type, first), value in zip(loop.phis, loop.initial, values, strict=True):
+            loop.header.append(f"  {phi} = phi {type} [ {first}, %{loop.before} ], [ {value}, %{latch} ]")
+        self.block = f"{label}.end"
+        self.scopes.pop()

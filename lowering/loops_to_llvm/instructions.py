@@ -1,0 +1,167 @@
+"""The scalar operations of `arith` and `math` as LLVM instructions; the same table serves scalars and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException
+
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
+from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+
+Ops: TypeAlias = dict[type[Operation], str]
+
+BINARY: Ops = {
+    arith.AddfOp: "fadd",
+    arith.SubfOp: "fsub",
+    arith.MulfOp: "fmul",
+    arith.DivfOp: "fdiv",
+    arith.AddiOp: "add",
+    arith.SubiOp: "sub",
+    arith.MuliOp: "mul",
+    arith.AndIOp: "and",
+    arith.OrIOp: "or",
+    arith.XOrIOp: "xor",
+    arith.ShLIOp: "shl",
+    arith.ShRUIOp: "lshr",
+    arith.ShRSIOp: "ashr",
+}
+
+CASTS: Ops = {
+    arith.BitcastOp: "bitcast",
+    arith.ExtFOp: "fpext",
+    arith.TruncFOp: "fptrunc",
+    arith.ExtSIOp: "sext",
+    arith.ExtUIOp: "zext",
+    arith.TruncIOp: "trunc",
+    arith.FPToSIOp: "fptosi",
+    arith.FPToUIOp: "fptoui",
+    arith.SIToFPOp: "sitofp",
+    arith.UIToFPOp: "uitofp",
+}
+
+INTRINSICS: Ops = {
+    arith.MaxnumfOp: "maxnum",
+    arith.MinnumfOp: "minnum",
+    arith.MaxSIOp: "smax",
+    arith.MinSIOp: "smin",
+    arith.MaxUIOp: "umax",
+    arith.MinUIOp: "umin",
+    math.AbsFOp: "fabs",
+    math.CeilOp: "ceil",
+    math.CopySignOp: "copysign",
+    math.CosOp: "cos",
+    math.Exp2Op: "exp2",
+    math.ExpOp: "exp",
+    math.FloorOp: "floor",
+    math.FmaOp: "fma",
+    math.Log10Op: "log10",
+    math.Log2Op: "log2",
+    math.LogOp: "log",
+    math.PowFOp: "pow",
+    math.RoundEvenOp: "roundeven",
+    math.RoundOp: "round",
+    math.SinOp: "sin",
+    math.SqrtOp: "sqrt",
+    math.TanOp: "tan",
+    math.TanhOp: "tanh",
+    math.TruncOp: "trunc",
+}
+
+# Functions of the C library without an intrinsic.
+LIBRARY: Ops = {
+    math.AcosOp: "acos",
+    math.AcoshOp: "acosh",
+    math.AsinOp: "asin",
+    math.AsinhOp: "asinh",
+    math.Atan2Op: "atan2",
+    math.AtanOp: "atan",
+    math.AtanhOp: "atanh",
+    math.CbrtOp: "cbrt",
+    math.CoshOp: "cosh",
+    math.ErfOp: "erf",
+    math.ExpM1Op: "expm1",
+    math.Log1pOp: "log1p",
+    math.SinhOp: "sinh",
+}
+
+MAXIMUM, MINIMUM = "ogt", "olt"
+
+
+def emit_scalar(
+    b: FunctionBuilder, op: Operation, operands: Sequence[str], type: ValueType, result: ValueType
+) -> str:
+    """The value of an operation on operands that are all scalars or all vectors of the same width."""
+    kind = op.__class__
+    if mnemonic := BINARY.get(kind):
+        return b.emit(f"{mnemonic} {type.text} {operands[0]}, {operands[1]}")
+    if mnemonic := CASTS.get(kind):
+        return b.emit(f"{mnemonic} {type.text} {operands[0]} to {result.text}")
+    if mnemonic := INTRINSICS.get(kind):
+        return call(b, mnemonic, operands, result)
+    match op:
+        case arith.NegfOp():
+            return b.emit(f"fneg {type.text} {operands[0]}")
+        case arith.MaximumfOp():
+            return extremum(b, MAXIMUM, *operands, type)
+        case arith.MinimumfOp():
+            return extremum(b, MINIMUM, *operands, type)
+        case arith.CmpfOp():
+            predicate = CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+            return b.emit(f"fcmp {predicate} {type.text} {operands[0]}, {operands[1]}")
+        case arith.CmpiOp():
+            predicate = CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+            return b.emit(f"icmp {predicate} {type.text} {operands[0]}, {operands[1]}")
+        case arith.SelectOp():
+            return select(b, *operands, result)
+        case _:
+            if mnemonic := LIBRARY.get(kind):
+                return call_library(b, mnemonic, operands, result)
+            raise DiagnosticException(f"no LLVM instruction for {op.name}")
+
+
+def call(b: FunctionBuilder, intrinsic: str, operands: Sequence[str], type: ValueType) -> str:
+    """An intrinsic whose operands and result have one type."""
+    arguments = ", ".join([f"{type.text} {operand}" for operand in operands])
+    return b.emit(f"call {type.text} @llvm.{intrinsic}.{type.mangled}({arguments})")
+
+
+def select(b: FunctionBuilder, condition: str, yes: str, no: str, type: ValueType) -> str:
+    condition_type = f"<{type.width} x i1>" if type.width else "i1"
+    return b.emit(f"select {condition_type} {condition}, {type.text} {yes}, {type.text} {no}")
+
+
+def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType) -> str:
+    """The maximum or minimum, NaN if either operand is; of zeros of both signs, either."""
+    if is_literal(x):
+        x, y = y, x
+    # One instruction on x86, which gives its last operand where one is NaN.
+    result = select(b, b.emit(f"fcmp {predicate} {type.text} {y}, {x}"), y, x, type)
+    if is_literal(y):
+        return result
+    return select(b, b.emit(f"fcmp uno {type.text} {y}, {y}"), y, result, type)
+
+
+def is_literal(value: str) -> bool:
+    return value[0] != "%"
+
+
+def call_library(b: FunctionBuilder, function: str, operands: Sequence[str], type: ValueType) -> str:
+    """A function of the C library, element by element."""
+    scalar = vector(type, 0).text
+    name = f"@{function}" if type.code == "f64" else f"@{function}f"
+    b.declarations.add(f"declare {scalar} {name}({', '.join([scalar] * len(operands))})")
+    if not type.width:
+        arguments = ", ".join([f"{scalar} {operand}" for operand in operands])
+        return b.emit(f"call {scalar} {name}({arguments})")
+    result = "poison"
+    for lane in range(type.width):
+        elements = [b.emit(f"extractelement {type.text} {operand}, i64 {lane}") for operand in operands]
+        arguments = ", ".join([f"{scalar} {element}" for element in elements])
+        value = b.emit(f"call {scalar} {name}({arguments})")
+        result = b.emit(f"insertelement {type.text} {result}, {scalar} {value}, i64 {lane}")
+    return result

@@ -1,0 +1,63 @@
+"""Values on a register tile, and the part of the iteration space that a tile covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocannl.lowering.loops_to_llvm.types import ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vector dimension of a tile: `width` is a power of two, of which the first `active` lanes count."""
+
+    width: int = 1
+    active: int = 1
+
+    @staticmethod
+    def of(count: int) -> Lanes:
+        return Lanes(1 << (count - 1).bit_length(), count)
+
+    @property
+    def masked(self) -> bool:
+        return self.active < self.width
+
+    @property
+    def mask(self) -> str:
+        bits = ["i1 1"] * self.active + ["i1 0"] * (self.width - self.active)
+        return f"<{', '.join(bits)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A value on a register tile: one for all rows or one a row, each a scalar or a vector over the lanes.
+
+    `type` is the type of the values; `depth` the scope that they are defined in.
+    """
+
+    rows: list[str]
+    type: ValueType
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`count` steps of `extent` points each, from `start`."""
+
+    start: int
+    count: int
+    extent: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.count * self.extent
+
+
+def segments(size: int, extent: int) -> Iterator[Segment]:
+    """`size` points as steps of `extent`, and a last smaller step for the rest."""
+    whole, rest = divmod(size, extent)
+    if whole:
+        yield Segment(0, whole, extent)
+    if rest:
+        yield Segment(whole * extent, 1, rest)

@@ -1,0 +1,117 @@
+"""LLVM types and literals as text."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from functools import cache
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import DiagnosticException
+
+_FLOATS = {
+    Float16Type: ("half", "f16", 2),
+    BFloat16Type: ("bfloat", "bf16", 2),
+    Float32Type: ("float", "f32", 4),
+    Float64Type: ("double", "f64", 8),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A scalar type, or a vector of `width` elements if that is not zero.
+
+    Attributes:
+        element: the element type, `float`.
+        code: the element's name in intrinsics, `f32`.
+        text: the type, `<16 x float>`.
+        mangled: the type's name in intrinsics, `v16f32`.
+        bytes: the size of an element in memory.
+    """
+
+    element: str
+    code: str
+    bytes: int
+    width: int = 0
+    text: str = field(init=False)
+    mangled: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        vector = self.width > 0
+        object.__setattr__(self, "text", f"<{self.width} x {self.element}>" if vector else self.element)
+        object.__setattr__(self, "mangled", f"v{self.width}{self.code}" if vector else self.code)
+
+    @property
+    def is_float(self) -> bool:
+        return self.code[0] != "i"
+
+
+@cache
+def vector(type: ValueType, width: int) -> ValueType:
+    """The type with as many lanes; zero for a scalar."""
+    return ValueType(type.element, type.code, type.bytes, width)
+
+
+@cache
+def value_type(type: Attribute) -> ValueType:
+    """The scalar LLVM type of a builtin type."""
+    match type:
+        case Float16Type() | BFloat16Type() | Float32Type() | Float64Type():
+            return ValueType(*_FLOATS[builtins_type(type)])
+        case IntegerType():
+            bits = type.width.data
+            return ValueType(f"i{bits}", f"i{bits}", (bits + 7) // 8)
+        case IndexType():
+            return ValueType("i64", "i64", 8)
+        case _:
+            raise DiagnosticException(f"no LLVM type for {type}")
+
+
+builtins_type = type
+
+
+def float_literal(value: float, type: ValueType) -> str:
+    """A literal of the exact bits of `value` rounded to the type."""
+    match type.code:
+        case "f16":
+            return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+        case "bf16":
+            # Round to nearest, ties to even, on the upper half of the bits.
+            bits = struct.unpack("<I", struct.pack("<f", value))[0]
+            return f"0xR{(bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF:04X}"
+        case "f32":
+            value = _round_to_f32(value)
+        case _:
+            pass
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _round_to_f32(value: float) -> float:
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def literal(value: Attribute) -> str:
+    """The literal of an `arith.constant`."""
+    match value:
+        case FloatAttr():
+            return float_literal(value.value.data, value_type(value.type))
+        case IntegerAttr():
+            number = value.value.data
+            if value.type == IntegerType(1):
+                return "true" if number else "false"
+            return str(number)
+        case _:
+            raise DiagnosticException(f"no LLVM literal for {value}")

@@ -1,0 +1,278 @@
+"""From tensor expressions to assignments: what has memory, and in what order it is written.
+
+An expression is computed where code first needs it, once, until memory that it depends on is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects import assign, texpr
+from ocannl.dialects.combine import Combination
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.shape import Shape
+from ocannl.dialects.term import Arg, Const, Term, simplify, substitute
+
+Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
+
+
+@dataclass
+class Lowering:
+    """One routine's nodes and assignments, with a clock that tells which computed values are still good."""
+
+    source: texpr.TexprRoutineOp
+    nodes: list[Operation] = field(default_factory=list[Operation])
+    scalars: list[Operation] = field(default_factory=list[Operation])
+    code: list[Operation] = field(default_factory=list[Operation])
+    node_of: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    embeds: dict[tuple[Linear, object], SSAValue] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set[str])
+    clock: int = 0
+    written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
+    forwarded: set[SSAValue] = field(default_factory=set[SSAValue])
+    valued: set[SSAValue] = field(default_factory=set[SSAValue])
+    assigned: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def run(self) -> assign.AssignRoutineOp:
+        block = self.source.body.block
+        for op in block.ops:
+            self._declare_use(op)
+        for op in block.ops:
+            if isinstance(op, texpr.MemoryOp | texpr.OfOp):
+                self._node(op.result)
+        for op in block.ops:
+            self._statement(op)
+        routine = assign.AssignRoutineOp(
+            self.source.sym_name.data, self.source.indices.data, attributes=dict(self.source.attributes)
+        )
+        routine.location = self.source.location
+        routine.body.block.add_ops([*self.nodes, *self.scalars, *self.code])
+        return routine
+
+    def _declare_use(self, op: Operation) -> None:
+        if isinstance(op, texpr.ForwardOp):
+            self.forwarded.add(op.tensor)
+        elif isinstance(op, texpr.AssignOp):
+            self.assigned.add(memory_of(op.target))
+        elif isinstance(op, texpr.ValueOp):
+            self.valued.add(op.source)
+
+    def _statement(self, op: Operation) -> None:
+        match op:
+            case texpr.ForwardOp():
+                self._ensure(op.tensor)
+            case texpr.AssignOp():
+                self._assign(op)
+            case texpr.CommentOp():
+                self.code.append(assign.CommentOp(op.text.data))
+            case texpr.TensorOp():
+                pass
+            case _:
+                raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
+
+    def _assign(self, op: texpr.AssignOp) -> None:
+        if op.result_map is None or op.value_map is None or op.space is None:
+            raise OcannlError(at_line(op, "an assignment has no index maps yet: run infer-projections first"))
+        self._ensure(op.value)
+        combination = self._combination(Arg(0), [op.value], [op.value_map.data])
+        target = memory_of(op.target)
+        self._emit(
+            op,
+            assign.AccumOp(
+                self._node(op.target),
+                op.result_map.data,
+                combination,
+                op.space.data,
+                op.accum_name,
+                op.reset is not None,
+            ),
+        )
+        self._mark_written(target)
+
+    def _mark_written(self, memory: SSAValue) -> None:
+        self.clock += 1
+        self.written[memory] = self.clock
+
+    def _ensure(self, value: SSAValue) -> None:
+        """Emits the computation of what `value` needs and does not have, operands first."""
+        stack = [(value, False)]
+        while stack:
+            current, ready = stack.pop()
+            op = current.owner
+            if isinstance(op, texpr.MemoryOp | texpr.OfOp) or self._is_good(current):
+                continue
+            if isinstance(op, texpr.ConstantOp | texpr.EmbedOp) and not self._is_kept(current):
+                continue
+            if not ready and isinstance(op, texpr.ApplyOp):
+                stack.append((current, True))
+                stack += [(a, False) for a in reversed(list(op.args))]
+            else:
+                self._compute(current)
+
+    def _is_kept(self, value: SSAValue) -> bool:
+        return value in self.forwarded or value in self.valued
+
+    def _is_good(self, value: SSAValue) -> bool:
+        when = self.computed.get(value)
+        return when is not None and all(self.written.get(m, 0) <= when for m in self._memory(value))
+
+    def _memory(self, value: SSAValue) -> frozenset[SSAValue]:
+        """The memory that an expression reads, at any depth."""
+        known = self.memory.get(value)
+        if known is None:
+            op = value.owner
+            if isinstance(op, texpr.MemoryOp | texpr.OfOp):
+                known = frozenset([memory_of(value)])
+            else:
+                assert isinstance(op, Operation)
+                known = frozenset[SSAValue]().union(*(self._memory(v) for v in op.operands))
+            self.memory[value] = known
+        return known
+
+    def _compute(self, value: SSAValue) -> None:
+        op = value.owner
+        node = self._node(value)
+        match op:
+            case texpr.ConstantOp():
+                maps, space = whole(texpr.shape_of(value))
+                self._emit(op, assign.AccumOp(node, maps, Combination(op.term.data, (), ()), space))
+            case texpr.EmbedOp():
+                maps, space = whole(texpr.shape_of(value))
+                combination = Combination(Arg(0), (self._embed(op),), ((),))
+                self._emit(op, assign.AccumOp(node, maps, combination, space))
+            case texpr.RangeOp():
+                self._emit(op, assign.RangeOp(node))
+            case texpr.ApplyOp():
+                if op.result_map is None or op.space is None:
+                    raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
+                combination = self._combination(op.term.data, tuple(op.args), op.maps)
+                accum = assign.AccumOp(node, op.result_map.data, combination, op.space.data, op.accum_name)
+                self._emit(op, accum)
+            case _:
+                assert isinstance(op, Operation)
+                raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
+        self._mark_written(value)
+        self.computed[value] = self.clock
+
+    def _emit(self, source: Operation, op: Operation) -> None:
+        op.location = source.location
+        self.code.append(op)
+
+    def _combination(
+        self, term: Term, args: Sequence[SSAValue], maps: Sequence[tuple[Linear, ...]]
+    ) -> Combination:
+        """Numbers go into the term; static indices become scalars; everything else is read from its node."""
+        constants: dict[int, Term] = {}
+        operands, indices = list(args), list(maps)
+        for i, arg in enumerate(args):
+            op = arg.owner
+            if isinstance(op, texpr.ConstantOp):
+                constants[i] = op.term.data
+            elif isinstance(op, texpr.EmbedOp):
+                operands[i], indices[i] = self._embed(op), ()
+            else:
+                operands[i] = self._node(arg)
+        return Combination.of(simplify(substitute(term, constants)), operands, indices)
+
+    def _embed(self, op: texpr.EmbedOp) -> SSAValue:
+        element = texpr.tensor_type(op.result).element
+        key = (op.index, element)
+        if key not in self.embeds:
+            embed = assign.EmbedOp(op.index, element)
+            self.scalars.append(embed)
+            self.embeds[key] = embed.result
+        return self.embeds[key]
+
+    def _node(self, value: SSAValue) -> SSAValue:
+        memory = memory_of(value)
+        if memory not in self.node_of:
+            mode, why = self._mode(memory)
+            label = self._label(memory)
+            element = texpr.tensor_type(memory).element
+            sizes = texpr.shape_of(memory).memory_sizes
+            node = assign.NodeOp(label, mode, why, MemRefType(element, sizes))
+            node.result.name_hint = label if label.isidentifier() else label.replace(".", "_")
+            self.nodes.append(node)
+            self.node_of[memory] = node.result
+        return self.node_of[memory]
+
+    def _mode(self, memory: SSAValue) -> tuple[str, str]:
+        match memory.owner:
+            case texpr.ParamOp():
+                return "on_device", "parameter"
+            case texpr.DataOp():
+                return ("on_device", "data that code writes") if memory in self.assigned else ("constant", "data")
+            case texpr.NodeOp():
+                return "on_device", "node"
+            case texpr.GradOp():
+                return "on_device", "gradient"
+            case _:
+                pass
+        if memory in self.valued:
+            return "on_device", "its value is asked for"
+        if memory in self.forwarded:
+            return "on_device", "computed by forward"
+        return "local", "intermediate value"
+
+    def _label(self, memory: SSAValue) -> str:
+        op = memory.owner
+        if isinstance(op, texpr.MemoryOp):
+            wanted = op.label.data
+        elif isinstance(op, texpr.GradOp):
+            wanted = f"{self._label_of_source(op.source)}.grad"
+        else:
+            wanted = memory.name_hint or "n"
+        label, count = wanted, 0
+        while label in self.labels:
+            count += 1
+            label = f"{wanted}_{count}"
+        self.labels.add(label)
+        return label
+
+    def _label_of_source(self, source: SSAValue) -> str:
+        node = self._node(source).owner
+        assert isinstance(node, assign.NodeOp)
+        return node.label.data
+
+
+def memory_of(value: SSAValue) -> SSAValue:
+    """The value that owns the memory: all gradients of a tensor are one node, `texpr.value %x` is the node of `%x`."""
+    op = value.owner
+    if isinstance(op, texpr.ValueOp):
+        return op.source
+    if isinstance(op, texpr.GradOp):
+        for use in op.source.uses:
+            if isinstance(use.operation, texpr.GradOp):
+                return use.operation.result
+    return value
+
+
+def whole(shape: Shape) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
+    """An iteration over every cell of a tensor."""
+    sizes = shape.memory_sizes
+    maps = tuple(Linear() if s == 1 else Linear.var(f"i{axis}") for axis, s in enumerate(sizes))
+    return maps, tuple((f"i{axis}", s) for axis, s in enumerate(sizes) if s != 1)
+
+
+@dataclass(frozen=True)
+class LowerTexprToAssign(ModulePass):
+    """Turns every `texpr.routine` into an `assign.routine`."""
+
+    name = "lower-texpr-to-assign"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = op.body.block
+        for routine in list(block.ops):
+            if isinstance(routine, texpr.TexprRoutineOp):
+                block.insert_op_before(Lowering(routine).run(), routine)
+                routine.detach()
+                routine.erase()

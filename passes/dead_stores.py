@@ -1,0 +1,80 @@
+"""Removal of stores whose value nobody reads, and of what was computed only for them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.linear import Map, Space
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.nests import covering_axes, is_removable, nests, node_mode, nodes
+
+
+def remove_dead_stores(func: FuncOp) -> None:
+    """Removes stores to local nodes that are not read, and stores that are overwritten before they are read.
+
+    At the end of a routine the nodes that persist are read.
+    """
+    liveness = _Liveness({op.result for op in nodes(func) if op.mode.data != "local"})
+    for nest in reversed(nests(func)):
+        liveness.scan(nest)
+        if not any(isinstance(op, StoreOp) for op in nest.body.block.ops):
+            Rewriter.erase_op(nest)
+
+
+def remove_unused_operations(block: Block) -> None:
+    """Removes operations of a block, and of the reductions in it, that give only results nobody uses."""
+    for op in reversed(block.ops):
+        if is_removable(op) and all(result.first_use is None for result in op.results):
+            Rewriter.erase_op(op)
+        elif isinstance(op, ReduceOp):
+            remove_unused_operations(op.body.block)
+
+
+def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
+    """Takes the memory of local nodes that no nest touches any more."""
+    for op in nodes(func):
+        if op.mode.data == "local" and op.result.first_use is None:
+            op.set_mode("virtual", "computed where it is used" if op.result in inlined else "never read")
+            op.properties.pop("offset", None)
+
+
+class _Liveness:
+    """Scans nests backwards, with the nodes whose present content is read later."""
+
+    def __init__(self, live: set[SSAValue]) -> None:
+        self.live = live
+
+    def scan(self, nest: NestOp) -> None:
+        overwritten: set[tuple[SSAValue, Map]] = set()
+        for op in reversed(nest.body.block.ops):
+            if isinstance(op, StoreOp):
+                self._scan_store(op, nest.space.data, overwritten)
+            elif is_removable(op) and all(result.first_use is None for result in op.results):
+                Rewriter.erase_op(op)
+            elif isinstance(op, LoadOp):
+                self._read(op, overwritten)
+            elif isinstance(op, ReduceOp):
+                self._scan_reduce(op, overwritten)
+
+    def _scan_store(self, store: StoreOp, space: Space, overwritten: set[tuple[SSAValue, Map]]) -> None:
+        cell = (store.node, store.indices.data)
+        if store.node not in self.live or cell in overwritten:
+            Rewriter.erase_op(store)
+            return
+        overwritten.add(cell)
+        if covering_axes(store, space) is not None:
+            self.live.discard(store.node)
+
+    def _scan_reduce(self, reduce: ReduceOp, overwritten: set[tuple[SSAValue, Map]]) -> None:
+        remove_unused_operations(reduce.body.block)
+        for op in reduce.body.block.ops:
+            if isinstance(op, LoadOp):
+                self._read(op, overwritten)
+            elif isinstance(op, ReduceOp):
+                self._scan_reduce(op, overwritten)
+
+    def _read(self, load: LoadOp, overwritten: set[tuple[SSAValue, Map]]) -> None:
+        self.live.add(load.node)
+        overwritten.difference_update([cell for cell in overwritten if cell[0] is load.node])

@@ -1,0 +1,215 @@
+"""`fuse`: nests over the same space become one nest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
+from ocannl.passes.nests import (
+    SMALL_REDUCTION_WORK,
+    Accesses,
+    Names,
+    drop_unit_variables,
+    functions,
+    nests,
+    operations,
+    points,
+    reduction_work,
+    rename,
+    renamed,
+    with_reduced,
+)
+
+Renaming: TypeAlias = dict[str, Linear]
+
+# How many nests over equal spaces are tried as partners of one nest, nearest first.
+PARTNERS_TRIED = 8
+
+
+@dataclass(slots=True)
+class Group:
+    """A nest with what has been fused into it."""
+
+    nest: NestOp
+    accesses: Accesses
+    reduction_work: int
+    names: Names | None = None
+
+    @staticmethod
+    def of(nest: NestOp) -> Group:
+        ops = operations(nest.body.block)
+        return Group(nest, Accesses.of(ops), reduction_work(nest.body.block.ops))
+
+    @property
+    def signature(self) -> tuple[int, ...]:
+        return tuple(sorted(size for _, size in self.nest.space.data))
+
+
+def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
+    """Scalars always fuse; others to share what they load or pass on; contractions only while they are small."""
+    size = points(target.nest.space.data)
+    if target.reduction_work and group.reduction_work:
+        work = (target.reduction_work + group.reduction_work) * size
+        if work > SMALL_REDUCTION_WORK:
+            return False
+    return size == 1 or _shares_data(target, group, renaming)
+
+
+def _shares_data(target: Group, group: Group, renaming: Renaming) -> bool:
+    """Both touch the same elements of a node, other elements at other points."""
+    for node in _common_nodes(target, group):
+        for indices in group.accesses.maps[node]:
+            if indices is not None and any(index.terms for index in indices):
+                if renamed(indices, renaming) in target.accesses.maps[node]:
+                    return True
+    return False
+
+
+def _common_nodes(target: Group, group: Group) -> Iterable[SSAValue]:
+    return (node for node in group.accesses.maps if node in target.accesses.maps)
+
+
+def _conflicts(target: Group, group: Group) -> list[SSAValue]:
+    """The nodes that both touch and one of them writes."""
+    written = target.accesses.written | group.accesses.written
+    return [node for node in _common_nodes(target, group) if node in written]
+
+
+def legal_renaming(target: Group, group: Group) -> Renaming | None:
+    """The variables of `target` for those of `group`, if both touch what one writes at the same point only."""
+    conflicts = _conflicts(target, group)
+    renaming = _matching_variables(target, group, conflicts)
+    if renaming is None:
+        return None
+    for node in conflicts:
+        maps = [*target.accesses.maps[node], *(renamed(m, renaming) for m in group.accesses.maps[node])]
+        if maps[0] is None or any(m != maps[0] for m in maps):
+            return None
+    return renaming
+
+
+def _matching_variables(target: Group, group: Group, conflicts: list[SSAValue]) -> Renaming | None:
+    """Pairs the variables by the axes of common nodes, then by name, then in order; sizes are equal."""
+    matcher = _Matcher(dict(target.nest.space.data), dict(group.nest.space.data))
+    for node in (*conflicts, *_common_nodes(target, group)):
+        theirs, ours = target.accesses.maps[node][0], group.accesses.maps[node][0]
+        if theirs is not None and ours is not None:
+            for a, b in zip(theirs, ours, strict=True):
+                matcher.match(a.variable, b.variable)
+    for name in matcher.ours:
+        matcher.match(name, name)
+    for name in matcher.ours:
+        for other in matcher.theirs:
+            matcher.match(other, name)
+    return matcher.matched if len(matcher.matched) == len(matcher.ours) else None
+
+
+class _Matcher:
+    def __init__(self, theirs: dict[str, int], ours: dict[str, int]) -> None:
+        self.theirs = theirs
+        self.ours = ours
+        self.taken: set[str] = set()
+        self.matched: Renaming = {}
+
+    def match(self, theirs: str | None, ours: str | None) -> None:
+        """Pairs two variables if both are free and of one size."""
+        if theirs is None or ours is None or theirs in self.taken or ours in self.matched:
+            return
+        size = self.theirs.get(theirs)
+        if size is not None and size == self.ours.get(ours):
+            self.taken.add(theirs)
+            self.matched[ours] = Linear.var(theirs)
+
+
+class Fuser:
+    """Goes over the nests of a function in one direction, and merges each into one that it has passed.
+
+    A nest moves no further than to the nearest nest that it must not overtake.
+    """
+
+    def __init__(self, func: FuncOp, upwards: bool) -> None:
+        self.func = func
+        self.upwards = upwards
+        self.groups: list[Group] = []
+        self.by_signature: dict[tuple[int, ...], list[int]] = {}
+        self.last_write: dict[SSAValue, int] = {}
+        self.last_access: dict[SSAValue, int] = {}
+        self.forwarded: set[SSAValue] = set()
+
+    def run(self) -> None:
+        found = nests(self.func)
+        for nest in found if self.upwards else reversed(found):
+            group = Group.of(nest)
+            position = self._fuse(group)
+            if position is None:
+                position = len(self.groups)
+                self.groups.append(group)
+                self.by_signature.setdefault(group.signature, []).append(position)
+            self._record(group.accesses, position)
+
+    def _record(self, accesses: Accesses, position: int) -> None:
+        for node in accesses.maps:
+            self.last_access[node] = max(position, self.last_access.get(node, -1))
+        for node in accesses.written:
+            self.last_write[node] = max(position, self.last_write.get(node, -1))
+
+    def _fuse(self, group: Group) -> int | None:
+        """The position of the group that took the nest in."""
+        for position in self._partners(group):
+            target = self.groups[position]
+            renaming = legal_renaming(target, group)
+            if renaming is not None and is_worthwhile(target, group, renaming):
+                self._merge(target, group, renaming)
+                return position
+        return None
+
+    def _partners(self, group: Group) -> list[int]:
+        if group.nest.schedule is not None:
+            return []
+        barrier = max(
+            (
+                self.last_access.get(node, -1) if node in group.accesses.written else self.last_write.get(node, -1)
+                for node in group.accesses.maps
+            ),
+            default=-1,
+        )
+        positions = self.by_signature.get(group.signature, [])
+        nearest = [p for p in reversed(positions[-PARTNERS_TRIED:]) if p > barrier]
+        if barrier in positions:
+            nearest.insert(0, barrier)
+        return [p for p in nearest if self.groups[p].nest.schedule is None]
+
+    def _merge(self, target: Group, group: Group, renaming: Renaming) -> None:
+        if target.names is None:
+            target.names = Names.of(self.func, target.nest)
+        moved = list(group.nest.body.block.ops)
+        rename(moved, target.names, dict(renaming))
+        block = target.nest.body.block
+        stayed = list(block.ops)
+        for op in moved:
+            op.detach()
+        if self.upwards or not stayed:
+            block.add_ops(moved)
+            self._forward(stayed, moved)
+        else:
+            block.insert_ops_before(moved, stayed[0])
+            self._forward(moved, stayed)
+        Rewriter.erase_op(group.nest)
+        target.nest.properties["label"] = self._label(target, group)
+        target.accesses.absorb(group.accesses, renaming)
+        target.reduction_work += group.reduction_work
+
+    def _forward(self, first: list[Operation], second: list[Operation]) -> None:
+        """What the first part stores is not loaded again by the second."""
+        stored = {(op.node, op.indices.data): op.value for op in first if isinstance(op, StoreOp)}
+        ...

@@ -1,0 +1,159 @@
+"""Closing: decides what the constraints leave open, ranks first and then sizes.
+
+Every round looks at all that is open at once, decides what may be decided, and propagates; so nothing depends on the
+order of constraints. In each round the first of these that applies:
+
+1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that they can;
+2. leaves without operands take the greatest that their uses allow, through any results that are themselves open;
+3. what only a number of elements decides gets one axis of what is left;
+4. a parameter that is still open is an error;
+5. anything else gets no more axes, or size 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ocannl.passes.infer_shapes.closing_graph import Graph, dim_graph, row_graph
+from ocannl.passes.infer_shapes.errors import MissingDimension
+from ocannl.passes.infer_shapes.propagation import Propagation
+from ocannl.passes.infer_shapes.rules import ClosingRule
+from ocannl.passes.infer_shapes.terms import Dim, DimVar, Leaf, LeafKind, Row, RowKind, RowVar
+from ocannl.passes.infer_shapes.totals import open_totals
+
+# A hidden dimension is most often forgotten in an output row.
+_MISSING_ORDER: tuple[RowKind, ...] = ("output", "input", "batch")
+
+
+class Closing:
+    """One closing of everything that a store leaves open."""
+
+    def __init__(self, propagation: Propagation, leaves: Sequence[Leaf]) -> None:
+        self.propagation = propagation
+        self.store = propagation.store
+        self.leaves = leaves
+
+    def run(self) -> None:
+        """Raises `ShapeConflict`, `MissingDimension`."""
+        while open_rows := self.store.open_rows():
+            owners = self._row_owners()
+            for var, rank in self._choose_ranks({row.id for row in open_rows}, owners).items():
+                axes = tuple(self.store.fresh_dim() for _ in range(rank))
+                self.propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
+            self.propagation.run()
+        while open_dims := self.store.open_dims():
+            owners = self._dim_owners()
+            for var, size in self._choose_sizes({dim.id for dim in open_dims}, owners).items():
+                self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
+            self.propagation.run()
+
+    # Ranks.
+
+    def _choose_ranks(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, int]:
+        graph = row_graph(self.store)
+        settled = graph.settled(open_vars, owners)
+        if settled:
+            return dict.fromkeys(settled, 0)
+        limits = graph.limits()
+        raised = graph.sources(var for var in owners if var in limits)
+        if raised:
+            return {var: limits[var] for var in raised}
+        flat = self._flat_rows()
+        if flat:
+            return flat
+        self._check_rows(graph)
+        return dict.fromkeys(graph.sources(open_vars), 0)
+
+    def _flat_rows(self) -> dict[int, int]:
+        """Data given flat, of which nothing else is known, has one axis: the innermost that may have any."""
+        ranks: dict[int, int] = {}
+        for rule, total in open_totals(self.store):
+            if total.rows and not total.dims and total.known != rule.total:
+                ranks.setdefault(total.rows[-1].id, 1)
+        return ranks
+
+    def _check_rows(self, graph: Graph) -> None:
+        """Raises `MissingDimension` for a parameter that may still have any number of axes."""
+        missing = [
+            (var.id, leaf, kind)
+            for leaf in self._parameters()
+            for kind in _MISSING_ORDER
+            if (var := self.store.row(leaf.shape.row(kind)).var) is not None
+            # A parameter which is only ever used pointwise has no input or batch axes, unless it is given some.
+            and (kind == "output" or var.id in graph.operands)
+        ]
+        sources = graph.sources(var for var, _, _ in missing)
+        for var, leaf, kind in missing:
+            if var in sources:
+                raise MissingDimension(leaf, kind)
+
+    # Sizes.
+
+    def _choose_sizes(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
+        store = self.store
+        graph = dim_graph(store)
+        settled = graph.settled(open_vars, owners)
+        if settled:
+            return self._least(settled)
+        raised = graph.sources(var for var in owners if var in store.lower)
+        if raised:
+            return {var: store.lower[var].size for var in raised}
+        flat = self._flat_dims()
+        if flat:
+            return flat
+        self._check_dims(graph)
+        return self._least(graph.sources(open_vars))
+
+    def _least(self, dims: Iterable[int]) -> dict[int, Dim]:
+        return {var: Dim(max(1, self.store.minimum(DimVar(var)))) for var in dims}
+
+    def _flat_dims(self) -> dict[int, Dim]:
+        """All but the innermost unknown axis of data given flat are 1; the innermost gets what is left."""
+        sizes: dict[int, Dim] = {}
+        for _, total in open_totals(self.store):
+            for dim in list(total.dims)[:-1]:
+                sizes.setdefault(dim.id, Dim(1))
+        return sizes
+
+    def _check_dims(self, graph: Graph) -> None:
+        """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""
+        missing = [
+            (dim.id, leaf, kind, axis)
+            for leaf in self._parameters()
+            for kind in _MISSING_ORDER
+            for axis, dim in enumerate(self.store.full_row(leaf.shape.row(kind)).axes)
+            if isinstance(dim, DimVar)
+        ]
+        sources = graph.sources(var for var, _, _, _ in missing)
+        for var, leaf, kind, axis in missing:
+            if var in sources:
+                raise MissingDimension(leaf, kind, axis)
+
+    # Leaves.
+
+    def _parameters(self) -> list[Leaf]:
+        return [leaf for leaf in self.leaves if leaf.kind is LeafKind.PARAM]
+
+    def _row_owners(self) -> dict[int, Leaf]:
+        """The open row variables of leaves."""
+        owners: dict[int, Leaf] = {}
+        for leaf in self.leaves:
+            for row in (leaf.shape.batch, leaf.shape.input, leaf.shape.output):
+                var = self.store.row(row).var
+                if var is not None:
+                    owners.setdefault(var.id, leaf)
+        return owners
+
+    def _dim_owners(self) -> dict[int, Leaf]:
+        """The unknown dimensions of leaves."""
+        owners: dict[int, Leaf] = {}
+        for leaf in self.leaves:
+            for row in (leaf.shape.batch, leaf.shape.input, leaf.shape.output):
+                for axis in self.store.full_row(row).axes:
+                    if isinstance(axis, DimVar):
+                        owners.setdefault(axis.id, leaf)
+        return owners
+
+
+def _reason(leaf: Leaf | None) -> ClosingRule:
+    return ClosingRule(None if leaf is None else leaf.origin)

@@ -1,0 +1,104 @@
+"""Who stands above whom among the variables that are still open."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from ocannl.passes.infer_shapes.rules import EqRule, LeRule
+from ocannl.passes.infer_shapes.store import Store
+from ocannl.passes.infer_shapes.terms import DimVar, Row
+
+
+@dataclass(slots=True)
+class Graph:
+    """The order between open variables, by number: dimensions, or row variables by their ranks.
+
+    `operands` are the variables above a variable, `has_known` those above which something known stands, and `bounds`
+    the greatest ranks that known results allow. An edge from a result to an operand carries how much higher
+    the operand's rank may be.
+    """
+
+    operands: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
+    results: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict[int, dict[int, int]](dict))
+    has_known: set[int] = field(default_factory=set[int])
+    bounds: dict[int, int] = field(default_factory=dict[int, int])
+
+    def relate(self, result: int, operand: int, slack: int) -> None:
+        """The operand's rank exceeds the result's by `slack` at most."""
+        if result != operand:
+            self.operands[result].add(operand)
+            self.results[operand][result] = min(slack, self.results[operand].get(result, slack))
+
+    def bound(self, operand: int, limit: int) -> None:
+        """The operand's rank is `limit` at most."""
+        self.bounds[operand] = min(limit, self.bounds.get(operand, limit))
+
+    def settled(self, open_vars: set[int], owned: Container[int]) -> set[int]:
+        """The variables that have something known above them, directly or through others.
+
+        So has a variable that is no leaf's and has nothing above it: nothing can ever ask more of it.
+        """
+        settled = {var for var in open_vars if var in self.has_known}
+        settled |= {var for var in open_vars if var not in owned and var not in self.operands}
+        waiting = list(settled)
+        while waiting:
+            for result in self.results.get(waiting.pop(), ()):
+                if result not in settled:
+                    settled.add(result)
+                    waiting.append(result)
+        return settled
+
+    def limits(self) -> dict[int, int]:
+        """The greatest ranks that known results allow, directly or through open ones; no entry where any is allowed."""
+        limits = dict(self.bounds)
+        operands: dict[int, list[int]] = {var: list(above) for var, above in self.operands.items()}
+        waiting = list(limits)
+        while waiting:
+            result = waiting.pop()
+            for operand in operands.get(result, ()):
+                limit = limits[result] + self.results[operand][result]
+                if limit < limits.get(operand, limit + 1):
+                    limits[operand] = limit
+                    waiting.append(operand)
+        return limits
+
+    def sources(self, variables: Iterable[int]) -> set[int]:
+        """Those that no other variable stands above; all of them, if there is none such."""
+        given = set(variables)
+        return {var for var in given if var not in self.operands} or given
+
+
+def row_graph(store: Store) -> Graph:
+    """The order between open row variables, by rank."""
+    graph = Graph()
+    for rule in store.rules.values():
+        if isinstance(rule, LeRule):
+            _add_order(graph, store.row(rule.left), store.row(rule.right))
+        elif isinstance(rule, EqRule):
+            left, right = store.row(rule.left), store.row(rule.right)
+            if left.var is not None and right.var is not None:
+                _add_order(graph, left, right)
+                _add_order(graph, right, left)
+    return graph
+
+
+def _add_order(graph: Graph, res: Row, opnd: Row) -> None:
+    slack = res.known - opnd.known
+    if res.var is None:
+        if opnd.var is not None:
+            graph.bound(opnd.var.id, slack)
+    elif opnd.var is None:
+        graph.has_known.add(res.var.id)
+    else:
+        graph.relate(res.var.id, opnd.var.id, slack)
+
+
+def dim_graph(store: Store) -> Graph:
+    """The order between unknown dimensions."""
+    graph = Graph()
+    for res, opnd in store.open_pairs():
+        graph.relate(res.id, opnd.id, 0)
+    graph.has_known |= {var for var in store.topped if store.dim(DimVar(var)) == DimVar(var)}
+    return graph

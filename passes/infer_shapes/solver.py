@@ -1,0 +1,87 @@
+"""The solver: constraints in, shapes out. It knows nothing of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ocannl.passes.infer_shapes.closing import Closing
+from ocannl.passes.infer_shapes.propagation import Propagation
+from ocannl.passes.infer_shapes.store import Store
+from ocannl.passes.infer_shapes.terms import Constraint, DimTerm, DimVar, Leaf, Row, RowVar, Shape
+
+
+class Solver:
+    """Knows at any time everything that the constraints added so far force.
+
+    What it knows is a function of the set of constraints, and so are the shapes that `close` chooses. Rows and
+    dimensions in constraints should be given as they are written in the program, not as `row` returns them: what a
+    row's `leading` axes are decides where it broadcasts.
+    """
+
+    def __init__(self) -> None:
+        self._store = Store.empty()
+        self._attempts = 0
+
+    def fresh_dim(self) -> DimVar:
+        """A dimension of which nothing is known."""
+        return self._store.fresh_dim()
+
+    def fresh_row(self) -> RowVar:
+        """A row variable of which nothing is known."""
+        return self._store.fresh_row()
+
+    def add(self, *constraints: Constraint) -> None:
+        """Adds constraints with all that they force; none of them, if it raises.
+
+        Raises `ShapeConflict` if they cannot hold together with those before, `RankCycle` if a row would contain
+        itself with more axes.
+        """
+        with self.attempt():
+            propagation = Propagation(self._store)
+            for constraint in constraints:
+                propagation.add(constraint)
+                propagation.run()
+
+    def close(self, leaves: Sequence[Leaf]) -> None:
+        """Decides every row and dimension that is still open. Changes nothing, if it raises.
+
+        `leaves` are the tensors that no operation computes. Raises `ShapeConflict`, or `MissingDimension` for a
+        parameter that nothing determines.
+        """
+        with self.attempt():
+            Closing(Propagation(self._store), leaves).run()
+
+    def row(self, row: Row) -> Row:
+        """`row` as known now."""
+        return self._store.full_row(row)
+
+    def dim(self, dim: DimTerm) -> DimTerm:
+        """`dim` as known now."""
+        return self._store.dim(dim)
+
+    def shape(self, shape: Shape) -> Shape:
+        """`shape` as known now."""
+        return Shape(self.row(shape.batch), self.row(shape.input), self.row(shape.output))
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Takes back everything that was added inside, if an exception leaves it."""
+        store = self._store
+        mark = len(store.log)
+        self._attempts += 1
+        try:
+            yield
+        except BaseException:
+            store.undo_to(mark)
+            raise
+        finally:
+            self._attempts -= 1
+            if not self._attempts:
+                store.log.clear()
+
+    def copy(self) -> Solver:
+        """A solver that knows the same and goes its own way."""
+        other = Solver()
+        other._store = self._store.copy()
+        return other

@@ -1,0 +1,252 @@
+"""What is known of each variable, why, and which rules wait for more; with an undo log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from ocannl.passes.infer_shapes.rules import AxisRule, Rule
+from ocannl.passes.infer_shapes.terms import Dim, DimTerm, DimVar, Row, RowVar
+
+_MISSING: Any = object()
+
+
+class Watchers(NamedTuple):
+    """A persistent list of waiting rules: appending shares the old list, so that undoing is forgetting."""
+
+    rule: Rule
+    rest: Watchers | None
+    count: int
+
+
+class DimBinding(NamedTuple):
+    """A dimension variable's value as first bound, by which rule, and when."""
+
+    step: int
+    rule: Rule
+    value: DimTerm
+
+
+class RowBinding(NamedTuple):
+    """A row variable's value as first bound, by which rule, and when."""
+
+    step: int
+    rule: Rule
+    value: Row
+
+
+class LowerBound(NamedTuple):
+    """A use demands `size`: the variable is that, or 1."""
+
+    size: Dim
+    step: int
+    rule: Rule
+
+
+class Minimum(NamedTuple):
+    """A fixed position in use demands a size of `minimum` or more."""
+
+    minimum: int
+    step: int
+    rule: Rule
+
+
+class Progress(NamedTuple):
+    """How far a broadcasting rule got: axes already paired from each side, and the variables it waits for."""
+
+    left: int = 0
+    right: int = 0
+    res_var: int | None = None
+    opnd_var: int | None = None
+    done: bool = False
+
+
+_Undo: TypeAlias = tuple[dict[Any, Any], Any, Any]
+
+
+@dataclass(slots=True)
+class Store:
+    """Bindings of variables, kept so that looking a value up never changes what is known."""
+
+    next_dim: int
+    next_row: int
+    step: int
+    dims: dict[int, DimTerm]
+    rows: dict[int, Row]
+    dim_bindings: dict[int, DimBinding]
+    row_bindings: dict[int, RowBinding]
+    lower: dict[int, LowerBound]
+    at_least: dict[int, Minimum]
+    topped: dict[int, bool]
+    dim_watchers: dict[int, Watchers]
+    row_watchers: dict[int, Watchers]
+    paired: dict[tuple[int, int], bool]
+    progress: dict[int, Progress]
+    totals: dict[int, tuple[set[int], set[int]]]
+    rules: dict[int, Rule]
+    log: list[_Undo]
+
+    @classmethod
+    def empty(cls) -> Store:
+        return cls(0, 0, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, [])
+
+    def copy(self) -> Store:
+        """An independent store that knows the same."""
+        return Store(
+            self.next_dim,
+            self.next_row,
+            self.step,
+            dict(self.dims),
+            dict(self.rows),
+            dict(self.dim_bindings),
+            dict(self.row_bindings),
+            dict(self.lower),
+            dict(self.at_least),
+            dict(self.topped),
+            dict(self.dim_watchers),
+            dict(self.row_watchers),
+            dict(self.paired),
+            dict(self.progress),
+            dict(self.totals),
+            dict(self.rules),
+            [],
+        )
+
+    # Writing, and taking back.
+
+    def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        """Sets an entry of one of this store's tables, so that `undo_to` can take it back."""
+        self.log.append((table, key, table.get(key, _MISSING)))
+        table[key] = value
+
+    def undo_to(self, mark: int) -> None:
+        """Takes back every write since the log was `mark` long."""
+        log = self.log
+        while len(log) > mark:
+            table, key, old = log.pop()
+            if old is _MISSING:
+                del table[key]
+            else:
+                table[key] = old
+
+    def fresh_dim(self) -> DimVar:
+        self.next_dim += 1
+        return DimVar(self.next_dim - 1)
+
+    def fresh_row(self) -> RowVar:
+        self.next_row += 1
+        return RowVar(self.next_row - 1)
+
+    def bind_dim(self, var: DimVar, value: DimTerm, rule: Rule) -> None:
+        self.step += 1
+        self.put(self.dim_bindings, var.id, DimBinding(self.step, rule, value))
+        self.put(self.dims, var.id, value)
+
+    def bind_row(self, var: RowVar, value: Row, rule: Rule) -> None:
+        self.step += 1
+        self.put(self.row_bindings, var.id, RowBinding(self.step, rule, value))
+        self.put(self.rows, var.id, value)
+
+    # Looking up.
+
+    def dim(self, term: DimTerm) -> DimTerm:
+        """`term` as known now."""
+        if isinstance(term, Dim):
+            return term
+        dims = self.dims
+        value = dims.get(term.id)
+        if value is None:
+            return term
+        if isinstance(value, Dim):
+            return value
+        path = [term.id]
+        while isinstance(value, DimVar):
+            following = dims.get(value.id)
+            if following is None:
+                break
+            path.append(value.id)
+            value = following
+        for passed in path[:-1]:
+            self.put(dims, passed, value)
+        return value
+
+    def row(self, row: Row) -> Row:
+        """`row` with its variable replaced by what is known of it; its dimensions are left as they are."""
+        if row.var is None:
+            return row
+        value = self._row_value(row.var)
+        if value is None:
+            return row
+        if value.var is None:
+            return Row(row.leading, None, value.trailing + row.trailing)
+        if not row.leading and not row.trailing:
+            return value
+        return Row(row.leading + value.leading, value.var, value.trailing + row.trailing)
+
+    def full_row(self, row: Row) -> Row:
+        """`row` as known now, its dimensions too."""
+        row = self.row(row)
+        return Row(tuple(map(self.dim, row.leading)), row.var, tuple(map(self.dim, row.trailing)))
+
+    def minimum(self, var: DimVar) -> int:
+        """The least size that the positions in use allow."""
+        minimum = self.at_least.get(var.id)
+        return 0 if minimum is None else minimum.minimum
+
+    def _row_value(self, var: RowVar) -> Row | None:
+        rows = self.rows
+        value = rows.get(var.id)
+        if value is None or value.var is None:
+            return value
+        path = [var.id]
+        while value.var is not None and value.var.id in rows:
+            path.append(value.var.id)
+            value = rows[value.var.id]
+        for passed in reversed(path[:-1]):
+            outer = rows[passed]
+            if value.var is None:
+                value = Row((), None, outer.leading + value.trailing + outer.trailing)
+            else:
+                value = Row(outer.leading + value.leading, value.var, value.trailing + outer.trailing)
+            self.put(rows, passed, value)
+        return value
+
+    # Waiting.
+
+    def watch_dim(self, var: DimVar, rule: Rule) -> None:
+        rest = self.dim_watchers.get(var.id)
+        self.put(self.dim_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.count + 1))
+
+    def watch_row(self, var: RowVar, rule: Rule) -> None:
+        rest = self.row_watchers.get(var.id)
+        self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.count + 1))
+
+    def dim_rules(self, var: DimVar) -> Iterator[Rule]:
+        return _each(self.dim_watchers.get(var.id))
+
+    def row_rules(self, var: RowVar) -> Iterator[Rule]:
+        return _each(self.row_watchers.get(var.id))
+
+    def open_dims(self) -> list[DimVar]:
+        """The variables of which no value is known."""
+        return [DimVar(var) for var in range(self.next_dim) if var not in self.dims]
+
+    def open_rows(self) -> list[RowVar]:
+        """The row variables of which no value is known."""
+        return [RowVar(var) for var in range(self.next_row) if var not in self.rows]
+
+    def open_pairs(self) -> Iterator[tuple[DimVar, DimVar]]:
+        """The pairs (result, operand) of unknown dimensions that must still be related."""
+        for var in self.open_dims():
+            for rule in self.dim_rules(var):
+                if isinstance(rule, AxisRule) and not rule.equal:
+                    res, opnd = self.dim(rule.left), self.dim(rule.right)
+                    if isinstance(res, DimVar) and isinstance(opnd, DimVar) and res == var != opnd:
+                        yield res, opnd
+
+
+def _each(watchers: Watchers | None) -> Iterator[Rule]:
+    while watchers is not None:
+        yield watchers.rule
+        watchers = watchers.rest

@@ -1,0 +1,108 @@
+"""What follows from a known number of elements: the shape of data that was given flat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocannl.passes.infer_shapes.dim_rules import DimRules
+from ocannl.passes.infer_shapes.errors import ShapeConflict
+from ocannl.passes.infer_shapes.provenance import origins_of
+from ocannl.passes.infer_shapes.rules import TotalRule
+from ocannl.passes.infer_shapes.store import Store
+from ocannl.passes.infer_shapes.terms import ONE, Dim, DimVar, RowVar
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What is known of the axes that have a fixed number of elements together."""
+
+    known: int
+    dims: Counter[DimVar]
+    rows: tuple[RowVar, ...]
+
+    @classmethod
+    def of(cls, store: Store, rule: TotalRule) -> Total:
+        known, dims, rows = 1, Counter[DimVar](), list[RowVar]()
+        for row in map(store.full_row, rule.rows):
+            if row.var is not None:
+                rows.append(row.var)
+            for axis in row.axes:
+                if isinstance(axis, Dim):
+                    known *= axis.size
+                else:
+                    dims[axis] += 1
+        return cls(known, dims, tuple(rows))
+
+
+class TotalRules:
+    """Propagates numbers of elements."""
+
+    def __init__(self, store: Store, dims: DimRules) -> None:
+        self.store = store
+        self.dims = dims
+
+    def run(self, rule: TotalRule) -> None:
+        """Raises `ShapeConflict`."""
+        total = Total.of(self.store, rule)
+        self._watch(rule, total)
+        if not total.rows and not total.dims:
+            if total.known != rule.total:
+                raise self._conflict(rule, f"{rule.total} elements are given, the axes have {total.known}")
+            return
+        if total.known == 0:
+            return
+        rest, indivisible = divmod(rule.total, total.known)
+        if indivisible:
+            raise self._conflict(rule, f"{rule.total} elements do not divide by {total.known}")
+        if len(total.dims) == 1 and not total.rows:
+            self._solve(rule, *next(iter(total.dims.items())), rest)
+        else:
+            self._rule_out(rule, total.dims, rest)
+
+    def _solve(self, rule: TotalRule, var: DimVar, times: int, rest: int) -> None:
+        size = round(rest ** (1 / times)) if times > 1 else rest
+        if size**times != rest:
+            raise self._conflict(rule, f"{rest} elements do not make {times} equal axes")
+        self.dims.assign(var, Dim(size), rule)
+
+    def _rule_out(self, rule: TotalRule, dims: Counter[DimVar], rest: int) -> None:
+        """A demanded size that does not divide what is left cannot be met: the axis is 1."""
+        for var in dims:
+            lower = self.store.lower.get(var.id)
+            if lower is not None and (lower.size.size == 0 or rest % lower.size.size):
+                self.dims.assign(var, ONE, rule)
+                return
+
+    def _watch(self, rule: TotalRule, total: Total) -> None:
+        waiting = ({row.id for row in total.rows}, {dim.id for dim in total.dims})
+        watched = self.store.totals.get(rule.id)
+        if waiting == watched:
+            return
+        old_rows, old_dims = watched or (set[int](), set[int]())
+        self.store.put(self.store.totals, rule.id, waiting)
+        for row in total.rows:
+            if row.id not in old_rows:
+                self.store.watch_row(row, rule)
+        for dim in total.dims:
+            if dim.id not in old_dims:
+                self.store.watch_dim(dim, rule)
+
+    def _conflict(self, rule: TotalRule, reason: str) -> ShapeConflict:
+        return ShapeConflict(
+            reason,
+            origin=rule.origin,
+            left=self.store.full_row(rule.rows[0]),
+            right=self.store.full_row(rule.rows[-1]),
+            left_because=origins_of(self.store, rule.rows, rule.origin),
+        )
+
+
+def open_totals(store: Store) -> Iterator[tuple[TotalRule, Total]]:
+    """The numbers of elements that still have to be met."""
+    for rule in store.rules.values():
+        if isinstance(rule, TotalRule):
+            total = Total.of(store, rule)
+            if total.rows or total.dims:
+                yield rule, total

@@ -1,0 +1,333 @@
+"""`inline-nodes`: values are computed where they are used instead of passing through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.linear import Linear, Map, Space
+from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
+from ocannl.passes.nests import (
+    SMALL_REDUCTION_WORK,
+    ZERO,
+    Accesses,
+    Copier,
+    Names,
+    covering_axes,
+    drop_unit_variables,
+    functions,
+    nests,
+    node_mode,
+    operations,
+    points,
+    reduction_work,
+    renamed,
+    with_reduced,
+)
+
+# The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...
+FREE = (arith.ConstantOp, IndexOp, LoadOp, ReduceOp)
+COSTS: Mapping[type[Operation], int] = {arith.DivfOp: 4, math_dialect.SqrtOp: 5, math_dialect.RsqrtOp: 5}
+# ... or a transcendental function if it is of the `math` dialect and not one of these.
+SIMPLE_MATH = (
+    math_dialect.AbsFOp,
+    math_dialect.CeilOp,
+    math_dialect.CopySignOp,
+    math_dialect.FloorOp,
+    math_dialect.FmaOp,
+    math_dialect.RoundEvenOp,
+    math_dialect.RoundOp,
+    math_dialect.TruncOp,
+)
+TRANSCENDENTAL = 20
+# A body up to this cost is rather computed again than stored and loaded.
+CHEAP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point of its nest."""
+
+    operations: int
+    arrays: int
+    reduction_work: int
+
+    @property
+    def is_free(self) -> bool:
+        return self.operations == 0 and self.arrays <= 1 and self.reduction_work == 0
+
+
+@dataclass(slots=True)
+class Version:
+    """What a nest leaves in a node: where it is read, and whether it has to be in memory all the same."""
+
+    sites: set[tuple[NestOp, Map]] = field(default_factory=set[tuple[NestOp, Map]])
+    kept: bool = True
+
+
+@dataclass(slots=True)
+class Definition:
+    """How the value of a node is computed: the operations of a nest that a store to the whole node depends on."""
+
+    nest: NestOp
+    store: StoreOp
+    axes: dict[str, int]
+    ops: list[Operation]
+    cost: Cost
+    version: Version
+    accesses: Accesses
+    stamps: dict[SSAValue, int]
+    """How often each node that is read had been written before."""
+
+    def variables_at(self, indices: Map) -> dict[str, Linear]:
+        """The values of the nest's variables at the point that computes the element at `indices`."""
+        space = self.nest.space.names
+        return {name: indices[self.axes[name]] if name in self.axes else ZERO for name in space}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A load: the operation before which its value can be computed, and how often it is."""
+
+    load: LoadOp
+    anchor: Operation
+    evaluations: int
+    in_reduction: bool
+
+    @staticmethod
+    def of(load: LoadOp, nest: NestOp) -> Site:
+        """A value that does not vary in the reductions around it is computed before them."""
+        names = {name for index in load.indices.data for name in index.names}
+        anchor: Operation = load
+        evaluations, in_reduction = 1, False
+        inner: Operation = load
+        parent = load.parent_op()
+        while isinstance(parent, ReduceOp):
+            if in_reduction or not names.isdisjoint(parent.space.names):
+                if not in_reduction:
+                    anchor = inner
+                in_reduction = True
+                evaluations *= points(parent.space.data)
+            inner, parent = parent, parent.parent_op()
+        if not in_reduction:
+            anchor = inner
+        return Site(load, anchor, evaluations * points(nest.space.data), in_reduction)
+
+
+def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
+    """Weighs computing a value again against storing and loading it."""
+    cost, version = definition.cost, definition.version
+    multiplied = site.evaluations > points(definition.nest.space.data)
+    if version.kept or cost.is_free:
+        return cost.is_free
+    if cost.reduction_work:
+        return _takes_reduction(definition, site, nest) and not multiplied
+    if site.in_reduction and multiplied:
+        return False
+    if cost.operations <= CHEAP:
+        # Reading the operands at every site is no more traffic than one store, and one load a site.
+        return (len(version.sites) - 1) * (cost.arrays - 1) <= 2
+    return len(version.sites) == 1 and not multiplied
+
+
+def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
+    """A reduction moves to its only reader, which keeps to one contraction unless both are small."""
+    if len(definition.version.sites) != 1 or site.in_reduction:
+        return False
+    own = reduction_work(nest.body.block.ops)
+    work = (own + definition.cost.reduction_work) * points(nest.space.data)
+    return own == 0 or work <= SMALL_REDUCTION_WORK
+
+
+def cost_of(ops: Sequence[Operation], space: Space) -> Cost:
+    """Operations inside reductions count once: reductions have a rule of their own."""
+    total = 0
+    arrays: set[tuple[SSAValue, Map]] = set()
+    for op in with_reduced(ops):
+        if isinstance(op, LoadOp) and _varies_everywhere(op.indices.data, space):
+            arrays.add((op.node, op.indices.data))
+        total += operation_cost(op)
+    return Cost(total, len(arrays), reduction_work(ops))
+
+
+def operation_cost(op: Operation) -> int:
+    if isinstance(op, FREE):
+        return 0
+    if op.name.startswith("math.") and type(op) not in COSTS and not isinstance(op, SIMPLE_MATH):
+        return TRANSCENDENTAL
+    return COSTS.get(type(op), 1)
+
+
+def _varies_everywhere(indices: Map, space: Space) -> bool:
+    used = {name for index in indices for name in index.names}
+    return all(size == 1 or name in used for name, size in space)
+
+
+def operations_for(store: StoreOp, block: Block) -> list[Operation]:
+    """The operations of a nest that the stored value depends on, in order."""
+    needed: set[SSAValue] = {store.value}
+    found: list[Operation] = []
+    for op in reversed(block.ops):
+        if any(result in needed for result in op.results):
+            found.append(op)
+            needed.update(op.operands)
+            if isinstance(op, ReduceOp):
+                needed.update(operand for inner in operations(op.body.block) for operand in inner.operands)
+    found.reverse()
+    return found
+
+
+def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
+    """What each nest leaves in each node that it stores to."""
+    versions: dict[tuple[NestOp, SSAValue], Version] = {}
+    current: dict[SSAValue, Version] = {}
+    for nest in nests(func):
+        for op in operations(nest.body.block):
+            if isinstance(op, LoadOp):
+                if op.node in current:
+                    current[op.node].sites.add((nest, op.indices.data))
+            elif isinstance(op, StoreOp):
+                if op.node in current and covering_axes(op, nest.space.data) is not None:
+                    current[op.node].kept = False
+                current[op.node] = versions[nest, op.node] = Version()
+    for node, version in current.items():
+        version.kept = node_mode(node) != "local"
+    return versions
+
+
+class Inliner:
+    """Goes through a function once, in order, and knows how the present content of each node is computed."""
+
+    def __init__(self, func: FuncOp) -> None:
+        self.func = func
+        self.versions = versions_of(func)
+        self.definitions: dict[SSAValue, Definition] = {}
+        self.writes: dict[SSAValue, int] = {}
+        self.inlined: set[SSAValue] = set()
+
+    def run(self) -> None:
+        for nest in nests(self.func):
+            self._inline_into(nest)
+            self._define(nest)
+
+    def _define(self, nest: NestOp) -> None:
+        stored = list(stores_by_node(nest).items())
+        found = [d for node, found in stored if (d := self._definition(nest, node, found)) is not None]
+        for node, _ in stored:
+            self.writes[node] = self.writes.get(node, 0) + 1
+            self.definitions.pop(node, None)
+        for definition in found:
+            self.definitions[definition.store.node] = definition
+
+    def _definition(self, nest: NestOp, node: SSAValue, stored: list[StoreOp]) -> Definition | None:
+        axes = covering_axes(stored[0], nest.space.data)
+        if len(stored) > 1 or axes is None:
+            return None
+        ops = operations_for(stored[0], nest.body.block)
+        accesses = Accesses.of(with_reduced(ops))
+        stamps = {read: self.writes.get(read, 0) for read in accesses.read}
+        cost = cost_of(ops, nest.space.data)
+        return Definition(nest, stored[0], axes, ops, cost, self.versions[nest, node], accesses, stamps)
+
+    def _inline_into(self, nest: NestOp) -> None:
+        body = operations(nest.body.block)
+        if not any(isinstance(op, LoadOp) and op.node in self.definitions for op in body):
+            return
+        rewriter = NestInliner(self.func, nest)
+        stored: set[SSAValue] = set()
+        for op in body:
+            if isinstance(op, StoreOp):
+                stored.add(op.node)
+            elif isinstance(op, LoadOp) and op.node in self.definitions and op.node not in stored:
+                definition = self.definitions[op.node]
+                if self._is_current(definition, stored) and rewriter.inline(definition, op):
+                    self.inlined.add(definition.store.node)
+
+    def _is_current(self, definition: Definition, stored: set[SSAValue]) -> bool:
+        """Nothing that the definition reads has been written since."""
+        return all(self.writes.get(node, 0) == n and node not in stored for node, n in definition.stamps.items())
+
+
+class NestInliner:
+    """Replaces loads of one nest by the computations of their values."""
+
+    def __init__(self, func: FuncOp, nest: NestOp) -> None:
+        self.func = func
+        self.nest = nest
+        self.stored = stores_by_node(nest)
+        self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
+        self.names: Names | None = None
+
+    def inline(self, definition: Definition, load: LoadOp) -> bool:
+        """Whether the load was replaced."""
+        site = Site.of(load, self.nest)
+        variables = definition.variables_at(load.indices.data)
+        if not is_worthwhile(definition, site, self.nest) or not self._is_safe(definition, variables):
+            return False
+        block = site.anchor.parent
+        assert block is not None
+        key = (block, load.node, load.indices.data)
+        if key not in self.known:
+            self.known[key] = self._copy(definition, variables, site.anchor, block)
+        load.result.replace_all_uses_with(self.known[key])
+        Rewriter.erase_op(load)
+        return True
+
+    def _is_safe(self, definition: Definition, variables: dict[str, Linear]) -> bool:
+        """What the nest stores to is read at the same point only, so that its points stay independent."""
+        for node in definition.accesses.read:
+            for store in self.stored.get(node, ()):
+                for indices in definition.accesses.maps[node]:
+                    if renamed(indices, variables) != store.indices.data:
+                        return False
+        return True
+
+    def _copy(
+        self, definition: Definition, variables: dict[str, Linear], anchor: Operation, block: Block
+    ) -> SSAValue:
+        if self.names is None:
+            self.names = Names.of(self.func, self.nest)
+        copier = Copier(self.names, variables)
+        for op in definition.ops:
+            block.insert_op_before(copier.copy(op), anchor)
+        return copier.values[definition.store.value]
+
+
+def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
+    found: dict[SSAValue, list[StoreOp]] = {}
+    for op in nest.body.block.ops:
+        if isinstance(op, StoreOp):
+            found.setdefault(op.node, []).append(op)
+    return found
+
+
+@dataclass(frozen=True)
+class InlineNodesPass(ModulePass):
+    """Replaces loads by the computation of the loaded value; nodes that then need no memory become `virtual`.
+
+    It applies to a load where one nest has computed the whole node, each element at the point of its own, and
+    nothing that this nest reads has been written since. The policy: constants, copies and slices are always
+    computed again; cheap scalar bodies where this costs no memory traffic and no repetition inside a reduction;
+    costly bodies and reductions only at their only reader, and at most as often as before.
+    """
+
+    name = "inline-nodes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            for nest in nests(func):
+                drop_unit_variables(nest)
+            remove_dead_stores(func)
+            inliner = Inliner(func)
+            inliner.run()
+            remove_dead_stores(func)
+            mark_virtual(func, inliner.inlined)

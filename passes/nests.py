@@ -1,0 +1,232 @@
+"""What the passes over `loops` nests share: walking, accesses, substitution of variables, copies of bodies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
+from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+
+Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
+ZERO = Linear()
+
+# Two contractions share a nest only while their evaluations together are this few: the scheduler tiles one a nest.
+SMALL_REDUCTION_WORK = 4096
+
+
+def functions(module: ModuleOp) -> list[FuncOp]:
+    return [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+
+
+def nests(func: FuncOp) -> list[NestOp]:
+    return [op for op in func.body.block.ops if isinstance(op, NestOp)]
+
+
+def nodes(func: FuncOp) -> list[NodeOp]:
+    return [op for op in func.body.block.ops if isinstance(op, NodeOp)]
+
+
+def operations(block: Block) -> list[Operation]:
+    """The operations of a block and of the reductions in it, in the order in which they run."""
+    return with_reduced(block.ops)
+
+
+def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
+    """The given operations, each reduction followed by those of its body."""
+    found: list[Operation] = []
+    for op in ops:
+        found.append(op)
+        if isinstance(op, ReduceOp):
+            found.extend(with_reduced(op.body.block.ops))
+    return found
+
+
+def stores(nest: NestOp) -> Iterator[StoreOp]:
+    return (op for op in nest.body.block.ops if isinstance(op, StoreOp))
+
+
+def points(space: Space) -> int:
+    return math.prod(size for _, size in space)
+
+
+def reduction_work(ops: Iterable[Operation]) -> int:
+    """How often the innermost bodies of the reductions among `ops` are evaluated."""
+    return sum(
+        points(op.space.data) * max(1, reduction_work(op.body.block.ops))
+        for op in ops
+        if isinstance(op, ReduceOp)
+    )
+
+
+def node_shape(node: SSAValue) -> tuple[int, ...]:
+    assert isinstance(node.type, MemRefType)
+    return node.type.get_shape()
+
+
+def node_mode(node: SSAValue) -> str:
+    assert isinstance(node.owner, NodeOp)
+    return node.owner.mode.data
+
+
+def is_removable(op: Operation) -> bool:
+    """An unused result is all that the operation has to give."""
+    return isinstance(op, LoadOp) or op.has_trait(Pure)
+
+
+def covering_axes(store: StoreOp, space: Space) -> dict[str, int] | None:
+    """The axis along which each variable runs, if the points of the nest are the elements of the node."""
+    sizes = dict(space)
+    axes: dict[str, int] = {}
+    for axis, (index, size) in enumerate(zip(store.indices.data, node_shape(store.node), strict=True)):
+        if size == 1:
+            continue
+        variable = index.variable
+        if variable is None or variable in axes or sizes.get(variable) != size:
+            return None
+        axes[variable] = axis
+    return axes if all(size == 1 or name in axes for name, size in space) else None
+
+
+def substitute_indices(ops: Iterable[Operation], values: Mapping[str, Linear]) -> None:
+    """Replaces iteration variables in the index maps of `ops`."""
+    for op in ops:
+        if isinstance(op, Indexed):
+            op.properties["indices"] = substituted(op.indices, values)
+
+
+def substituted(indices: MapAttr, values: Mapping[str, Linear]) -> MapAttr:
+    return MapAttr(tuple(index.substitute(values) for index in indices.data))
+
+
+def drop_unit_variables(nest: NestOp) -> None:
+    """Removes variables of size 1, whose value is 0; a schedule keeps the variables that it may name."""
+    if nest.schedule is not None:
+        return
+    body = operations(nest.body.block)
+    values: dict[str, Linear] = {}
+    for op in (nest, *body):
+        if isinstance(op, NestOp | ReduceOp):
+            units = {name: ZERO for name, size in op.space.data if size == 1}
+            if units:
+                op.properties["space"] = SpaceAttr(tuple(d for d in op.space.data if d[0] not in units))
+                values |= units
+    if values:
+        substitute_indices(body, values)
+
+
+@dataclass
+class Names:
+    """Names of iteration variables; a fresh one is the given name, numbered where that is taken."""
+
+    used: set[str]
+
+    @staticmethod
+    def of(func: FuncOp, nest: NestOp) -> Names:
+        used = set(func.ranges) | set(nest.space.names)
+        for op in operations(nest.body.block):
+            if isinstance(op, ReduceOp):
+                used.update(op.space.names)
+        return Names(used)
+
+    def fresh(self, name: str) -> str:
+        candidate, stem, number = name, name.rstrip("0123456789") or name, 0
+        while candidate in self.used:
+            number += 1
+            candidate = f"{stem}{number}"
+        self.used.add(candidate)
+        return candidate
+
+    def fresh_space(self, space: Space, indices: dict[str, Linear]) -> SpaceAttr:
+        """The space under fresh names, which `indices` then gives to the old ones."""
+        fresh = tuple((self.fresh(name), size) for name, size in space)
+        indices |= {old: Linear.var(new) for (old, _), (new, _) in zip(space, fresh, strict=True)}
+        return SpaceAttr(fresh)
+
+
+def rename(ops: Iterable[Operation], names: Names, indices: dict[str, Linear]) -> None:
+    """Prepares operations in place for another nest: other index expressions, fresh variables of reductions."""
+    for op in ops:
+        if isinstance(op, Indexed):
+            op.properties["indices"] = substituted(op.indices, indices)
+        elif isinstance(op, ReduceOp):
+            op.properties["space"] = names.fresh_space(op.space.data, indices)
+            rename(op.body.block.ops, names, indices)
+
+
+@dataclass
+class Copier:
+    """Copies operations into another nest, with other operands and index expressions."""
+
+    names: Names
+    indices: dict[str, Linear]
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def copy(self, op: Operation) -> Operation:
+        properties: dict[str, Attribute] = dict(op.properties)
+        regions: list[Region] = []
+        if isinstance(op, Indexed):
+            properties["indices"] = substituted(op.indices, self.indices)
+        elif isinstance(op, ReduceOp):
+            properties["space"] = self.names.fresh_space(op.space.data, self.indices)
+            regions.append(Region(Block(self.copy(inner) for inner in op.body.block.ops)))
+        copied = type(op).create(
+            operands=[self.values.get(operand, operand) for operand in op.operands],
+            result_types=op.result_types,
+            properties=properties,
+            attributes=op.attributes,
+            location=op.location,
+            regions=regions,
+        )
+        for old, new in zip(op.results, copied.results, strict=True):
+            new.name_hint = old.name_hint
+            self.values[old] = new
+        return copied
+
+
+@dataclass
+class Accesses:
+    """The index maps at which nodes are touched, without repetition; None is one that varies inside a reduction."""
+
+    maps: dict[SSAValue, list[Map | None]]
+    read: set[SSAValue]
+    written: set[SSAValue]
+
+    @staticmethod
+    def of(ops: Iterable[Operation]) -> Accesses:
+        """Of operations as `with_reduced` lists them."""
+        accesses = Accesses({}, set(), set())
+        reduced: set[str] = set()
+        for op in ops:
+            if isinstance(op, ReduceOp):
+                reduced.update(op.space.names)
+            elif isinstance(op, LoadOp | StoreOp):
+                (accesses.read if isinstance(op, LoadOp) else accesses.written).add(op.node)
+                indices = op.indices.data
+                varies = any(name in reduced for index in indices for name, _ in index.terms)
+                accesses._add(op.node, None if varies else indices)
+        return accesses
+
+    def _add(self, node: SSAValue, indices: Map | None) -> None:
+        known = self.maps.setdefault(node, [])
+        if indices not in known:
+            known.append(indices)
+
+    def absorb(self, other: Accesses, renaming: Mapping[str, Linear]) -> None:
+        """Adds what a nest does once its variables are renamed."""
+        self.read |= other.read
+        self.written |= other.written
+        for node, maps in other.maps.items():
+            for indices in maps:
+                self._add(node, renamed(indices, renaming))
+
+
+def renamed(indices: Map | None, renaming: Mapping[str, Linear]) -> Map | None:
+    return None if indices is None else tuple(index.substitute(renaming) for index in indices)

@@ -1,0 +1,167 @@
+"""Compilation and loading of LLVM text."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ocannl.runtime import jit
+from ocannl.runtime.cache import ObjectCache
+from ocannl.runtime.host import host_target
+from ocannl.runtime.jit import InternalError, compile_llvm, emit_assembly, object_key
+
+ADD_ONE = """
+define i64 @add_one(i64 %x) nounwind {
+  %y = add i64 %x, 1
+  ret i64 %y
+}
+"""
+
+CALL_OUTSIDE = """
+declare double @outside(double)
+define double @twice(double %x) nounwind {
+  %once = call double @outside(double %x)
+  %y = call double @outside(double %once)
+  ret double %y
+}
+"""
+
+
+def gemm(rows: int, width: int) -> str:
+    """C[rows, width] = A^T B for A packed [k, rows], B packed [k, width]: one wide accumulator a row."""
+    vector = f"<{width} x float>"
+    lines = [
+        "define void @gemm(ptr %a, ptr %b, ptr %c, i64 %k) nounwind {",
+        "entry:",
+        "  br label %loop",
+        "loop:",
+    ]
+    lines += [
+        "  %i = phi i64 [ 0, %entry ], [ %i1, %loop ]",
+        "  %ap = phi ptr [ %a, %entry ], [ %an, %loop ]",
+        "  %bp = phi ptr [ %b, %entry ], [ %bn, %loop ]",
+    ]
+    lines += [f"  %acc{r} = phi {vector} [ zeroinitializer, %entry ], [ %n{r}, %loop ]" for r in range(rows)]
+    lines.append(f"  %bv = load {vector}, ptr %bp, align 64")
+    for r in range(rows):
+        lines += [
+            f"  %p{r} = getelementptr inbounds i8, ptr %ap, i64 {4 * r}",
+            f"  %s{r} = load float, ptr %p{r}, align 4",
+            f"  %t{r} = insertelement {vector} poison, float %s{r}, i64 0",
+            f"  %v{r} = shufflevector {vector} %t{r}, {vector} poison, <{width} x i32> zeroinitializer",
+            f"  %n{r} = call {vector} @llvm.fma.v{width}f32({vector} %v{r}, {vector} %bv, {vector} %acc{r})",
+        ]
+    lines += [
+        f"  %an = getelementptr inbounds i8, ptr %ap, i64 {4 * rows}",
+        f"  %bn = getelementptr inbounds i8, ptr %bp, i64 {4 * width}",
+        "  %i1 = add nuw nsw i64 %i, 1",
+        "  %more = icmp samesign ult i64 %i1, %k",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+    ]
+    for r in range(rows):
+        lines.append(f"  %q{r} = getelementptr inbounds i8, ptr %c, i64 {4 * r * width}")
+        lines.append(f"  store {vector} %n{r}, ptr %q{r}, align 4")
+    return "\n".join(
+        [*lines, "  ret void", "}", f"declare {vector} @llvm.fma.v{width}f32({vector}, {vector}, {vector})"]
+    )
+
+
+def test_a_function_runs():
+    module = compile_llvm(ADD_ONE, cache=None)
+    add_one = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(module.address("add_one"))
+    assert add_one(41) == 42
+    assert module.address("add_one") == module.address("add_one")
+
+
+@pytest.mark.parametrize("opt_level", [0, 1, 2, 3])
+def test_every_level_computes_the_same_product(opt_level: int):
+    rng = np.random.default_rng(1)
+    a, b = rng.random((32, 8), np.float32), np.zeros(32 * 32 + 16, np.float32)
+    b = b[-b.ctypes.data % 64 // 4 :][: 32 * 32].reshape(32, 32)
+    b[:] = rng.random((32, 32), np.float32)
+    c = np.zeros((8, 32), np.float32)
+    module = compile_llvm(gemm(8, 32), cache=None, opt_level=opt_level)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(module.address("gemm"))
+    call(a.ctypes.data, b.ctypes.data, c.ctypes.data, 32)
+    np.testing.assert_allclose(c, a.T @ b, rtol=1e-5)
+
+
+@pytest.mark.skipif(host_target().vector_bytes != 64, reason="needs 512-bit vectors")
+def test_wide_vectors_stay_in_registers():
+    assembly = emit_assembly(gemm(14, 32))
+    fmas = [line for line in assembly.splitlines() if "vfmadd" in line]
+    assert len(fmas) == 28
+    assert all("zmm" in line for line in fmas)
+    assert not any("zmm" in line and "rsp" in line for line in assembly.splitlines())
+
+
+def test_equal_names_in_two_modules_do_not_meet():
+    first = compile_llvm(ADD_ONE, cache=None)
+    second = compile_llvm(ADD_ONE.replace("%x, 1", "%x, 2"), cache=None)
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    assert call(first.address("add_one"))(0) == 1
+    assert call(second.address("add_one"))(0) == 2
+
+
+def test_given_symbols_are_linked():
+    function = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    outside = function(lambda x: x * 3)
+    address = ctypes.cast(outside, ctypes.c_void_p).value
+    assert address is not None
+    module = compile_llvm(CALL_OUTSIDE, cache=None, symbols={"outside": address})
+    assert function(module.address("twice"))(2.0) == 18.0
+
+
+def test_symbols_of_the_process_are_found():
+    module = compile_llvm(CALL_OUTSIDE.replace("outside", "sqrt"), cache=None)
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(module.address("twice"))(16.0) == 2.0
+
+
+def test_text_that_does_not_parse():
+    with pytest.raises(InternalError, match=r"(?s)rejects.*expected value token"):
+        compile_llvm(ADD_ONE.replace("%x, 1", "%x,"), cache=None)
+
+
+def test_text_that_does_not_verify():
+    swapped = (
+        "define i64 @f(i64 %x) {\n  br label %b\na:\n  %y = add i64 %x, 1\n  ret i64 %y\nb:\n  ret i64 %y\n}"
+    )
+    with pytest.raises(InternalError, match="does not dominate"):
+        compile_llvm(swapped, cache=None)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(InternalError, match="subtract_one"):
+        compile_llvm(ADD_ONE, cache=None).address("subtract_one")
+
+
+def test_a_symbol_that_nothing_defines():
+    with pytest.raises(InternalError, match="twice"):
+        compile_llvm(CALL_OUTSIDE, cache=None).address("twice")
+
+
+def test_bytes_that_are_no_object():
+    with pytest.raises(InternalError, match="cannot load"):
+        jit.CompiledModule(b"no object", {})
+
+
+def test_a_hit_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = ObjectCache(tmp_path)
+    compile_llvm(ADD_ONE, cache=store)
+    monkeypatch.setattr(jit, "parse", None)
+    module = compile_llvm(ADD_ONE, cache=store)
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(module.address("add_one"))(1) == 2
+
+
+def test_the_environment_names_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCANNL_CACHE", str(tmp_path))
+    compile_llvm(ADD_ONE)
+    assert ObjectCache(tmp_path).get(object_key(ADD_ONE, 2)) is not None
+
+
+def test_the_key_tells_text_and_options_apart():
+    keys = {object_key(ADD_ONE, 2), object_key(ADD_ONE, 1), object_key(ADD_ONE + " ", 2)}
+    assert len(keys) == 3
+    assert object_key(ADD_ONE, 2) in keys

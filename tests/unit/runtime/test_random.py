@@ -1,0 +1,112 @@
+"""The counter-based generator and its distributions."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ocannl.runtime.random import BLOCKS_AT_A_TIME, normal, stream_key, threefry4x32, uniform, words
+
+Draw = Callable[..., np.ndarray]
+
+PI = "243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0 082efa98 ec4e6c89"
+ZEROS, ONES = " ".join(["00000000"] * 4), " ".join(["ffffffff"] * 4)
+
+# The known answers that Random123, the implementation of the paper's authors, publishes.
+KNOWN_ANSWERS = [
+    (13, ZEROS, ZEROS, "531c7e4f 39491ee5 2c855a92 3d6abf9a"),
+    (13, ONES, ONES, "c4189358 1c9cc83a d5881c67 6a0a89e0"),
+    (13, *PI, "4aa71d8f 734738c2 431fc6a8 ae6debf1"),
+    (20, ZEROS, ZEROS, "9c6ca96a e17eae66 fc10ecd4 5256a7d8"),
+    (20, ONES, ONES, "2a881696 57012287 f6c7446e a16a6732"),
+    (20, *PI, "59cd1dbb b8879579 86b5d00c ac8b6d84"),
+    (72, ZEROS, ZEROS, "93171da6 9220326d b392b7b1 ff58a002"),
+    (72, ONES, ONES, "60743f3d 9961e684 aab21c34 8c65fb7d"),
+]
+
+KEY = stream_key(7, "w")
+
+
+def word_array(text: str) -> np.ndarray:
+    return np.array([int(word, 16) for word in text.split()], np.uint32)
+
+
+@pytest.mark.parametrize(("rounds", "counter", "key", "answer"), KNOWN_ANSWERS)
+def test_known_answers(rounds: int, counter: str, key: str, answer: str):
+    found = threefry4x32(word_array(counter), word_array(key), rounds)
+    np.testing.assert_array_equal(found, word_array(answer))
+
+
+def test_many_counters_at_once():
+    counter = np.random.default_rng(1).integers(0, 2**32, (4, 3, 5), np.uint32)
+    before = counter.copy()
+    found = threefry4x32(counter, KEY)
+    assert found.shape == (4, 3, 5)
+    np.testing.assert_array_equal(found[:, 2, 1], threefry4x32(counter[:, 2, 1], KEY))
+    np.testing.assert_array_equal(counter, before)
+
+
+def test_the_word_stream_counts_from_zero():
+    stream = words(KEY, 4 * BLOCKS_AT_A_TIME + 6)
+    for block in (0, 1, BLOCKS_AT_A_TIME):
+        expected = threefry4x32(np.array([block, 0, 0, 0], np.uint32), KEY)
+        np.testing.assert_array_equal(stream[4 * block : 4 * block + 4], expected)
+
+
+@pytest.mark.parametrize("draw", [uniform, normal])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_an_element_depends_on_its_index_alone(draw: Draw, dtype: type[np.floating]):
+    large = draw(KEY, (5, 7), dtype)
+    assert large.dtype == dtype
+    assert large.shape == (5, 7)
+    np.testing.assert_array_equal(draw(KEY, (11,), dtype), large.reshape(-1)[:11])
+    assert draw(KEY, (), dtype) == large[0, 0]
+    assert draw(KEY, (0, 3), dtype).shape == (0, 3)
+
+
+def test_streams_differ_by_seed_and_name():
+    keys = [stream_key(1, "w"), stream_key(2, "w"), stream_key(1, "b"), stream_key(2**32 + 1, "w")]
+    firsts = [words(key, 8).tobytes() for key in keys]
+    assert len(set(firsts)) == 4
+    np.testing.assert_array_equal(stream_key(-1, "w"), stream_key(2**64 - 1, "w"))
+
+
+def test_values_are_the_same_everywhere():
+    """The values that other targets have to reproduce."""
+    np.testing.assert_array_equal(stream_key(1, "w"), word_array("00000001 00000000 5d9cfa5b 87a766eb"))
+    assert uniform(stream_key(1, "w"), (2,)).tolist() == [0.19035011529922485, 0.9709581136703491]
+    np.testing.assert_allclose(normal(stream_key(1, "w"), (2,)), [0.63906229, -0.11792494], rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_uniform_is_uniform(dtype: type[np.floating]):
+    values = uniform(KEY, (200_000,), dtype).astype(np.float64)
+    assert values.min() >= 0.0
+    assert values.max() < 1.0
+    counts, _ = np.histogram(values, bins=64, range=(0.0, 1.0))
+    chi_squared = ((counts - 3125.0) ** 2 / 3125.0).sum()
+    assert 25 < chi_squared < 120  # 63 degrees of freedom: 5 standard deviations are 56
+
+
+def test_uniform_has_every_bit_of_its_type():
+    assert np.unique(uniform(KEY, (4096,), np.float32) * 2**24 % 2).tolist() == [0.0, 1.0]
+    assert np.unique(uniform(KEY, (4096,), np.float64) * 2**53 % 2).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_normal_is_normal(dtype: type[np.floating]):
+    values = normal(KEY, (200_001,), dtype).astype(np.float64)
+    assert abs(values.mean()) < 0.01
+    assert abs(values.var() - 1.0) < 0.02
+    assert abs((values**3).mean()) < 0.05
+    assert abs((values**4).mean() - 3.0) < 0.1
+    inside = [(abs(values) < k).mean() for k in (1, 2, 3)]
+    np.testing.assert_allclose(inside, [0.6827, 0.9545, 0.9973], atol=0.005)
+    neighbours = np.corrcoef(values[:-1], values[1:])[0, 1]
+    assert abs(neighbours) < 0.01
+
+
+@pytest.mark.parametrize("draw", [uniform, normal])
+def test_other_types_are_refused(draw: Draw):
+    with pytest.raises(TypeError, match="int32"):
+        draw(KEY, (2,), np.int32)

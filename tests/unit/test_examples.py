@@ -1,0 +1,36 @@
+"""The example programs learn what they are given."""
+
+from pathlib import Path
+
+import digits
+import moons
+import numpy as np
+import pytest
+
+
+def trained_moons(seed: int, epochs: int = 80) -> moons.Trained:
+    points, classes = moons.half_moons(moons.BATCHES * moons.BATCH_SIZE, seed)
+    return moons.train_moons(points, classes, epochs, seed)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_moons_are_told_apart(seed: int):
+    assert trained_moons(seed).history.epoch_losses.min() < 0.1
+
+
+def test_one_seed_gives_the_same_bits():
+    first, second = (trained_moons(seed=1, epochs=3).history.losses for _ in range(2))
+    assert np.array_equal(first.view(np.uint32), second.view(np.uint32))
+
+
+def test_the_moons_program_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    picture = tmp_path / "moons.png"
+    moons.main(["--epochs", "2", "--plain", "--png", str(picture)])
+    printed = capsys.readouterr().out
+    for title in ("Loss", "Log-loss", "Learning rate", "Decision boundary"):
+        assert title in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_digits_are_read():
+    assert digits.main(["--plain"]) >= 0.95
