@@ -6,18 +6,19 @@ Prints one Python tuple a polynomial, lowest power first, and its largest weight
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
 
-Function = Callable[[mpf], mpf]
+Real = Any  # an mpmath number: the library has no types
+Function = Callable[[Real], Real]
 mp.dps = 50
 
 HALF = 0.5005
 HALF_LN2 = float(mp.ln(2) / 2) * 1.001
 LOG_LIMIT = float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.001  # s^2, s = f / (2 + f), 1 + f = sqrt(2)
-SIN_LIMIT = 1.65**2
+SIN_LIMIT = 1.73**2
 
 
 class Fit(NamedTuple):
@@ -29,14 +30,14 @@ class Fit(NamedTuple):
     high: float
 
 
-def remez(fit: Fit, degree: int) -> tuple[list[mpf], mpf]:
+def remez(fit: Fit, degree: int) -> tuple[list[Real], Real]:
     """The polynomial p of a degree that minimizes max |weight * (f - p)|, and that maximum."""
     middle, half = mpf(fit.low + fit.high) / 2, mpf(fit.high - fit.low) / 2
     # Shifted off 0, where quotients are undefined.
     grid = [middle - half * mp.cos(mp.pi * (i + mpf("0.3")) / 1001) for i in range(1001)]
     values = [(fit.f(x), fit.weight(x)) for x in grid]
     nodes = [round(1000 * i / (degree + 1)) for i in range(degree + 2)]
-    for _ in range(12):
+    while True:
         rows = [
             [grid[i] ** k for k in range(degree + 1)] + [(-1) ** n / values[i][1]]
             for n, i in enumerate(nodes)
@@ -44,13 +45,13 @@ def remez(fit: Fit, degree: int) -> tuple[list[mpf], mpf]:
         *coefficients, level = mp.lu_solve(mp.matrix(rows), mp.matrix([values[i][0] for i in nodes]))
         errors = [w * (v - mp.polyval(coefficients[::-1], x)) for x, (v, w) in zip(grid, values, strict=True)]
         worst = max(map(abs, errors))
-        if worst < abs(level) * mpf("1.001"):
-            break
-        nodes = alternation(errors, degree + 2)
-    return coefficients, worst
+        exchanged = alternation(errors, degree + 2)
+        if worst < abs(level) * mpf("1.001") or exchanged == nodes:
+            return coefficients, worst
+        nodes = exchanged
 
 
-def alternation(errors: list[mpf], count: int) -> list[int]:
+def alternation(errors: list[Real], count: int) -> list[int]:
     """The positions of the largest errors of alternating sign."""
     peaks: list[int] = []
     for i, error in enumerate(errors):
@@ -65,45 +66,46 @@ def alternation(errors: list[mpf], count: int) -> list[int]:
 
 
 def rounded(fit: Fit, degree: int, dtype: type[np.floating]) -> list[float]:
-    """Coefficients rounded one by one from the lowest, each time fitting the others to what is left."""
+    """Coefficients in a dtype; on one side of 0, the others make up for the rounding of the lowest."""
     best, _ = remez(fit, degree)
+    if fit.low < 0:
+        return [float(dtype(float(c))) for c in best]
     lowest = float(dtype(float(best[0])))
-    if degree == 0:
-        return [lowest]
-    rest = Fit(lambda x: (fit.f(x) - lowest) / x, lambda x: fit.weight(x) * abs(x), fit.low, fit.high)
-    return [lowest, *rounded(rest, degree - 1, dtype)]
+    rest = Fit(lambda x: (fit.f(x) - lowest) / x, lambda x: fit.weight(x) * x, fit.low, fit.high)
+    others, _ = remez(rest, degree - 1)
+    return [lowest, *(float(dtype(float(c))) for c in others)]
 
 
-def exp_tail(x: mpf) -> mpf:
+def exp_tail(x: Real) -> Real:
     return (mp.expm1(x) - x) / x**2
 
 
-def exp2_tail(x: mpf) -> mpf:
+def exp2_tail(x: Real) -> Real:
     return mp.expm1(x * mp.ln(2)) / x
 
 
-def sin_tail(z: mpf) -> mpf:
+def sin_tail(z: Real) -> Real:
     return (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
 
 
-def atanh_tail(z: mpf) -> mpf:
+def atanh_tail(z: Real) -> Real:
     """R of log(1 + f) = 2 s + s z R(z), s = f / (2 + f), z = s^2."""
     return (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z
 
 
-def atanh_tail2(z: mpf) -> mpf:
+def atanh_tail2(z: Real) -> Real:
     return (atanh_tail(z) - mpf(2) / 3) / z
 
 
-def erf_tail(z: mpf) -> mpf:
+def erf_tail(z: Real) -> Real:
     return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
 
 
-def erfc_log2(x: mpf) -> mpf:
+def erfc_log2(x: Real) -> Real:
     return mp.log(mp.erfc(x), 2)
 
 
-def erfc_weight(x: mpf) -> mpf:
+def erfc_weight(x: Real) -> Real:
     """The relative error of `erf(x) = 1 - 2^p(x)` for an error of p."""
     return mp.erfc(x) * mp.ln(2) / mp.erf(x)
 
@@ -114,7 +116,7 @@ FITS: dict[str, tuple[Fit, int, int]] = {
     "exp2": (Fit(exp2_tail, lambda x: abs(x) / 2**x, -HALF, HALF), 5, 10),
     "log": (Fit(atanh_tail, lambda z: z / 2, 0, LOG_LIMIT), 2, 6),
     "log beyond 2/3": (Fit(atanh_tail2, lambda z: z**2 / 2, 0, LOG_LIMIT), 2, 6),
-    "sin": (Fit(sin_tail, lambda z: z, 0, SIN_LIMIT), 3, 7),
+    "sin": (Fit(sin_tail, lambda z: z, 0, SIN_LIMIT), 4, 7),
     "erf": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 5, 11),
     "log2(erfc)": (Fit(erfc_log2, erfc_weight, 0.98, 4), 6, 0),
     "log2(erfc) to 6": (Fit(erfc_log2, erfc_weight, 0.98, 6), 0, 18),

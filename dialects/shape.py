@@ -7,19 +7,25 @@ happens in the middle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-ROW_KINDS = ("batch", "input", "output")
+RowKind: TypeAlias = Literal["batch", "input", "output"]
+ROW_KINDS: tuple[RowKind, ...] = ("batch", "input", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A size with an optional basis: sizes match only if their bases do."""
+    """A known size. Two sizes match only if their bases (units, such as `rgb`) do."""
 
     size: int
     basis: str | None = None
+
+    @property
+    def broadcasts(self) -> bool:
+        """Whether this size may stand above any other: 1 without a basis."""
+        return self.size == 1 and self.basis is None
 
     def __str__(self) -> str:
         return str(self.size) if self.basis is None else f"{self.size}:{self.basis}"
@@ -36,30 +42,44 @@ class DimVar:
 
 
 DimTerm: TypeAlias = Dim | DimVar
+ONE = Dim(1)
 
 
 @dataclass(frozen=True, slots=True)
 class RowVar:
-    """An unknown number of unknown axes."""
+    """An unknown number of axes, none included."""
 
     id: int
+
+    def __str__(self) -> str:
+        return f"..r{self.id}.."
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`leading .. var .. trailing`; without a variable the row is closed."""
+    """Axes in order: `leading`, then those of `var` (none, if the row is closed), then `trailing`.
+
+    As an operand the row broadcasts right after `leading`: the leading axes align left, all others right. So a row
+    given by a user, which broadcasts as in NumPy, has all its axes in `trailing`.
+    """
 
     leading: tuple[DimTerm, ...] = ()
     var: RowVar | None = None
     trailing: tuple[DimTerm, ...] = ()
 
-    @staticmethod
-    def closed(axes: Sequence[DimTerm]) -> Row:
-        return Row((), None, tuple(axes))
-
     @property
     def axes(self) -> tuple[DimTerm, ...]:
+        """The known axes; all of them, if the row is closed."""
         return self.leading + self.trailing
+
+    @property
+    def is_closed(self) -> bool:
+        return self.var is None
+
+    @property
+    def known(self) -> int:
+        """The number of known axes: the rank, if the row is closed."""
+        return len(self.leading) + len(self.trailing)
 
     @property
     def is_final(self) -> bool:
@@ -72,6 +92,18 @@ class Row:
         assert self.is_final
         return tuple(d.size for d in self.axes if isinstance(d, Dim))
 
+    def __str__(self) -> str:
+        items = (*self.leading, *(() if self.var is None else (self.var,)), *self.trailing)
+        return "[" + ", ".join(map(str, items)) + "]"
+
+
+EMPTY_ROW = Row()
+
+
+def closed_row(*axes: int | DimTerm) -> Row:
+    """The closed row of these axes, which broadcasts as in NumPy."""
+    return Row(trailing=tuple(Dim(axis) if isinstance(axis, int) else axis for axis in axes))
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -80,6 +112,11 @@ class Shape:
     batch: Row
     input: Row
     output: Row
+
+    def row(self, kind: RowKind) -> Row:
+        if kind == "batch":
+            return self.batch
+        return self.input if kind == "input" else self.output
 
     def __iter__(self) -> Iterator[Row]:
         return iter((self.batch, self.input, self.output))

@@ -148,7 +148,7 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
 
 
 @dataclass(frozen=True)
-class LowerAssignToLoops(ModulePass):
+class LowerAssignToLoopsPass(ModulePass):
     """Turns every `assign.routine` into a `loops.func`."""
 
     name = "lower-assign-to-loops"

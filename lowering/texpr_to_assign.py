@@ -264,7 +264,7 @@ def whole(shape: Shape) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class LowerTexprToAssign(ModulePass):
+class LowerTexprToAssignPass(ModulePass):
     """Turns every `texpr.routine` into an `assign.routine`."""
 
     name = "lower-texpr-to-assign"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.linear import Map, Space
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.nests import covering_axes, is_removable, nests, node_mode, nodes
+from ocannl.passes.nests import covering_axes, is_unused, nests, nodes, remove_unused_operations
 
 
 def remove_dead_stores(func: FuncOp) -> None:
@@ -21,15 +20,6 @@ def remove_dead_stores(func: FuncOp) -> None:
         liveness.scan(nest)
         if not any(isinstance(op, StoreOp) for op in nest.body.block.ops):
             Rewriter.erase_op(nest)
-
-
-def remove_unused_operations(block: Block) -> None:
-    """Removes operations of a block, and of the reductions in it, that give only results nobody uses."""
-    for op in reversed(block.ops):
-        if is_removable(op) and all(result.first_use is None for result in op.results):
-            Rewriter.erase_op(op)
-        elif isinstance(op, ReduceOp):
-            remove_unused_operations(op.body.block)
 
 
 def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
@@ -51,7 +41,7 @@ class _Liveness:
         for op in reversed(nest.body.block.ops):
             if isinstance(op, StoreOp):
                 self._scan_store(op, nest.space.data, overwritten)
-            elif is_removable(op) and all(result.first_use is None for result in op.results):
+            elif is_unused(op):
                 Rewriter.erase_op(op)
             elif isinstance(op, LoadOp):
                 self._read(op, overwritten)

@@ -193,7 +193,7 @@ def differentiate(routine: TexprRoutineOp) -> None:
 
 
 @dataclass(frozen=True)
-class Differentiate(ModulePass):
+class DifferentiatePass(ModulePass):
     """Replaces `texpr.zero_grads` and `texpr.backprop` by adjoint expressions and assignments to gradient nodes."""
 
     name = "differentiate"

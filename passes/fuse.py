@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.linear import Linear, Map
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
     SMALL_REDUCTION_WORK,
@@ -56,7 +56,7 @@ class Group:
 
 
 def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
-    """Scalars always fuse; others to share what they load or pass on; contractions only while they are small."""
+    """Scalars always fuse; others to share what they load or pass on; contractions only while small."""
     size = points(target.nest.space.data)
     if target.reduction_work and group.reduction_work:
         work = (target.reduction_work + group.reduction_work) * size
@@ -69,9 +69,9 @@ def _shares_data(target: Group, group: Group, renaming: Renaming) -> bool:
     """Both touch the same elements of a node, other elements at other points."""
     for node in _common_nodes(target, group):
         for indices in group.accesses.maps[node]:
-            if indices is not None and any(index.terms for index in indices):
-                if renamed(indices, renaming) in target.accesses.maps[node]:
-                    return True
+            varies = indices is not None and any(index.terms for index in indices)
+            if varies and renamed(indices, renaming) in target.accesses.maps[node]:
+                return True
     return False
 
 
@@ -86,7 +86,7 @@ def _conflicts(target: Group, group: Group) -> list[SSAValue]:
 
 
 def legal_renaming(target: Group, group: Group) -> Renaming | None:
-    """The variables of `target` for those of `group`, if both touch what one writes at the same point only."""
+    """The variables of `target` for those of `group`, if both touch what one writes at one point only."""
     conflicts = _conflicts(target, group)
     renaming = _matching_variables(target, group, conflicts)
     if renaming is None:
@@ -176,18 +176,20 @@ class Fuser:
     def _partners(self, group: Group) -> list[int]:
         if group.nest.schedule is not None:
             return []
-        barrier = max(
-            (
-                self.last_access.get(node, -1) if node in group.accesses.written else self.last_write.get(node, -1)
-                for node in group.accesses.maps
-            ),
-            default=-1,
-        )
+        barrier = self._barrier(group.accesses)
         positions = self.by_signature.get(group.signature, [])
         nearest = [p for p in reversed(positions[-PARTNERS_TRIED:]) if p > barrier]
-        if barrier in positions:
+        if barrier >= 0 and self.groups[barrier].signature == group.signature:
             nearest.insert(0, barrier)
         return [p for p in nearest if self.groups[p].nest.schedule is None]
+
+    def _barrier(self, accesses: Accesses) -> int:
+        """The position of the nearest nest that may not be overtaken, or -1."""
+        barrier = -1
+        for node in accesses.maps:
+            last = self.last_access if node in accesses.written else self.last_write
+            barrier = max(barrier, last.get(node, -1))
+        return barrier
 
     def _merge(self, target: Group, group: Group, renaming: Renaming) -> None:
         if target.names is None:
@@ -205,11 +207,54 @@ class Fuser:
             block.insert_ops_before(moved, stayed[0])
             self._forward(moved, stayed)
         Rewriter.erase_op(group.nest)
-        target.nest.properties["label"] = self._label(target, group)
+        _join_labels(target.nest, group.nest, self.upwards)
         target.accesses.absorb(group.accesses, renaming)
         target.reduction_work += group.reduction_work
 
     def _forward(self, first: list[Operation], second: list[Operation]) -> None:
         """What the first part stores is not loaded again by the second."""
-        stored = {(op.node, op.indices.data): op.value for op in first if isinstance(op, StoreOp)}
-        ...
+        stored: dict[tuple[SSAValue, Map], SSAValue] = {}
+        for op in first:
+            if isinstance(op, StoreOp):
+                stored[op.node, op.indices.data] = op.value
+        for op in with_reduced(second):
+            if isinstance(op, StoreOp):
+                stored[op.node, op.indices.data] = op.value
+            elif isinstance(op, LoadOp) and (op.node, op.indices.data) in stored:
+                op.result.replace_all_uses_with(stored[op.node, op.indices.data])
+                self.forwarded.add(op.node)
+                Rewriter.erase_op(op)
+
+
+def _join_labels(target: NestOp, merged: NestOp, merged_is_last: bool) -> None:
+    """Names a nest by its first and its last part."""
+    first, last = (target, merged) if merged_is_last else (merged, target)
+    ends = (first.label.data.split(" .. ")[0], last.label.data.split(" .. ")[-1])
+    target.properties["label"] = StringAttr(" .. ".join(dict.fromkeys(ends)))
+
+
+@dataclass(frozen=True)
+class FusePass(ModulePass):
+    """Merges nests over the same space, up to the names and the order of its variables.
+
+    A nest moves up, then down, past nests that it does not depend on, to one that shares data with it
+    (scalars: to any). It applies where every node that one of the two writes is touched by both at the same
+    point only. What is passed on inside the merged nest is not loaded again, and a local node that is not
+    loaded any more becomes `virtual`. The policy: a reduction takes pointwise neighbours in, but two
+    reductions merge only while both are small, because the scheduler tiles one contraction a nest. Nests
+    with a schedule stay as they are.
+    """
+
+    name = "fuse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            for nest in nests(func):
+                drop_unit_variables(nest)
+            forwarded: set[SSAValue] = set()
+            for upwards in (True, False):
+                fuser = Fuser(func, upwards)
+                fuser.run()
+                forwarded |= fuser.forwarded
+                remove_dead_stores(func)
+            mark_virtual(func, forwarded)

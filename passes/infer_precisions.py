@@ -83,7 +83,7 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
 
 
 @dataclass(frozen=True)
-class InferPrecisions(ModulePass):
+class InferPrecisionsPass(ModulePass):
     """Bottom-up from operands, top-down into leaves and parameters; what nothing determines is f32."""
 
     name = "infer-precisions"

@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.shape import Row, Shape
-from ocannl.dialects.spec import Anonymous, Axis, Fixed, Name, RowSpec, Slot, parse_spec
+from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, parse_spec
 from ocannl.dialects.term import Arg
 from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TexprRoutineOp, refine_type, shape_of
 
@@ -145,7 +145,7 @@ class SpecMaps:
                 return self.names[name]
             case Fixed(position):
                 return Linear((), position)
-            case Anonymous():
+            case Anything():
                 return self.projection.variable(size, "u")
             case _:
                 raise AssertionError(f"shape inference admits no axis {axis}")
@@ -263,7 +263,7 @@ def infer_projections(routine: TexprRoutineOp) -> None:
 
 
 @dataclass(frozen=True)
-class InferProjections(ModulePass):
+class InferProjectionsPass(ModulePass):
     """Gives every operation its iteration space and index maps in place of its logic."""
 
     name = "infer-projections"

@@ -55,7 +55,7 @@ CHEAP = 4
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point of its nest."""
+    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point."""
 
     operations: int
     arrays: int
@@ -76,7 +76,7 @@ class Version:
 
 @dataclass(slots=True)
 class Definition:
-    """How the value of a node is computed: the operations of a nest that a store to the whole node depends on."""
+    """How the value of a node is computed: the operations of a nest on which a store to all of it depends."""
 
     nest: NestOp
     store: StoreOp
@@ -254,7 +254,8 @@ class Inliner:
 
     def _is_current(self, definition: Definition, stored: set[SSAValue]) -> bool:
         """Nothing that the definition reads has been written since."""
-        return all(self.writes.get(node, 0) == n and node not in stored for node, n in definition.stamps.items())
+        stamps = definition.stamps
+        return all(self.writes.get(node, 0) == stamps[node] and node not in stored for node in stamps)
 
 
 class NestInliner:
@@ -312,12 +313,13 @@ def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
 
 @dataclass(frozen=True)
 class InlineNodesPass(ModulePass):
-    """Replaces loads by the computation of the loaded value; nodes that then need no memory become `virtual`.
+    """Replaces loads by the computation of the loaded value; nodes that then need no memory become
+    `virtual`.
 
-    It applies to a load where one nest has computed the whole node, each element at the point of its own, and
-    nothing that this nest reads has been written since. The policy: constants, copies and slices are always
-    computed again; cheap scalar bodies where this costs no memory traffic and no repetition inside a reduction;
-    costly bodies and reductions only at their only reader, and at most as often as before.
+    It applies to a load where one nest has computed the whole node, each element at the point of its own,
+    and nothing that this nest reads has been written since. The policy: constants, copies and slices are
+    always computed again; cheap scalar bodies where this costs neither memory traffic nor repetition inside
+    a reduction; costly bodies and reductions only at their only reader, and at most as often as before.
     """
 
     name = "inline-nodes"

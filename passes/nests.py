@@ -1,4 +1,4 @@
-"""What the passes over `loops` nests share: walking, accesses, substitution of variables, copies of bodies."""
+"""What the passes over nests share: walking, accesses, substitution of variables, copies of bodies."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
-from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 ZERO = Linear()
 
-# Two contractions share a nest only while their evaluations together are this few: the scheduler tiles one a nest.
+# Two contractions share a nest only while their evaluations are this few: the scheduler tiles one a nest.
 SMALL_REDUCTION_WORK = 4096
 
 
@@ -66,26 +67,30 @@ def reduction_work(ops: Iterable[Operation]) -> int:
     )
 
 
-def node_shape(node: SSAValue) -> tuple[int, ...]:
-    assert isinstance(node.type, MemRefType)
-    return node.type.get_shape()
-
-
 def node_mode(node: SSAValue) -> str:
     assert isinstance(node.owner, NodeOp)
     return node.owner.mode.data
 
 
-def is_removable(op: Operation) -> bool:
-    """An unused result is all that the operation has to give."""
-    return isinstance(op, LoadOp) or op.has_trait(Pure)
+def is_unused(op: Operation) -> bool:
+    """Nobody uses the result, which is all that the operation has to give."""
+    return (isinstance(op, LoadOp) or op.has_trait(Pure)) and all(r.first_use is None for r in op.results)
+
+
+def remove_unused_operations(block: Block) -> None:
+    """Removes operations of a block, and of the reductions in it, that give only results nobody uses."""
+    for op in reversed(block.ops):
+        if is_unused(op):
+            Rewriter.erase_op(op)
+        elif isinstance(op, ReduceOp):
+            remove_unused_operations(op.body.block)
 
 
 def covering_axes(store: StoreOp, space: Space) -> dict[str, int] | None:
     """The axis along which each variable runs, if the points of the nest are the elements of the node."""
     sizes = dict(space)
     axes: dict[str, int] = {}
-    for axis, (index, size) in enumerate(zip(store.indices.data, node_shape(store.node), strict=True)):
+    for axis, (index, size) in enumerate(zip(store.indices.data, memref_shape(store.node), strict=True)):
         if size == 1:
             continue
         variable = index.variable
@@ -152,7 +157,7 @@ class Names:
 
 
 def rename(ops: Iterable[Operation], names: Names, indices: dict[str, Linear]) -> None:
-    """Prepares operations in place for another nest: other index expressions, fresh variables of reductions."""
+    """Prepares operations in place for another nest: other index expressions, fresh reduction variables."""
     for op in ops:
         if isinstance(op, Indexed):
             op.properties["indices"] = substituted(op.indices, indices)
@@ -193,7 +198,7 @@ class Copier:
 
 @dataclass
 class Accesses:
-    """The index maps at which nodes are touched, without repetition; None is one that varies inside a reduction."""
+    """The index maps at which nodes are touched, each once; None is one that varies inside a reduction."""
 
     maps: dict[SSAValue, list[Map | None]]
     read: set[SSAValue]

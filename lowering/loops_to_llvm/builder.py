@@ -135,9 +135,7 @@ class FunctionBuilder:
         label = loop.label
         self.lines += [f"  br i1 {again}, label %{label}, label %{label}.end", f"{label}.end:"]
         latch = self.block
-        loop.header.append(
-            f"  {loop.index} = phi i64 [ {start}, %{loop.before} ], [ {following}, %{latch} ]"
-        )
+        loop.header.append(f"  {loop.index} = phi i64 [ {start}, %{loop.before} ], [ {following}, %{latch} ]")
         for phi, (type, first), value in zip(loop.phis, loop.initial, values, strict=True):
             loop.header.append(f"  {phi} = phi {type} [ {first}, %{loop.before} ], [ {value}, %{latch} ]")
         self.block = f"{label}.end"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.placement import Address
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.passes.addresses import Address
 
 
 class ElementAccess:

@@ -12,8 +12,11 @@ from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.instructions import emit_scalar
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess
 from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
+from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
+from ocannl.lowering.loops_to_llvm.transpose import transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
+from ocannl.passes.addresses import Address
 
 
 class NestEmitter:
@@ -43,10 +46,18 @@ class NestEmitter:
             self.emit_levels(self.placement.levels)
 
     def emit_levels(self, levels: Sequence[Level]) -> None:
-        if levels:
-            level = levels[0]
-            for segment in segments(level.size, self.extent(level.variable)):
-                self.enter(level, segment, (), lambda _: self.emit_levels(levels[1:]) or ())
+        if not levels:
+            return
+        level, inner = levels[0], levels[1:]
+
+        def body(_: Sequence[str]) -> Sequence[str]:
+            self.emit_ops(level.ops)
+            self.emit_levels(inner)
+            return ()
+
+        for segment in segments(level.size, self.extent(level.variable)):
+            self.set_tile(level.variable, segment.extent)
+            self.run(level.variable, segment, body)
 
     def extent(self, variable: str) -> int:
         """How many points of a variable are in one tile."""
@@ -54,23 +65,22 @@ class NestEmitter:
             return self.row_extent
         return self.lane_extent if variable == self.lane_variable else 1
 
-    def enter(
+    def run(
         self,
-        level: Level,
+        variable: str,
         segment: Segment,
-        carried: Sequence[tuple[ValueType, str]],
         body: Callable[[Sequence[str]], Sequence[str]],
+        carried: Sequence[str] = (),
+        type: str = "",
     ) -> Sequence[str]:
-        """Runs `body` on every step of a segment, on the carried values; returns their last ones."""
-        self.set_tile(level.variable, segment.extent)
+        """Emits `body` for every step of a segment, on carried values of one type; returns their last ones."""
         if segment.count == 1:
-            self.positions[level.variable] = Position(None, segment.start)
-            self.emit_ops(level.ops)
-            return body([value for _, value in carried])
-        initial = [(type.text, value) for type, value in carried]
-        loop = self.b.open_loop(segment.start, segment.stop, segment.extent, initial)
-        self.positions[level.variable] = Position(loop.index, 0, self.b.depth)
-        self.emit_ops(level.ops)
+            self.positions[variable] = Position(None, segment.start)
+            return body(carried)
+        loop = self.b.open_loop(
+            segment.start, segment.stop, segment.extent, [(type, value) for value in carried]
+        )
+        self.positions[variable] = Position(loop.index, 0, self.b.depth)
         results = body(loop.phis)
         self.b.close_loop(loop, results)
         return results
@@ -110,18 +120,39 @@ class NestEmitter:
         if lane_stride == 0 or self.lanes.width == 1:
             rows = [access.load(row * row_stride) for row in range(height)]
             return Tile(rows, access.type, self.b.depth)
+        type = vector(access.type, self.lanes.width)
+        if self.crosses(row_stride, lane_stride):
+            columns = [
+                access.load_vector(lane * lane_stride, 1, Lanes(height, height))
+                for lane in range(self.lanes.active)
+            ]
+            columns += ["zeroinitializer"] * (self.lanes.width - len(columns))
+            return Tile(transpose(self.b, columns, type), type, self.b.depth)
         rows = [access.load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)]
-        return Tile(rows, vector(access.type, self.lanes.width), self.b.depth)
+        return Tile(rows, type, self.b.depth)
+
+    def crosses(self, row_stride: int, lane_stride: int) -> bool:
+        """The node is contiguous along the rows of a square tile, not along its lanes."""
+        return row_stride == 1 and lane_stride > 1 and self.height == self.lanes.width
 
     def store(self, op: StoreOp) -> None:
         access, row_stride, lane_stride = self.access(op)
-        value = self.values[op.value]
-        for row in range(max(self.height if row_stride else 1, len(value.rows))):
-            if self.lanes.width == 1 or (lane_stride == 0 and not value.type.width):
+        value, lanes = self.values[op.value], self.lanes
+        if lanes.width == 1 or (lane_stride == 0 and not value.type.width):
+            for row in range(max(self.height if row_stride else 1, len(value.rows))):
                 access.store(self.row(value, row), row * row_stride)
-            else:
-                wide = self.row(value, row, self.lanes.width)
-                access.store_vector(wide, row * row_stride, lane_stride, self.lanes)
+            return
+        rows = [
+            self.row(value, row, lanes.width)
+            for row in range(max(self.height if row_stride else 1, len(value.rows)))
+        ]
+        if self.crosses(row_stride, lane_stride):
+            columns = transpose(self.b, rows, vector(access.type, lanes.width))
+            for lane, column in enumerate(columns[: lanes.active]):
+                access.store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)))
+            return
+        for row, wide in enumerate(rows):
+            access.store_vector(wide, row * row_stride, lane_stride, lanes)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""
@@ -143,7 +174,49 @@ class NestEmitter:
         return Tile(rows, result, self.b.depth)
 
     def index(self, op: IndexOp) -> Tile:
-        raise AssertionError
+        address = self.placement.addresses[op]
+        total, constant, depth = linear_value(self.b, address, self.positions)
+        row_stride, lane_stride = address.stride(self.row_variable), address.stride(self.lane_variable)
+        width = self.lanes.width if lane_stride and self.lanes.width > 1 else 0
+        type = vector(I64, width)
+        result = vector(value_type(op.result.type), width)
+        rows: list[str] = []
+        for row in range(self.height if row_stride else 1):
+            first = constant + row * row_stride
+            if width:
+                base = self.b.splat(total, I64, width, depth)
+                steps = ", ".join([f"i64 {first + lane * lane_stride}" for lane in range(width)])
+                number = self.b.emit(f"add {type.text} {base}, <{steps}>")
+            else:
+                number = self.b.emit(f"add i64 {total}, {first}")
+            rows.append(from_i64(self.b, number, type, result))
+        return Tile(rows, result, self.b.depth)
 
     def reduce(self, op: ReduceOp) -> Tile:
-        raise AssertionError
+        return Accumulation(self, op, self.placement.reductions[op]).emit()
+
+
+I64 = ValueType("i64", "i64", 8)
+
+
+def linear_value(
+    b: FunctionBuilder, address: Address, positions: Mapping[str, Position]
+) -> tuple[str, int, int]:
+    """The value of a linear expression as a sum of an `i64` and a constant, and the scope of the former."""
+    total, constant, depth = "0", address.constant, 0
+    for at, coefficient in sorted(
+        ((positions[variable], coefficient) for variable, coefficient in address.terms),
+        key=lambda term: term[0].depth,
+    ):
+        constant += coefficient * at.offset
+        if at.name is not None:
+            depth = at.depth
+            scaled = at.name if coefficient == 1 else b.emit_at(depth, f"mul i64 {at.name}, {coefficient}")
+            total = scaled if total == "0" else b.emit_at(depth, f"add i64 {total}, {scaled}")
+    return total, constant, depth
+
+
+def from_i64(b: FunctionBuilder, number: str, type: ValueType, result: ValueType) -> str:
+    if result.is_float:
+        return b.emit(f"sitofp {type.text} {number} to {result.text}")
+    return number if result.bytes == 8 else b.emit(f"trunc {type.text} {number} to {result.text}")

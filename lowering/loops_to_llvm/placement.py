@@ -6,14 +6,14 @@ then the number of loops that the value stands in.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, YieldOp
+from ocannl.passes.addresses import Address, flatten
 
 
 @dataclass(slots=True)
@@ -27,25 +27,17 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A reduction's own loops, and whether its result differs between the rows and lanes of the tile."""
+    """A reduction's own loops, and whether its result differs between the rows and lanes of the tile.
+
+    `product` is a multiplication that only this sum uses, and that is part of its innermost step. `contiguous`
+    tells that the innermost loop is worth vectors: all it loads is contiguous.
+    """
 
     levels: list[Level]
     rows: bool
     lanes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A linear index expression over variables: a position in a node, in elements."""
-
-    terms: tuple[tuple[str, int], ...]
-    constant: int
-
-    def stride(self, variable: str | None) -> int:
-        for name, coefficient in self.terms:
-            if name == variable:
-                return coefficient
-        return 0
+    product: arith.MulfOp | None
+    contiguous: bool
 
 
 @dataclass(slots=True)
@@ -135,26 +127,28 @@ class _Placing:
             self.bits[level.variable] = 1 << (len(outer) + k)
         total = self.place_block(op.body.block, outer + levels)
         mask = (total | self.masks.get(op.yielded, 0)) & ((1 << len(outer)) - 1)
-        self.result.reductions[op] = Reduction(
-            levels, self.varies(mask, self.rows), self.varies(mask, self.lanes)
-        )
+        rows, lanes = self.varies(mask, self.rows), self.varies(mask, self.lanes)
+        contiguous = bool(levels) and self.is_contiguous(levels[-1])
+        self.result.reductions[op] = Reduction(levels, rows, lanes, take_product(op, levels), contiguous)
         for level in levels:
             del self.bits[level.variable]
         return mask
+
+    def is_contiguous(self, level: Level) -> bool:
+        addresses = self.result.addresses
+        strides = {addresses[op].stride(level.variable) for op in level.ops if isinstance(op, LoadOp)}
+        return strides <= {0, 1} and 1 in strides and not any(isinstance(op, ReduceOp) for op in level.ops)
 
     def varies(self, mask: int, variable: str | None) -> bool:
         return variable is not None and mask & self.bits.get(variable, 0) != 0
 
 
-def flatten(node: SSAValue, indices: tuple[Linear, ...]) -> Address:
-    """The position of an element in a row-major node."""
-    assert isinstance(node.type, MemRefType)
-    shape = node.type.get_shape()
-    terms: dict[str, int] = {}
-    constant, stride = 0, math.prod(shape)
-    for index, size in zip(indices, shape, strict=True):
-        stride = stride // size if size else 0
-        constant += index.constant * stride
-        for name, coefficient in index.terms:
-            terms[name] = terms.get(name, 0) + coefficient * stride
-    return Address(tuple((n, c) for n, c in terms.items() if c), constant)
+def take_product(op: ReduceOp, levels: list[Level]) -> arith.MulfOp | None:
+    """Removes and returns the product that a sum accumulates, if it is computed in the innermost loop for the sum only."""
+    product = op.yielded.owner
+    if op.accum.data != "add" or not isinstance(product, arith.MulfOp) or not levels:
+        return None
+    if product not in levels[-1].ops or not product.result.has_one_use():
+        return None
+    levels[-1].ops.remove(product)
+    return product

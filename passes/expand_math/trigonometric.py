@@ -18,18 +18,18 @@ PI = {
     32: (3.1415925, 1.50995788e-07, 1.07806051e-14),
     64: (3.1415926535897931, 1.224646799147353e-16, 2.1657133478438278e-32),
 }
-# Q in sin(r) = r + r z Q(z), z = r^2, for |r| <= 1.65, somewhat more than pi / 2.
+# Q in sin(r) = r + r z Q(z), z = r^2, for |r| <= 1.73, somewhat more than pi / 2.
 SIN = {
-    32: (-0.166666582, 0.00833300501, -0.000198046866, 2.59418766e-06),
+    32: (-0.166666672, 0.00833334774, -0.000198424386, 2.7584374e-06, -2.46476972e-08),
     64: (
-        -0.16666666666666666,
-        0.0083333333333330921,
-        -0.00019841269841171786,
-        2.7557319204670763e-06,
-        -2.5052106279999846e-08,
-        1.6058910029852435e-10,
-        -7.6422256099473264e-13,
-        2.7132045179030227e-15,
+        -0.16666666666666663,
+        0.0083333333333329065,
+        -0.0001984126984110649,
+        2.7557319194163696e-06,
+        -2.5052105391547665e-08,
+        1.6058869218277262e-10,
+        -7.6412620603861257e-13,
+        2.7040484283873475e-15,
     ),
 }
 
@@ -53,7 +53,7 @@ def _add_multiple_of_pi(b: MathBuilder, x: SSAValue, n: SSAValue, sign: int) -> 
     for part in b.pick(PI):
         x = b.fma(n, b.const(sign * part), x)
     # The limit acts only out of the range that is accurate.
-    return b.clamp_below(b.clamp_above(x, 1.65), -1.65)
+    return b.clamp_below(b.clamp_above(x, 1.7), -1.7)
 
 
 def _signed_sine(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:

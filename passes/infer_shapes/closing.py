@@ -1,10 +1,12 @@
 """Closing: decides what the constraints leave open, ranks first and then sizes.
 
-Every round looks at all that is open at once, decides what may be decided, and propagates; so nothing depends on the
-order of constraints. In each round the first of these that applies:
+Every round looks at all that is open at once, decides what may be decided, and propagates: nothing depends on
+the order of constraints. In each round the first of these that applies:
 
-1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that they can;
-2. leaves without operands take the greatest that their uses allow, through any results that are themselves open;
+1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
+   they can;
+2. leaves without operands take the greatest that their uses allow, through any results that are themselves
+   open;
 3. what only a number of elements decides gets one axis of what is left;
 4. a parameter that is still open is an error;
 5. anything else gets no more axes, or size 1.
@@ -74,12 +76,12 @@ class Closing:
 
     def _check_rows(self, graph: Graph) -> None:
         """Raises `MissingDimension` for a parameter that may still have any number of axes."""
-        missing = [
+        missing: list[tuple[int, Leaf, RowKind]] = [
             (var.id, leaf, kind)
             for leaf in self._parameters()
             for kind in _MISSING_ORDER
             if (var := self.store.row(leaf.shape.row(kind)).var) is not None
-            # A parameter which is only ever used pointwise has no input or batch axes, unless it is given some.
+            # A parameter that is only used pointwise has no input or batch axes, unless it is given some.
             and (kind == "output" or var.id in graph.operands)
         ]
         sources = graph.sources(var for var, _, _ in missing)
@@ -117,7 +119,7 @@ class Closing:
 
     def _check_dims(self, graph: Graph) -> None:
         """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""
-        missing = [
+        missing: list[tuple[int, Leaf, RowKind, int]] = [
             (dim.id, leaf, kind, axis)
             for leaf in self._parameters()
             for kind in _MISSING_ORDER

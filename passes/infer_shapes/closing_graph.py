@@ -15,9 +15,9 @@ from ocannl.passes.infer_shapes.terms import DimVar, Row
 class Graph:
     """The order between open variables, by number: dimensions, or row variables by their ranks.
 
-    `operands` are the variables above a variable, `has_known` those above which something known stands, and `bounds`
-    the greatest ranks that known results allow. An edge from a result to an operand carries how much higher
-    the operand's rank may be.
+    `operands` are the variables above a variable, `has_known` those above which something known stands, and
+    `bounds` the greatest ranks that known results allow. `results` are the variables below a variable, with
+    how much higher its rank may be.
     """
 
     operands: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
@@ -51,7 +51,7 @@ class Graph:
         return settled
 
     def limits(self) -> dict[int, int]:
-        """The greatest ranks that known results allow, directly or through open ones; no entry where any is allowed."""
+        """The greatest ranks that known results allow, directly or through others, where they limit them."""
         limits = dict(self.bounds)
         operands: dict[int, list[int]] = {var: list(above) for var, above in self.operands.items()}
         waiting = list(limits)

@@ -46,14 +46,14 @@ class DimRules:
         """Makes two resolved dimensions one. Raises `ShapeConflict`."""
         if left == right:
             return
-        if isinstance(left, DimVar) and isinstance(right, DimVar):
-            self._unite(left, right, rule)
-        elif isinstance(left, DimVar):
+        if isinstance(left, Dim):
+            left, right = right, left
+        if isinstance(left, Dim):
+            raise self._conflict(rule, f"sizes {right} and {left} differ")
+        if isinstance(right, Dim):
             self.assign(left, right, rule)
-        elif isinstance(right, DimVar):
-            self.assign(right, left, rule)
         else:
-            raise self._conflict(rule, f"sizes {left} and {right} differ")
+            self._unite(left, right, rule)
 
     def assign(self, var: DimVar, value: Dim, rule: Rule) -> None:
         """Gives an unknown dimension a known size. Raises `ShapeConflict`."""
@@ -162,4 +162,4 @@ def _out_of_range(minimum: int, size: Dim) -> str:
 
 def _waiting(store: Store, var: DimVar) -> int:
     watchers = store.dim_watchers.get(var.id)
-    return 0 if watchers is None else watchers.count
+    return 0 if watchers is None else watchers.length

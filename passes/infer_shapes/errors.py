@@ -12,10 +12,10 @@ class ShapeInferenceError(Exception):
 class ShapeConflict(ShapeInferenceError):
     """Constraints that cannot hold together.
 
-    `left` and `right` are the two sides of the constraint in which the clash showed (for `RowLe` and `DimLe`, result and
-    operand), as far as they were known then. `left_axis` and `right_axis` index the clashing axis in `left.axes` and
-    `right.axes`. `left_because` and `right_because` are the origins of the constraints that forced each side, the
-    nearest first, without `origin` itself.
+    `left` and `right` are the two sides of the constraint in which the clash showed (for `RowLe` and `DimLe`,
+    result and operand), as far as they were known then. `left_axis` and `right_axis` index the clashing axis
+    in `left.axes` and `right.axes`. `left_because` and `right_because` are the origins of the constraints
+    that forced each side, the nearest first, without `origin` itself.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ MOST_ORIGINS = 8
 
 
 def origins_of(store: Store, terms: tuple[Row | DimTerm, ...], besides: object) -> tuple[object, ...]:
-    """The origins of the constraints that made `terms` what they are, the nearest first, without `besides`."""
+    """The origins of the constraints that made `terms` what they are, nearest first, without `besides`."""
     found: list[object] = []
     seen: set[int] = set()
     waiting = deque(cause for term in terms for cause in _causes(store, term, store.step + 1))

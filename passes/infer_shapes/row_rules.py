@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TypeVar
 
 from ocannl.passes.infer_shapes.dim_rules import DimRules
 from ocannl.passes.infer_shapes.errors import RankCycle, ShapeConflict
@@ -12,6 +13,7 @@ from ocannl.passes.infer_shapes.store import Progress, Store
 from ocannl.passes.infer_shapes.terms import EMPTY_ROW, DimTerm, Row, RowVar
 
 MOST_AXES = 64
+Conflict = TypeVar("Conflict", bound=ShapeConflict)
 
 
 class RowRules:
@@ -179,10 +181,10 @@ class RowRules:
     # Errors.
 
     def _conflict(self, rule: EqRule | LeRule, reason: str) -> ShapeConflict:
-        return _row_error(ShapeConflict, self.store, rule, reason)
+        return row_error(ShapeConflict, self.store, rule, reason)
 
     def _cycle(self, rule: EqRule | LeRule) -> RankCycle:
-        return _row_error(RankCycle, self.store, rule, "a row would have to contain itself with more axes")
+        return row_error(RankCycle, self.store, rule, "a row would have to contain itself with more axes")
 
 
 def _meeting(rule: LeRule, res: Row, opnd: Row) -> tuple[int, int]:
@@ -200,9 +202,8 @@ def _inner(outer: Row, other: Row) -> Row:
     return Row(outer.leading[len(other.leading) :], outer.var, trailing)
 
 
-def _row_error(
-    kind: type[ShapeConflict] | type[RankCycle], store: Store, rule: EqRule | LeRule, reason: str
-) -> ShapeConflict:
+def row_error(kind: type[Conflict], store: Store, rule: EqRule | LeRule, reason: str) -> Conflict:
+    """The error for `rule`, with its sides as known now."""
     return kind(
         reason,
         origin=rule.origin,

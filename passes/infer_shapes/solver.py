@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from ocannl.passes.infer_shapes.closing import Closing
@@ -14,9 +14,9 @@ from ocannl.passes.infer_shapes.terms import Constraint, DimTerm, DimVar, Leaf, 
 class Solver:
     """Knows at any time everything that the constraints added so far force.
 
-    What it knows is a function of the set of constraints, and so are the shapes that `close` chooses. Rows and
-    dimensions in constraints should be given as they are written in the program, not as `row` returns them: what a
-    row's `leading` axes are decides where it broadcasts.
+    What it knows is a function of the set of constraints, and so are the shapes that `close` chooses.
+    Constraints should hold rows as they are written in the program, not as `row` returns them: its `leading`
+    axes decide where a row broadcasts.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,16 @@ class Solver:
         """A row variable of which nothing is known."""
         return self._store.fresh_row()
 
+    def reserve(self, dims: int, rows: int) -> None:
+        """Makes the variables numbered below these counts known as variables, without anything known of them."""
+        self._store.next_dim = max(self._store.next_dim, dims)
+        self._store.next_row = max(self._store.next_row, rows)
+
     def add(self, *constraints: Constraint) -> None:
         """Adds constraints with all that they force; none of them, if it raises.
 
-        Raises `ShapeConflict` if they cannot hold together with those before, `RankCycle` if a row would contain
-        itself with more axes.
+        Raises `ShapeConflict` if they cannot hold together with those before, `RankCycle` if a row would have
+        to contain itself with more axes.
         """
         with self.attempt():
             propagation = Propagation(self._store)
@@ -46,8 +51,8 @@ class Solver:
     def close(self, leaves: Sequence[Leaf]) -> None:
         """Decides every row and dimension that is still open. Changes nothing, if it raises.
 
-        `leaves` are the tensors that no operation computes. Raises `ShapeConflict`, or `MissingDimension` for a
-        parameter that nothing determines.
+        `leaves` are the tensors that no operation computes. Raises `ShapeConflict`, or `MissingDimension` for
+        a parameter that nothing determines.
         """
         with self.attempt():
             Closing(Propagation(self._store), leaves).run()
@@ -65,7 +70,7 @@ class Solver:
         return Shape(self.row(shape.batch), self.row(shape.input), self.row(shape.output))
 
     @contextmanager
-    def attempt(self) -> Iterator[None]:
+    def attempt(self) -> Generator[None]:
         """Takes back everything that was added inside, if an exception leaves it."""
         store = self._store
         mark = len(store.log)

@@ -17,7 +17,7 @@ class Watchers(NamedTuple):
 
     rule: Rule
     rest: Watchers | None
-    count: int
+    length: int
 
 
 class DimBinding(NamedTuple):
@@ -216,11 +216,11 @@ class Store:
 
     def watch_dim(self, var: DimVar, rule: Rule) -> None:
         rest = self.dim_watchers.get(var.id)
-        self.put(self.dim_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.count + 1))
+        self.put(self.dim_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
 
     def watch_row(self, var: RowVar, rule: Rule) -> None:
         rest = self.row_watchers.get(var.id)
-        self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.count + 1))
+        self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
 
     def dim_rules(self, var: DimVar) -> Iterator[Rule]:
         return _each(self.dim_watchers.get(var.id))

@@ -1,0 +1,149 @@
+"""A reduction inside a register tile: accumulators in registers, carried around its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ocannl.dialects.loops import ReduceOp
+from ocannl.lowering.loops_to_llvm.accumulators import across_lanes, combine, neutral
+from ocannl.lowering.loops_to_llvm.builder import Position
+from ocannl.lowering.loops_to_llvm.instructions import select
+from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
+from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
+from ocannl.lowering.loops_to_llvm.types import value_type, vector
+
+if TYPE_CHECKING:
+    from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+
+# Accumulators enough to hide the latency of an addition.
+INDEPENDENT = 8
+UNROLLED = 4
+
+
+class Accumulation:
+    """Emits one reduction.
+
+    Where the lanes are a variable of the reduction, each of several vectors accumulates its own part of the
+    space; they are combined at the end, in a fixed order.
+    """
+
+    def __init__(self, nest: NestEmitter, op: ReduceOp, reduction: Reduction) -> None:
+        self.nest = nest
+        self.b = nest.b
+        self.op = op
+        self.accum = op.accum.data
+        self.reduction = reduction
+        self.scalar = value_type(op.result.type)
+        self.height = nest.height if reduction.rows else 1
+        self.across = across_level(reduction, nest.lane_variable)
+        self.groups = 1
+        lanes = nest.lanes if reduction.lanes else Lanes()
+        if self.across is not None:
+            lanes = Lanes.of(max(1, min(self.across.size, nest.lane_extent)))
+            lanes = Lanes(lanes.width, lanes.width)
+            if self.across is reduction.levels[-1]:
+                self.groups = max(1, min(INDEPENDENT // self.height, self.across.size // lanes.width))
+        self.width = lanes.width
+        self.type = vector(self.scalar, self.width if self.width > 1 else 0)
+
+    def emit(self) -> Tile:
+        b, levels = self.b, self.reduction.levels
+        if not all(level.size for level in levels):
+            return Tile([neutral(self.accum, self.scalar)], self.scalar, 0)
+        start = [neutral(self.accum, self.type)] * (self.groups * self.height)
+        outer = self.nest.lane_variable, self.nest.lanes
+        if self.across is not None:
+            self.nest.lane_variable = self.across.variable
+        values = self.accumulate(levels, start)
+        self.nest.lane_variable, self.nest.lanes = outer
+        rows = [self.join(values[row :: self.height]) for row in range(self.height)]
+        if self.across is None:
+            return Tile(rows, self.type, b.depth)
+        if self.type.width:
+            rows = [across_lanes(b, self.accum, row, self.type) for row in rows]
+        return Tile(rows, self.scalar, b.depth)
+
+    def join(self, parts: list[str]) -> str:
+        """Combines the accumulators of one row."""
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=False)
+            joined = [combine(self.b, self.accum, x, y, self.type) for x, y in pairs]
+            parts = joined + parts[len(joined) * 2 :]
+        return parts[0]
+
+    def accumulate(self, levels: Sequence[Level], values: Sequence[str]) -> Sequence[str]:
+        """Runs the loops of `levels` on the accumulators `values`."""
+        if not levels:
+            return self.step(values)
+        level, inner = levels[0], levels[1:]
+        if level is self.across:
+            return self.accumulate_across(level, inner, values)
+
+        def body(values: Sequence[str]) -> Sequence[str]:
+            self.nest.emit_ops(level.ops)
+            return self.accumulate(inner, values)
+
+        unrolled = not inner and level.size <= UNROLLED
+        for segment in segments(level.size, 1) if not unrolled else points(level.size):
+            values = self.nest.run(level.variable, segment, body, values, self.type.text)
+        return values
+
+    def accumulate_across(self, level: Level, inner: Sequence[Level], values: Sequence[str]) -> Sequence[str]:
+        """Runs a loop whose steps are vectors: some to each accumulator, and a masked one for the rest."""
+        nest, width = self.nest, self.width
+
+        def body(values: Sequence[str]) -> Sequence[str]:
+            first, results = nest.positions[level.variable], list[str]()
+            for start in range(0, len(values), self.height):
+                offset = first.offset + start // self.height * width
+                nest.positions[level.variable] = Position(first.name, offset, first.depth)
+                nest.emit_ops(level.ops)
+                results += self.accumulate(inner, values[start : start + self.height])
+            return results
+
+        done = 0
+        for segment in segments(level.size, width * self.groups):
+            if segment.extent == width * self.groups:
+                nest.lanes = Lanes(width, width)
+                values = nest.run(level.variable, segment, body, values, self.type.text)
+                done = segment.stop
+        for group, start in enumerate(range(done, level.size, width)):
+            nest.lanes = Lanes(width, min(width, level.size - start))
+            own = slice(group * self.height, (group + 1) * self.height)
+            last = nest.run(level.variable, Segment(start, 1, width), body, values[own])
+            values = [*values[: own.start], *last, *values[own.stop :]]
+        return values
+
+    def step(self, values: Sequence[str]) -> list[str]:
+        """The accumulators after the contribution of one point of the reduction's space."""
+        results = [self.step_row(row, value) for row, value in enumerate(values)]
+        if self.across is None or not self.nest.lanes.masked:
+            return results
+        mask = self.nest.lanes.mask
+        return [select(self.b, mask, new, old, self.type) for new, old in zip(results, values, strict=True)]
+
+    def step_row(self, row: int, value: str) -> str:
+        nest, type = self.nest, self.type
+        if self.reduction.product is None:
+            contribution = nest.row(nest.values[self.op.yielded], row, type.width)
+            return combine(self.b, self.accum, value, contribution, type)
+        x, y = (nest.row(nest.values[v], row, type.width) for v in self.reduction.product.operands)
+        arguments = f"{type.text} {x}, {type.text} {y}, {type.text} {value}"
+        return self.b.emit(f"call {type.text} @llvm.fmuladd.{type.mangled}({arguments})")
+
+
+def across_level(reduction: Reduction, lane_variable: str | None) -> Level | None:
+    """The loop of a reduction that is its vector dimension, if it has one.
+
+    A reduction that is the same for all lanes of the nest's tile has lanes of its own.
+    """
+    for level in reduction.levels:
+        if level.variable == lane_variable:
+            return level
+    is_uniform = lane_variable is not None and not reduction.lanes
+    return reduction.levels[-1] if is_uniform and reduction.contiguous else None
+
+
+def points(size: int) -> list[Segment]:
+    return [Segment(start, 1, 1) for start in range(size)]

@@ -1,0 +1,101 @@
+"""The passes that make up each target's pipeline, in order: data, in this one place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.math import Math
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.loops import LOOPS
+from ocannl.dialects.texpr import TEXPR
+from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
+from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
+from ocannl.passes.differentiate import DifferentiatePass
+from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
+from ocannl.passes.expand_math import ExpandMathPass
+from ocannl.passes.fuse import FusePass
+from ocannl.passes.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.infer_precisions import InferPrecisionsPass
+from ocannl.passes.infer_projections import InferProjectionsPass
+from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
+from ocannl.passes.inline_nodes import InlineNodesPass
+from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.simplify import SimplifyPass
+
+PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
+    "cpu": (
+        InferShapesPass,
+        InferPrecisionsPass,
+        InferProjectionsPass,
+        DifferentiatePass,
+        LowerTexprToAssignPass,
+        LowerAssignToLoopsPass,
+        InlineNodesPass,
+        FusePass,
+        SimplifyPass,
+        EliminateCommonSubexpressionsPass,
+        HoistInvariantsPass,
+        ExpandMathPass,
+        PlanMemoryPass,
+    ),
+}
+
+# Stages by the name of their level: the last pass whose text is at that level.
+LEVELS: dict[str, type[ModulePass]] = {
+    "assign": LowerTexprToAssignPass,
+    "loops": PlanMemoryPass,
+}
+
+
+def new_context() -> Context:
+    """A context that knows every dialect of the pipeline."""
+    ctx = Context()
+    for dialect in (Builtin, Arith, Math, TEXPR, ASSIGN, LOOPS):
+        ctx.load_dialect(dialect)
+    return ctx
+
+
+def stage_names(target: str) -> Iterator[str]:
+    """Everything that can be asked for as a stage of a target's pipeline: levels, and the text after any pass."""
+    yield from ("texpr", *LEVELS)
+    for p in PIPELINES[target]:
+        yield p.name
+
+
+def passes_until(target: str, stage: str) -> Sequence[type[ModulePass]]:
+    """The passes that lead from the program as built to a stage. Raises KeyError for an unknown stage."""
+    if stage == "texpr":
+        return ()
+    passes = PIPELINES[target]
+    names = [p.name for p in passes]
+    last = LEVELS[stage].name if stage in LEVELS else stage
+    if last not in names:
+        raise KeyError(stage)
+    return passes[: names.index(last) + 1]
+
+
+Observer = Callable[[str, ModuleOp, float], None]
+
+
+def run_passes(
+    module: ModuleOp,
+    passes: Sequence[type[ModulePass]],
+    *,
+    verify: bool = False,
+    observe: Observer | None = None,
+) -> None:
+    """Runs passes in order; `observe` sees each one's name, the module after it and the seconds it took."""
+    ctx = new_context()
+    for p in passes:
+        start = time.perf_counter()
+        p().apply(ctx, module)
+        if verify:
+            module.verify()
+        if observe is not None:
+            observe(p.name, module, time.perf_counter() - start)

@@ -1,0 +1,106 @@
+"""Operators of everything that can stand in a tensor expression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ocannl.tensor import Tensor, TensorLike
+
+
+class Arithmetic:
+    """Pointwise operators, and `@`, the tensor product. NumPy arrays leave them to us."""
+
+    __array_ufunc__ = None
+
+    def tensor(self) -> Tensor:
+        """This as a tensor."""
+        raise TypeError(f"{type(self).__name__} is no tensor")
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return _pointwise("add", self, other)
+
+    def __radd__(self, other: TensorLike) -> Tensor:
+        return _pointwise("add", other, self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return _pointwise("sub", self, other)
+
+    def __rsub__(self, other: TensorLike) -> Tensor:
+        return _pointwise("sub", other, self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return _pointwise("mul", self, other)
+
+    def __rmul__(self, other: TensorLike) -> Tensor:
+        return _pointwise("mul", other, self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return _pointwise("div", self, other)
+
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
+        return _pointwise("div", other, self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return _pointwise("mod", self, other)
+
+    def __rmod__(self, other: TensorLike) -> Tensor:
+        return _pointwise("mod", other, self)
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return _pointwise("pow", self, other)
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return _pointwise("pow", other, self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return _compose(self, other)
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        return _compose(other, self)
+
+    def __neg__(self) -> Tensor:
+        from ocannl.tensor import pointwise
+
+        return pointwise("neg", self)
+
+    def __pos__(self) -> Tensor:
+        return self.tensor()
+
+    def __abs__(self) -> Tensor:
+        from ocannl.tensor import pointwise
+
+        return pointwise("abs", self)
+
+    def __lt__(self, other: TensorLike) -> Tensor:
+        return _pointwise("lt", self, other)
+
+    def __le__(self, other: TensorLike) -> Tensor:
+        return _pointwise("le", self, other)
+
+    def __gt__(self, other: TensorLike) -> Tensor:
+        return _pointwise("lt", other, self)
+
+    def __ge__(self, other: TensorLike) -> Tensor:
+        return _pointwise("le", other, self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a tensor expression has no truth value while the program is being built; use oc.where for a choice by value"
+        )
+
+
+def _pointwise(op: str, left: TensorLike, right: TensorLike) -> Tensor:
+    from ocannl.tensor import is_tensor_like, pointwise
+
+    if not (is_tensor_like(left) and is_tensor_like(right)):
+        return NotImplemented
+    return pointwise(op, left, right)
+
+
+def _compose(left: TensorLike, right: TensorLike) -> Tensor:
+    from ocannl.tensor import compose, is_tensor_like
+
+    if not (is_tensor_like(left) and is_tensor_like(right)):
+        return NotImplemented
+    return compose(left, right)

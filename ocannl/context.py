@@ -1,0 +1,208 @@
+"""Contexts: a device, the memory of tensor nodes on it, and the routines compiled for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.ir import Attribute, SSAValue
+
+from ocannl import graph
+from ocannl.code import Code, forward
+from ocannl.dialects import texpr
+from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError
+from ocannl.extract import Program, extract, needed, origin_of
+from ocannl.inference import commit, infer
+from ocannl.leaves import array_of, dtype_of, initializer_of
+from ocannl.parameters import params
+from ocannl.routine import Routine
+from ocannl.runtime.compile import compile_module
+from ocannl.runtime.memory import aligned_array
+from ocannl.runtime.random import stream_key
+from ocannl.tensor import Tensor, TensorLike, as_tensor, handle, is_memory
+
+BACKENDS = ("cpu",)
+
+
+class Node:
+    """One tensor node on the device: its array, and whether anything wrote it."""
+
+    __slots__ = ("array", "written")
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.written = False
+
+
+class Context:
+    """Memory and compiled routines on one device.
+
+    Made by `Context.auto()` (`OCANNL_BACKEND`, else the best device there is) or `Context.cpu()`. `ctx[t]` is the value that a
+    tensor's memory has now, as a NumPy array of its own; `ctx[t] = array` sets it.
+    """
+
+    def __init__(self, backend: str = "cpu", threads: int = 1) -> None:
+        if backend not in BACKENDS:
+            raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
+        if threads < 1:
+            raise ValueError(f"a context runs on at least one thread, found {threads}")
+        self.backend = backend
+        self.threads = threads
+        self._nodes: dict[tuple[SSAValue, bool], Node] = {}
+
+    @staticmethod
+    def auto() -> Context:
+        """The backend that `OCANNL_BACKEND` names, else the CPU."""
+        return Context(os.environ.get("OCANNL_BACKEND", "cpu"))
+
+    @staticmethod
+    def cpu(threads: int | None = None) -> Context:
+        """The CPU. Routines run on one thread, or on `threads` where they have parallel loops."""
+        return Context("cpu", _threads() if threads is None else threads)
+
+    def compile(self, code: Code | TensorLike, name: str | None = None) -> Routine:
+        """Compiles code, or the computation of a tensor, into a routine.
+
+        Raises `ShapeError` and `SpecError` for what shape inference finds.
+        """
+        if not isinstance(code, Code):
+            code = forward(code)
+        name = name or code.label or "routine"
+        program = extract(code, name)
+        executable = compile_module(program.module)
+        commit(program)
+        nodes = {label: self._node_for(program, label, executable.func) for label in executable.layout.nodes}
+        return Routine(self, code, name, program, executable, nodes)
+
+    def _node_for(self, program: Program, label: str, func: Any) -> Node:
+        value, is_gradient = origin_of(program, label)
+        type = _node_types(func)[label]
+        return self._allocate(value, is_gradient, type.get_shape(), type.get_element_type())
+
+    def _allocate(self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], element: Attribute) -> Node:
+        key = (value, is_gradient)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(aligned_array(shape, dtype_of(element)))
+            if not is_gradient:
+                _fill(node, value)
+        return node
+
+    def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
+        """Gives initial values to the parameters that a tensor depends on: those that have none, or with `reinit` all.
+
+        A parameter's values depend on the seed and its name only.
+        """
+        found = params(tensor)
+        if not all(graph.known_shape(p.ir_value).is_final and _element(p.ir_value) for p in found.values()):
+            infer(tensor)
+        for label, param in found.items():
+            node = self._memory(param.ir_value, False)
+            if node.written and not reinit:
+                continue
+            initializer = initializer_of(param.op)
+            assert initializer is not None
+            shape = graph.known_shape(param.ir_value)
+            node.array[...] = initializer.sample(stream_key(seed, label), shape, node.array.dtype)
+            node.written = True
+
+    def _memory(self, value: SSAValue, is_gradient: bool) -> Node:
+        """The node of memory with a final shape, made if need be."""
+        key = (value, is_gradient)
+        if key not in self._nodes:
+            if not graph.known_shape(value).is_final or _element(value) is None:
+                infer(handle(value))
+            shape = graph.known_shape(value)
+            element = _element(value) or f32
+            if is_gradient and dtype_of(element).kind != "f":
+                element = f32
+            self._allocate(value, is_gradient, shape.memory_sizes, element)
+        return self._nodes[key]
+
+    def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:
+        """The value now: what memory holds; an expression that no routine keeps is computed from present memory.
+
+        Raises `UninitializedError` where nothing has written it yet.
+        """
+        target = as_tensor(tensor)
+        value, is_gradient = _key(target)
+        node = self._nodes.get((value, is_gradient))
+        if node is None and not is_memory(target):
+            node = self._evaluate(target)
+        elif node is None:
+            node = self._memory(value, is_gradient)
+        if not node.written:
+            raise UninitializedError(f"`{target.label}` has no value yet: nothing has written it")
+        return node.array.copy()
+
+    def _evaluate(self, tensor: Tensor) -> Node:
+        ops = needed(forward(tensor).statements)
+        if any("indices" in op.attributes for op in ops):
+            raise UninitializedError(
+                f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
+                f"ask for `.value` before compiling the routine that computes it, or compile oc.forward of it"
+            )
+        self.compile(forward(tensor), tensor.label)()
+        return self._nodes[_key(tensor)]
+
+    def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None:
+        """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the memory's."""
+        if not isinstance(tensor, Tensor):
+            tensor = as_tensor(tensor)
+        if not is_memory(tensor):
+            raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
+        node = self._memory(*_key(tensor))
+        contents = np.asarray(array)
+        if contents.shape != node.array.shape and contents.ndim:
+            raise ShapeError(
+                f"`{tensor.label}` has shape {tensor.shape}, an array of {node.array.shape}; found {contents.shape}"
+            )
+        node.array[...] = contents
+        node.written = True
+
+    def __contains__(self, tensor: object) -> bool:
+        """Whether the tensor's memory has a value here."""
+        if not isinstance(tensor, Tensor):
+            return False
+        node = self._nodes.get(_key(tensor))
+        return node is not None and node.written
+
+
+def _threads() -> int:
+    return int(os.environ.get("OCANNL_THREADS", "0")) or 1
+
+
+def _key(tensor: Tensor) -> tuple[SSAValue, bool]:
+    """The value that owns a tensor's memory, and whether the memory is its gradient."""
+    op = tensor.op
+    if isinstance(op, texpr.OfOp):
+        return op.source, isinstance(op, texpr.GradOp)
+    return tensor.ir_value, False
+
+
+def _element(value: SSAValue) -> Attribute | None:
+    return texpr.tensor_type(value).element_or_none
+
+
+def _fill(node: Node, value: SSAValue) -> None:
+    """Data begin as their array, nodes with an initial number as that."""
+    op = value.owner
+    if isinstance(op, texpr.DataOp):
+        contents = array_of(op)
+        assert contents is not None
+        node.array[...] = contents.reshape(node.array.shape)
+        node.written = True
+    elif isinstance(op, texpr.NodeOp) and (initializer := initializer_of(op)) is not None:
+        shape = graph.known_shape(value)
+        node.array[...] = initializer.sample(stream_key(0, ""), shape, node.array.dtype)
+        node.written = True
+
+
+def _node_types(func: Any) -> Mapping[str, MemRefType[Attribute]]:
+    from ocannl.dialects.assign import NodeOp
+
+    return {op.label.data: op.result.type for op in func.body.block.ops if isinstance(op, NodeOp)}

@@ -1,0 +1,155 @@
+"""From code to a module: a copy of the operations that it needs, with names and variables that depend on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from ocannl import graph
+from ocannl.code import Code
+from ocannl.dialects import texpr
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.routine import IndicesAttr
+from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
+
+
+@dataclass
+class Program:
+    """A module with one routine, and which value of the program under construction each of its nodes stands for."""
+
+    module: ModuleOp
+    routine: texpr.TexprRoutineOp
+    values: dict[str, SSAValue]
+    copies: dict[SSAValue, SSAValue]
+
+
+def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
+    """The operations that statements depend on, operands first, with the gradient and value nodes asked for."""
+    done: dict[texpr.TensorOp, None] = {}
+    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(_operands(statements))]
+    while stack:
+        op, ready = stack.pop()
+        assert isinstance(op, texpr.TensorOp)
+        if op in done:
+            continue
+        if ready:
+            done[op] = None
+            continue
+        stack.append((op, True))
+        stack += [(owner, False) for owner in reversed(_operands([op]))]
+    asked = [u.operation for op in done for u in op.result.uses if isinstance(u.operation, texpr.OfOp)]
+    for op in asked:
+        assert isinstance(op, texpr.TensorOp)
+        done.setdefault(op)
+    return list(done)
+
+
+def _operands(ops: Iterable[Operation]) -> list[Operation]:
+    return [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
+
+
+def extract(code: Code, name: str) -> Program:
+    """Copies what a routine needs into a module of its own."""
+    ops = needed(code.statements)
+    copier = _Copier()
+    routine = texpr.TexprRoutineOp(identifier(name), _indices(ops))
+    body = [copier.copy(op) for op in ops]
+    statements = [copier.copy(op) for op in code.statements]
+    routine.body.block.add_ops([*body, *statements])
+    return Program(ModuleOp([routine]), routine, copier.values, copier.copies)
+
+
+def identifier(name: str) -> str:
+    """A routine's symbol name, and the name of its compiled function."""
+    return graph.hint(name) or "routine"
+
+
+def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
+    """The static indices in the order in which the program declares them first."""
+    found: dict[str, int | None] = {}
+    for op in ops:
+        noted = op.attributes.get("indices")
+        if not isinstance(noted, IndicesAttr):
+            continue
+        for name, size in noted.data:
+            if name in found and found[name] != size:
+                raise OcannlError(at_line(op, f"two indices are called `{name}`, with ranges {found[name]} and {size}"))
+            found[name] = size
+    return tuple(found.items())
+
+
+@dataclass
+class _Copier:
+    """Clones operations with unique labels and densely numbered variables."""
+
+    copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
+    dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
+
+    def copy(self, op: Operation) -> Operation:
+        clone = op.clone(self.copies)
+        clone.attributes.pop("indices", None)
+        clone.location = op.location
+        if isinstance(clone, texpr.TensorOp):
+            assert isinstance(op, texpr.TensorOp)
+            self._type(op, clone)
+            self._label(op, clone)
+        if isinstance(clone, texpr.ApplyOp) and clone.dims is not None:
+            bound = tuple((name, self._dim(dim)) for name, dim in clone.dims.data)
+            clone.properties["dims"] = texpr.DimsAttr(bound)
+        if isinstance(clone, texpr.SizeOp):
+            clone.properties["dims"] = texpr.DimsAttr((("d", self._dim(clone.dim)),))
+        return clone
+
+    def _type(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
+        written, known = texpr.shape_of(op.result), graph.known_shape(op.result)
+        rows = [self._row(w, k) for w, k in zip(written, known, strict=True)]
+        texpr.refine_type(clone.result, texpr.TensorType.of(Shape(*rows), op.result.type.element_or_none))
+
+    def _row(self, written: Row, known: Row) -> Row:
+        """A row that is closed by now is given as such; where it broadcasts is as it was written."""
+        row = written
+        if known.is_closed:
+            split = len(written.leading)
+            row = Row(known.axes[:split], None, known.axes[split:])
+        var = row.var
+        if var is not None:
+            var = self.rows.setdefault(var, RowVar(len(self.rows)))
+        return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
+
+    def _dim(self, dim: DimTerm) -> DimTerm:
+        known = graph.solver().dim(dim)
+        return self.dims.setdefault(known, DimVar(len(self.dims))) if isinstance(known, DimVar) else known
+
+    def _label(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
+        """Labels of nodes are unique in the module, and the names of its values say what they are."""
+        if isinstance(op, texpr.OfOp):
+            kind = "grad" if isinstance(op, texpr.GradOp) else "value"
+            clone.result.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
+            return
+        wanted = op.label.data if isinstance(op, texpr.MemoryOp) else op.result.name_hint
+        label = self._unique(wanted or f"n{len(self.values)}")
+        self.values[label] = op.result
+        clone.result.name_hint = graph.hint(label)
+        if isinstance(clone, texpr.MemoryOp):
+            clone.properties["label"] = StringAttr(label)
+
+    def _unique(self, wanted: str) -> str:
+        """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of gradients."""
+        base = f"{wanted}_" if wanted.endswith(".grad") else wanted
+        label, count = base, 1
+        while label in self.values:
+            count += 1
+            label = f"{base}{count}" if not base[-1].isdigit() else f"{base}x{count}"
+        return label
+
+
+def origin_of(program: Program, label: str) -> tuple[SSAValue, bool]:
+    """The value of the program under construction that a node stands for, and whether it is its gradient."""
+    if label in program.values:
+        return program.values[label], False
+    return program.values[label.removesuffix(".grad")], True

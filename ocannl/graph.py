@@ -1,0 +1,79 @@
+"""The program under construction: operations appended by the API, with everything known about their shapes.
+
+The operations are the only truth. The solver's knowledge is derived from them, eagerly, so that a clash is reported at
+the line that makes it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects.shape import DimVar, Row, Shape
+from ocannl.dialects.texpr import OfOp, TensorType, shape_of
+from ocannl.location import user_location
+from ocannl.passes.infer_shapes.constraints import constraints_of
+from ocannl.passes.infer_shapes.errors import ShapeInferenceError
+from ocannl.passes.infer_shapes.messages import shape_error
+from ocannl.passes.infer_shapes.solver import Solver
+
+OpT = TypeVar("OpT", bound=Operation)
+OfOpT = TypeVar("OfOpT", bound=OfOp)
+
+_solver = Solver()
+
+
+def solver() -> Solver:
+    """What is known about the shapes of the program under construction."""
+    return _solver
+
+
+def fresh_dim() -> DimVar:
+    return _solver.fresh_dim()
+
+
+def fresh_row() -> Row:
+    return Row((), _solver.fresh_row(), ())
+
+
+def fresh_type(element: Attribute | None = None) -> TensorType:
+    return TensorType.of(Shape(fresh_row(), fresh_row(), fresh_row()), element)
+
+
+def known_shape(value: SSAValue) -> Shape:
+    """The shape as known now; nothing is closed."""
+    return _solver.shape(shape_of(value))
+
+
+def add(op: OpT, label: str | None = None) -> OpT:
+    """Appends an operation with the user's line, and learns what it says about shapes.
+
+    Raises `ShapeError` or `SpecError`; the operation is then gone.
+    """
+    op.location = user_location()
+    if label is not None and op.results:
+        op.results[0].name_hint = hint(label)
+    try:
+        _solver.add(*constraints_of(op, _solver))
+    except ShapeInferenceError as error:
+        message = shape_error(error, op, known_shape)
+        op.drop_all_references()
+        raise message from None
+    return op
+
+
+def hint(label: str) -> str:
+    """A label as the name of an SSA value."""
+    text = "".join(c if c.isalnum() else "_" for c in label)
+    if not text or not (text[0].isalpha() or text[0] == "_"):
+        text = f"_{text}"
+    return text
+
+
+def memory_of_tensor(value: SSAValue, kind: type[OfOpT]) -> OfOpT:
+    """The one gradient or value node of a tensor, made on first use."""
+    for use in value.uses:
+        if isinstance(use.operation, kind):
+            return use.operation
+    return add(kind(value, TensorType.of(shape_of(value))))

@@ -1,0 +1,38 @@
+"""Demanding final shapes, and keeping what compilation decided."""
+
+from __future__ import annotations
+
+from ocannl import graph
+from ocannl.code import Code, forward
+from ocannl.dialects import texpr
+from ocannl.dialects.shape import ROW_KINDS
+from ocannl.extract import Program, extract
+from ocannl.lowering.pipelines import run_passes
+from ocannl.passes.infer_precisions import InferPrecisionsPass
+from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
+from ocannl.passes.infer_shapes.terms import RowEq
+from ocannl.tensor import TensorLike, as_tensor
+
+
+def infer(target: TensorLike | Code) -> None:
+    """Demands the final shapes and precisions of everything that a tensor or code uses.
+
+    Raises `ShapeError` where the program does not determine them.
+    """
+    code = target if isinstance(target, Code) else forward(as_tensor(target))
+    program = extract(code, code.label or "infer")
+    run_passes(program.module, (InferShapesPass, InferPrecisionsPass))
+    commit(program)
+
+
+def commit(program: Program) -> None:
+    """What was decided for a module holds for the program under construction from now on."""
+    for value, copy in program.copies.items():
+        final = texpr.tensor_type(copy)
+        shape, known = final.shape.data, graph.known_shape(value)
+        if known != shape:
+            rows = [(known.row(kind), shape.row(kind)) for kind in ROW_KINDS]
+            graph.solver().add(*(RowEq(old, new) for old, new in rows if old != new))
+        if isinstance(value.owner, texpr.MemoryOp | texpr.OfOp):
+            own = texpr.tensor_type(value)
+            texpr.refine_type(value, texpr.TensorType(own.shape, final.element))

@@ -1,0 +1,98 @@
+"""How parameters get their initial values: functions of the seed, the parameter's name and the element, nothing else.
+
+The same seed gives the same numbers on every target (Threefry-4x32, `ocannl.runtime.random`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.dialects.shape import Shape
+from ocannl.runtime import random
+
+Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Initializer:
+    """Makes the initial array of a parameter from a random key, its final shape and its dtype."""
+
+    description: str
+    sample: Sample
+
+    def __repr__(self) -> str:
+        return f"oc.init.{self.description}"
+
+
+def fan_in(shape: Shape) -> int:
+    """The number of inputs that each output sums over."""
+    return max(1, math.prod(shape.input.sizes))
+
+
+def fan_out(shape: Shape) -> int:
+    return max(1, math.prod(shape.output.sizes))
+
+
+def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
+    """Uniform in [low, high)."""
+
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return low + (high - low) * random.uniform(key, shape.memory_sizes, dtype)
+
+    return Initializer(f"uniform({low}, {high})", sample)
+
+
+def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
+    """Normal with this mean and standard deviation."""
+
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return mean + std * random.normal(key, shape.memory_sizes, dtype)
+
+    return Initializer(f"normal({mean}, {std})", sample)
+
+
+def kaiming(gain: float = math.sqrt(2.0)) -> Initializer:
+    """Normal with variance gain^2 / fan_in (He et al., 2015); the default gain is for relu."""
+
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return gain / math.sqrt(fan_in(shape)) * random.normal(key, shape.memory_sizes, dtype)
+
+    return Initializer(f"kaiming({gain})", sample)
+
+
+def xavier(gain: float = 1.0) -> Initializer:
+    """Uniform with bound gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        bound = gain * math.sqrt(6.0 / (fan_in(shape) + fan_out(shape)))
+        return bound * (2.0 * random.uniform(key, shape.memory_sizes, dtype) - 1.0)
+
+    return Initializer(f"xavier({gain})", sample)
+
+
+def constant(value: float) -> Initializer:
+    """The same number everywhere."""
+
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return np.full(shape.memory_sizes, value, dtype)
+
+    return Initializer(f"constant({value})", sample)
+
+
+def scaled_uniform() -> Initializer:
+    """Uniform in +-sqrt(3 / fan_in): variance 1 / fan_in, so that products keep the scale of their inputs.
+
+    The default of `oc.param`.
+    """
+
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        bound = math.sqrt(3.0 / fan_in(shape))
+        return bound * (2.0 * random.uniform(key, shape.memory_sizes, dtype) - 1.0)
+
+    return Initializer("scaled_uniform()", sample)

@@ -1,0 +1,224 @@
+"""The tensors that no operation computes: data, parameters, constants, ranges and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from xdsl.dialects.builtin import f32, f64, i8, i32, i64
+from xdsl.ir import Attribute, Operation
+
+from ocannl import graph
+from ocannl.dialects import texpr
+from ocannl.dialects.errors import ShapeError, SpecError
+from ocannl.dialects.shape import Dim, Row, Shape, closed_row
+from ocannl.init import Initializer, constant as constant_init, scaled_uniform
+from ocannl.scopes import scoped
+from ocannl.shapes import RowSizes, row_of
+from ocannl.tensor import SCALAR, Index, Tensor
+
+ELEMENTS: dict[np.dtype[Any], Attribute] = {
+    np.dtype(np.float32): f32,
+    np.dtype(np.float64): f64,
+    np.dtype(np.int8): i8,
+    np.dtype(np.int32): i32,
+    np.dtype(np.int64): i64,
+}
+DTYPES: dict[Attribute, np.dtype[Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
+
+# Contents of data, and how parameters and nodes begin: not part of the program's text.
+_arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()
+_initializers: WeakKeyDictionary[Operation, Initializer] = WeakKeyDictionary()
+
+
+def array_of(op: Operation) -> NDArray[Any] | None:
+    """The array that a data tensor was made from."""
+    return _arrays.get(op)
+
+
+def initializer_of(op: Operation) -> Initializer | None:
+    """How a parameter or a node gets its first value."""
+    return _initializers.get(op)
+
+
+def element_of(dtype: DTypeLike | None) -> Attribute | None:
+    """The element type of a NumPy dtype; None where the precision is to be inferred.
+
+    Raises TypeError for a dtype that no target stores.
+    """
+    if dtype is None:
+        return None
+    found = ELEMENTS.get(np.dtype(dtype))
+    if found is None:
+        names = ", ".join(str(d) for d in ELEMENTS)
+        raise TypeError(f"no target stores {np.dtype(dtype)}; use one of {names}")
+    return found
+
+
+def dtype_of(element: Attribute) -> np.dtype[Any]:
+    return DTYPES[element]
+
+
+def data(
+    array: ArrayLike, *, axes: str | None = None, label: str | None = None, dtype: DTypeLike | None = None
+) -> Tensor:
+    """A data tensor with the contents of an array.
+
+    All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one letter
+    an array axis in memory order, as "bbo", "oi" or "b|i->o". Floating dtypes keep their precision (lists are f32),
+    integers stay integers, booleans become 0 and 1.
+    """
+    contents = _contents(array, dtype)
+    shape = _data_shape(contents.shape, axes)
+    type = texpr.TensorType.of(shape, element_of(contents.dtype))
+    op = graph.add(texpr.DataOp(label or "data", type), label)
+    _arrays[op] = contents
+    return Tensor(op)
+
+
+def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
+    contents = np.asarray(array)
+    if contents.dtype == object or contents.dtype.kind in "USOV":
+        raise TypeError(f"data needs an array of numbers, found dtype {contents.dtype}")
+    if dtype is not None:
+        return contents.astype(dtype)
+    if contents.dtype == np.bool_:
+        return contents.astype(np.float32)
+    if contents.dtype.kind == "f" and (not isinstance(array, np.ndarray) or contents.dtype.itemsize < 4):
+        return contents.astype(np.float32)
+    if contents.dtype.kind in "iu" and not isinstance(array, np.ndarray | np.integer):
+        return contents.astype(np.float32)
+    if contents.dtype.kind in "iu" and contents.dtype not in ELEMENTS:
+        return contents.astype(np.int64 if contents.dtype.itemsize >= 4 else np.int32)
+    return contents
+
+
+def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
+    if axes is None:
+        axes = "b" * (len(sizes) - 1) + "o" * min(len(sizes), 1)
+    letters = axes.replace(" ", "").replace("|", "").replace("->", "").replace(",", "")
+    if set(letters) - set("bio"):
+        raise SpecError(f"axes are letters b, i and o, one an array axis, found {axes!r}")
+    if "->" in axes:
+        letters = _memory_order(axes)
+    if len(letters) != len(sizes):
+        raise ShapeError(f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: {tuple(sizes)}")
+    if "".join(sorted(letters, key="boi".index)) != letters:
+        raise SpecError(f"axes={axes!r} is not in memory order: batch, then output, then input axes")
+    rows = {kind: [Dim(s) for letter, s in zip(letters, sizes, strict=True) if letter == kind] for kind in "bio"}
+    return Shape(closed_row(*rows["b"]), closed_row(*rows["i"]), closed_row(*rows["o"]))
+
+
+def _memory_order(axes: str) -> str:
+    """`b|i->o` as the letters of the array's axes: memory holds output before input axes."""
+    letters = [c for c in axes if c in "bio"]
+    return "".join(sorted(letters, key="boi".index))
+
+
+def param(
+    name: str,
+    init: float | ArrayLike | Initializer | None = None,
+    *,
+    batch: RowSizes | None = (),
+    input: RowSizes | None = None,
+    output: RowSizes | None = None,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """A parameter. Rows that are not given are inferred; a batch row there is only when it is given.
+
+    `init` is a number, an array (its axes are those of the rows, in memory order: batch, output, input; with no rows given
+    the last axis of an array of two or more is the input axis) or an `oc.init`; by default uniform with variance 1 / fan_in.
+    """
+    rows = {"batch": batch, "input": input, "output": output}
+    initializer: Initializer
+    if init is None:
+        initializer = scaled_uniform()
+    elif isinstance(init, Initializer):
+        initializer = init
+    elif np.ndim(init) == 0:
+        initializer = constant_init(float(np.asarray(init)))
+    else:
+        contents = np.asarray(init)
+        initializer = _array_init(contents)
+        if dtype is None and contents.dtype == np.float64 and isinstance(init, np.ndarray):
+            dtype = np.float64
+        rows = _rows_of_array(contents, rows)
+    label = scoped(name)
+    shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
+    op = graph.add(texpr.ParamOp(label, texpr.TensorType.of(shape, element_of(dtype))), label)
+    _initializers[op] = initializer
+    return Tensor(op)
+
+
+def _array_init(contents: NDArray[Any]) -> Initializer:
+    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return contents.astype(dtype).reshape(shape.memory_sizes)
+
+    return Initializer("array", sample)
+
+
+def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> dict[str, RowSizes | None]:
+    """The rows that an initial array leaves no choice about."""
+    sizes = list(contents.shape)
+    given = {kind: list(row_of(sizes_).axes) for kind, sizes_ in rows.items() if sizes_ is not None}
+    taken = sum(len(axes) for axes in given.values())
+    if rows["input"] is None and rows["output"] is None:
+        own = sizes[taken:]
+        split = len(own) if len(own) < 2 else len(own) - 1
+        return {**rows, "output": own[:split], "input": own[split:]}
+    missing = "input" if rows["input"] is None else "output"
+    if rows[missing] is not None:
+        return rows
+    if missing == "input":
+        return {**rows, "input": sizes[taken:]}
+    start = len(given["batch"])
+    return {**rows, "output": sizes[start : len(sizes) - len(given["input"])]}
+
+
+def constant(value: float, *, label: str | None = None) -> Tensor:
+    """A number at every point of its inferred shape."""
+    return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type()), label))
+
+
+def arange(size: int, *, label: str | None = None) -> Tensor:
+    """`oc.range(n)`: the positions 0, 1, ..., n - 1 along one output axis."""
+    if size < 0:
+        raise ValueError(f"a range has no negative size, found {size}")
+    shape = Shape(Row(), Row(), closed_row(size))
+    return Tensor(graph.add(texpr.RangeOp(texpr.TensorType.of(shape)), label))
+
+
+def node(
+    label: str,
+    *,
+    like: Tensor | None = None,
+    batch: RowSizes | None = (),
+    input: RowSizes | None = (),
+    output: RowSizes | None = None,
+    init: float | None = None,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """A non-differentiable tensor node: memory for code to write, of the shape and precision of `like` or of the given rows.
+
+    It starts at `init`. Without one it starts at zero where a routine updates it from its own value, and reading it
+    before anything wrote it is an error otherwise.
+    """
+    if like is not None:
+        source = like.ir_value.type
+        assert isinstance(source, texpr.TensorType)
+        shape, element = source.shape.data, element_of(dtype) or source.element_or_none
+    else:
+        shape = Shape(row_of(batch), row_of(input), row_of(output))
+        element = element_of(dtype)
+    op = graph.add(texpr.NodeOp(scoped(label), texpr.TensorType.of(shape, element)), label)
+    if init is not None:
+        _initializers[op] = constant_init(init)
+    return Tensor(op)
+
+
+def index(name: str, range: int | None = None) -> Index:
+    """A static index: `oc.index("batch_n", 80)` runs over 0..79 in loops; without a range it is set or advanced."""
+    return Index(name, range)

@@ -1,0 +1,28 @@
+"""Where in the user's program something was written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
+
+import ocannl
+
+_PACKAGES = tuple(str(Path(folder)) for folder in ocannl.__path__)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is not of this package."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
+        frame = frame.f_back
+    return frame
+
+
+def user_location() -> LocationAttr:
+    frame = user_frame()
+    if frame is None:
+        return UnknownLoc()
+    return FileLineColLoc(StringAttr(frame.f_code.co_filename), IntAttr(frame.f_lineno), IntAttr(0))

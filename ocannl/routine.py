@@ -1,0 +1,223 @@
+"""Compiled routines: running them, their indices, and looking at what was compiled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.code import Code
+from ocannl.dialects.errors import OcannlError, UninitializedError
+from ocannl.extract import Program, extract, origin_of
+from ocannl.passes.plan_memory import memory_report
+from ocannl.passes.routine_facts import RoutineFacts, routine_facts
+from ocannl.report import memory_table, schedule_table
+from ocannl.runtime.compile import Executable
+from ocannl.runtime.loop_driver import run_loop
+from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.stages import stage_text
+from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, is_memory
+
+if TYPE_CHECKING:
+    from ocannl.context import Context, Node
+
+
+class Routine:
+    """Native code over a context's nodes. Calling it runs it once.
+
+    `step[i]` is the value that static index `i` has in a run, `step[i] = 3` sets it, `step(i=3)` sets it by name and runs.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        code: Code,
+        name: str,
+        program: Program,
+        executable: Executable,
+        nodes: Mapping[str, Node],
+    ) -> None:
+        self.context = context
+        self.name = name
+        self._code = code
+        self._executable = executable
+        self._nodes = dict(nodes)
+        self._keys = {origin_of(program, label): label for label in nodes}
+        self._facts: RoutineFacts = routine_facts(executable.func)
+        self._ranges: dict[str, int | None] = executable.func.ranges
+        self._slots = {n: executable.layout.index_slot + k for k, n in enumerate(executable.layout.indices)}
+        self._args = self._bind()
+        self._call = bind_call(executable.function, self._args)
+        self._ready = False
+        self._recording: dict[frozenset[Tensor], Routine] = {}
+
+    def _bind(self) -> ArgBlock:
+        layout = self._executable.layout
+        args = ArgBlock(layout.slots)
+        args.set_pointer(layout.arena_slot, aligned_array((max(layout.arena_bytes, 1),), np.uint8))
+        for k, label in enumerate(layout.nodes):
+            args.set_pointer(layout.node_slot + k, self._nodes[label].array)
+        return args
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """The static indices, in the order of their declaration."""
+        return tuple(Index(name, size) for name, size in self._ranges.items())
+
+    def __call__(self, **indices: int) -> None:
+        """Runs once. Raises `UninitializedError` where it would read a node that nobody has written."""
+        for name, value in indices.items():
+            self._set_index(name, value)
+        if not self._ready:
+            self._prepare()
+        self._call()
+
+    def _prepare(self) -> None:
+        """Checks the nodes read, once: from then on they have values."""
+        for label in sorted(self._facts.reads):
+            node = self._nodes.get(label)
+            if node is not None and not node.written and not self._starts_at_zero(label):
+                raise UninitializedError(f"routine {self.name!r} reads `{label}`, which nobody has written{_advice(label)}")
+        for label in self._facts.writes:
+            if label in self._nodes:
+                self._nodes[label].written = True
+        self._ready = True
+
+    def _starts_at_zero(self, label: str) -> bool:
+        """State that the routine updates from its own value, such as a momentum, begins at zero; parameters do not."""
+        return label in self._facts.writes and self._kind(label) in ("node", "gradient")
+
+    def _kind(self, label: str) -> str:
+        return next(row.why for row in memory_report(self._executable.func) if row.label == label)
+
+    def _set_index(self, name: str, value: int) -> None:
+        if name not in self._slots:
+            known = ", ".join(self._slots) or "none"
+            raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {known}")
+        size, limit = self._ranges[name], self._facts.limits.get(name)
+        if size is not None and not 0 <= value < size:
+            raise OcannlError(f"index {name}={value} is outside its range 0..{size - 1}")
+        if limit is not None and not 0 <= value <= limit:
+            raise OcannlError(f"index {name}={value} is outside the data that it selects from, 0..{limit}")
+        self._args.set_index(self._slots[name], value)
+
+    def __getitem__(self, index: Index) -> int:
+        if index.name not in self._slots:
+            raise OcannlError(f"routine {self.name!r} has no index `{index.name}`")
+        return self._args.index(self._slots[index.name])
+
+    def __setitem__(self, index: Index, value: int) -> None:
+        self._set_index(index.name, int(value))
+
+    def loop(self) -> Iterator[dict[Index, int]]:
+        """Runs once for every value of all ranged indices, the last one varying fastest; yields them after each run.
+
+        The indices get back the values from before the loop.
+        """
+        ranged = [Index(name, size) for name, size in self._ranges.items() if size is not None]
+        before = [self[index] for index in ranged]
+        try:
+            for values in itertools.product(*(range(index.range or 0) for index in ranged)):
+                for index, value in zip(ranged, values, strict=True):
+                    self[index] = value
+                self()
+                yield dict(zip(ranged, values, strict=True))
+        finally:
+            for index, value in zip(ranged, before, strict=True):
+                self[index] = value
+
+    def run_loop(
+        self, *, epochs: int = 1, advance: Sequence[Index] = (), record: Sequence[TensorLike] = ()
+    ) -> dict[Tensor, NDArray[Any]]:
+        """The loop over all ranged indices, `epochs` times, without returning to Python.
+
+        `advance` adds 1 to an unranged index after each run. The result holds for each recorded tensor one value a run,
+        in an array of shape (runs, *its array's shape).
+        """
+        recorded = [as_tensor(t) for t in record]
+        routine = self._keeping(recorded)
+        if routine is not self:
+            return self._delegate(routine, epochs, advance, recorded)
+        ranged = [(self._slots[n], size) for n, size in self._ranges.items() if size is not None]
+        self._check_advance(epochs * int(np.prod([s for _, s in ranged], initial=1)), advance)
+        if not self._ready:
+            self._prepare()
+        arrays = [self._nodes[self._label_of(t)].array for t in recorded]
+        found = run_loop(
+            self._executable.function,
+            self._args,
+            epochs=epochs,
+            ranged=ranged,
+            advance=[self._slots[i.name] for i in advance],
+            record=arrays,
+        )
+        return dict(zip(recorded, found, strict=True))
+
+    def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
+        for index in advance:
+            if index.name not in self._slots:
+                raise OcannlError(f"routine {self.name!r} has no index `{index.name}` to advance")
+            limit = self._facts.limits.get(index.name)
+            if limit is not None and self[index] + runs - 1 > limit:
+                raise OcannlError(f"index {index.name} would advance beyond the data that it selects from, 0..{limit}")
+
+    def _label_of(self, tensor: Tensor) -> str:
+        from ocannl.context import _key  # pyright: ignore[reportPrivateUsage]
+
+        label = self._keys.get(_key(tensor))
+        if label is None:
+            raise OcannlError(f"routine {self.name!r} does not compute `{tensor.label}`, so it cannot be recorded")
+        return label
+
+    def _keeping(self, recorded: Sequence[Tensor]) -> Routine:
+        """This routine, or one of the same code that keeps the recorded expressions in memory too."""
+        from ocannl.context import _key  # pyright: ignore[reportPrivateUsage]
+
+        missing = frozenset(t for t in recorded if _key(t) not in self._keys and not is_memory(t))
+        if not missing:
+            return self
+        if missing not in self._recording:
+            for tensor in missing:
+                _ = tensor.value
+            self._recording[missing] = self.context.compile(self._code, self.name)
+        return self._recording[missing]
+
+    def _delegate(
+        self, routine: Routine, epochs: int, advance: Sequence[Index], recorded: Sequence[Tensor]
+    ) -> dict[Tensor, NDArray[Any]]:
+        """Runs the loop on a routine of the same code, with this one's indices."""
+        for index in self.indices:
+            routine[index] = self[index]
+        found = routine.run_loop(epochs=epochs, advance=advance, record=recorded)
+        for index in self.indices:
+            self[index] = routine[index]
+        return found
+
+    def ir(self, stage: str = "texpr") -> str:
+        """The text of what was compiled, at a stage of the pipeline."""
+        return stage_text(self._code, self.name, stage)
+
+    def schedule(self) -> str:
+        """Each kernel with its loops, register tile, vectors and the work of one run."""
+        return schedule_table(self._executable.func)
+
+    def memory(self) -> str:
+        """Where each node lives, how large it is, and why."""
+        return memory_table(self._executable.func)
+
+    @property
+    def compile_seconds(self) -> dict[str, float]:
+        """Where compile time went, pass by pass."""
+        return dict(self._executable.seconds)
+
+    def __repr__(self) -> str:
+        return f"<routine {self.name!r}: {len(self._nodes)} nodes, indices {', '.join(self._slots) or 'none'}>"
+
+
+def _advice(label: str) -> str:
+    if label.endswith(".grad"):
+        return ": zero the gradients first, as train.grad_update does"
+    return ": set it by ctx[...] = array, or initialize parameters by ctx.init_params(...)"

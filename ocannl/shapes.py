@@ -1,0 +1,134 @@
+"""Dimensions and shapes as users see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, TypeAlias
+
+from ocannl import graph
+from ocannl.arithmetic import Arithmetic
+from ocannl.dialects.shape import Dim as KnownDim
+from ocannl.dialects.shape import DimTerm, DimVar, Row, Shape, closed_row
+
+if TYPE_CHECKING:
+    from ocannl.tensor import Tensor
+
+
+class Dim(Arithmetic):
+    """A dimension by name: bound by an einsum (`d=d`), then a size for parameters and a number in expressions.
+
+    `int(d)` is its size, once that is known. A dimension with a `basis` (a unit) matches only its like.
+    """
+
+    def __init__(self, name: str, size: int | None = None, *, basis: str | None = None) -> None:
+        if basis is not None and size is None:
+            raise ValueError(f"dimension {name!r} has a basis, so it needs a size")
+        self.name = name
+        self.term: DimTerm = graph.fresh_dim() if size is None else KnownDim(size, basis)
+
+    @classmethod
+    def _of(cls, var: DimVar) -> Dim:
+        dim = cls.__new__(cls)
+        dim.name, dim.term = str(var), var
+        return dim
+
+    @property
+    def known(self) -> int | None:
+        """The size, or None while it is not known."""
+        term = graph.solver().dim(self.term)
+        return term.size if isinstance(term, KnownDim) else None
+
+    def __int__(self) -> int:
+        size = self.known
+        if size is None:
+            raise ValueError(f"the size of dimension {self.name} is not known yet")
+        return size
+
+    __index__ = __int__
+
+    def __repr__(self) -> str:
+        size = self.known
+        return self.name if size is None else f"{self.name}={size}"
+
+    def tensor(self) -> Tensor:
+        """The size as a number in an expression."""
+        from ocannl.tensor import size_of
+
+        return size_of(self)
+
+
+Axis: TypeAlias = int | Dim | EllipsisType
+RowSizes: TypeAlias = int | Dim | Sequence[int | Dim]
+
+
+def row_of(sizes: RowSizes | None) -> Row:
+    """The row that a user gave, closed; a row that nobody gave is one fresh variable."""
+    if sizes is None:
+        return graph.fresh_row()
+    axes = [sizes] if isinstance(sizes, int | Dim) else list(sizes)
+    return closed_row(*map(_dim_term, axes))
+
+
+def _dim_term(axis: int | Dim) -> DimTerm:
+    if isinstance(axis, Dim):
+        return axis.term
+    size = int(axis)
+    if size < 0:
+        raise ValueError(f"a size is not negative, found {size}")
+    return KnownDim(size)
+
+
+class ShapeView:
+    """What is known of a shape now. Looking closes nothing.
+
+    `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input` and `output` are
+    tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    @property
+    def batch(self) -> tuple[Axis, ...]:
+        return _axes(self._shape.batch)
+
+    @property
+    def input(self) -> tuple[Axis, ...]:
+        return _axes(self._shape.input)
+
+    @property
+    def output(self) -> tuple[Axis, ...]:
+        return _axes(self._shape.output)
+
+    @property
+    def is_final(self) -> bool:
+        return self._shape.is_final
+
+    @property
+    def array(self) -> tuple[int, ...]:
+        """The shape of the array that holds the tensor: batch, output, input axes; only for a final shape."""
+        if not self._shape.is_final:
+            raise ValueError(f"the shape {self} is not final: ask for oc.infer first")
+        return self._shape.memory_sizes
+
+    def __str__(self) -> str:
+        return str(self._shape)
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ShapeView):
+            return self._shape == other._shape
+        return str(self) == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+def _axes(row: Row) -> tuple[Axis, ...]:
+    def axis(term: DimTerm) -> Axis:
+        return term.size if isinstance(term, KnownDim) else Dim._of(term)  # pyright: ignore[reportPrivateUsage]
+
+    middle: tuple[Axis, ...] = () if row.var is None else (...,)
+    return (*map(axis, row.leading), *middle, *map(axis, row.trailing))

@@ -1,0 +1,35 @@
+"""Looking at a program at any stage of its compilation."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+from ocannl.code import Code
+from ocannl.dialects.errors import OcannlError
+from ocannl.extract import extract
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.lowering.pipelines import passes_until, run_passes, stage_names
+
+
+def module_text(module: ModuleOp) -> str:
+    stream = StringIO()
+    Printer(stream).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def stage_text(code: Code, name: str, stage: str, target: str = "cpu") -> str:
+    """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of that name.
+
+    Raises `OcannlError` for an unknown stage, and what compiling raises.
+    """
+    program = extract(code, name)
+    try:
+        passes = passes_until(target, "loops" if stage == "llvm" else stage)
+    except KeyError:
+        known = ", ".join([*stage_names(target), "llvm"])
+        raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
+    run_passes(program.module, passes)
+    return loops_to_llvm(program.module) if stage == "llvm" else module_text(program.module)

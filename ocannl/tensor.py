@@ -1,0 +1,333 @@
+"""Tensors: handles on the values of the program under construction, and the operations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from ocannl import graph
+from ocannl.arithmetic import Arithmetic
+from ocannl.dialects import texpr
+from ocannl.dialects.errors import SpecError
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.routine import IndicesAttr
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.shape import DimTerm, Row, Shape
+from ocannl.dialects.term import App, Arg, Term
+from ocannl.shapes import Dim, ShapeView
+
+if TYPE_CHECKING:
+    from ocannl.code import Code
+
+Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
+
+SCALAR = Shape(Row(), Row(), Row())
+
+
+class Index(Arithmetic):
+    """A static index of a routine: a slice position, or a number in an expression, known when the routine runs."""
+
+    def __init__(self, name: str, range: int | None = None) -> None:
+        if not name.isidentifier():
+            raise ValueError(f"an index is named by an identifier, found {name!r}")
+        if range is not None and range < 1:
+            raise ValueError(f"index {name!r} needs a range of at least 1, found {range}")
+        self.name = name
+        self.range = range
+
+    def __repr__(self) -> str:
+        return self.name if self.range is None else f"{self.name}[0..{self.range - 1}]"
+
+    def tensor(self) -> Tensor:
+        """The index as a number in an expression."""
+        return Tensor(graph.add(self._tag(texpr.EmbedOp(Linear.var(self.name), texpr.TensorType.of(SCALAR)))))
+
+    def slice(self, tensor: Tensor) -> Tensor:
+        op = texpr.SliceOp(tensor.ir_value, Linear.var(self.name), graph.fresh_type())
+        return Tensor(graph.add(self._tag(op)))
+
+    def _tag(self, op: texpr.TensorOp) -> texpr.TensorOp:
+        """Writes the index with its range at an operation that uses it, for the routine's signature."""
+        op.attributes["indices"] = IndicesAttr(((self.name, self.range),))
+        return op
+
+
+class Tensor(Arithmetic):
+    """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
+
+    It is a handle on a value of the program under construction. Handles of the same value are equal, and can be keys.
+    """
+
+    __slots__ = ("ir_value",)
+
+    def __init__(self, op: texpr.TensorOp) -> None:
+        self.ir_value: SSAValue = op.result
+
+    def tensor(self) -> Tensor:
+        return self
+
+    @property
+    def op(self) -> texpr.TensorOp:
+        """The operation that makes this value."""
+        op = self.ir_value.owner
+        assert isinstance(op, texpr.TensorOp)
+        return op
+
+    @property
+    def label(self) -> str:
+        """The name given by the user, or one made from the operation."""
+        match self.op:
+            case texpr.MemoryOp() as memory:
+                return memory.label.data
+            case texpr.GradOp() as grad:
+                return f"{handle(grad.source).label}.grad"
+            case texpr.ValueOp() as value:
+                return f"{handle(value.source).label}.value"
+            case op:
+                return self.ir_value.name_hint or op.name.removeprefix("texpr.")
+
+    @property
+    def shape(self) -> ShapeView:
+        """What is known of the shape now; closes nothing."""
+        return ShapeView(graph.known_shape(self.ir_value))
+
+    @property
+    def T(self) -> Tensor:
+        """Swaps the input and the output row."""
+        return Tensor(apply(Arg(0), [self], logic="T"))
+
+    @property
+    def grad(self) -> Tensor:
+        """The gradient node: memory that `backprop` adds to."""
+        return Tensor(graph.memory_of_tensor(self.ir_value, texpr.GradOp))
+
+    @property
+    def value(self) -> Tensor:
+        """The memory that the last computation of this expression left; asking for it keeps it on the device."""
+        if is_memory(self):
+            return self
+        return Tensor(graph.memory_of_tensor(self.ir_value, texpr.ValueOp))
+
+    @property
+    def forward(self) -> Code:
+        """Code that computes this expression and leaves its value in memory."""
+        from ocannl.code import forward
+
+        return forward(self)
+
+    @property
+    def zero_grads(self) -> Code:
+        """Code that sets to zero the gradients of everything that this depends on."""
+        from ocannl.code import zero_grads
+
+        return zero_grads(self)
+
+    @property
+    def backprop(self) -> Code:
+        """Code that adds to the gradients of everything that this depends on, from this tensor's gradient."""
+        from ocannl.code import backprop
+
+        return backprop(self)
+
+    def einsum(self, spec: str, **dims: int | Dim) -> Tensor:
+        """`oc.einsum(spec, self)`."""
+        return einsum(spec, self, **dims)
+
+    def ir(self, stage: str = "texpr") -> str:
+        """The text of the program that computes this tensor, at a stage of the pipeline."""
+        from ocannl.stages import stage_text
+
+        return stage_text(self.forward, self.label, stage)
+
+    def named(self, label: str) -> Tensor:
+        """The same tensor, under a name that shows in its IR and messages."""
+        if not is_memory(self):
+            self.ir_value.name_hint = graph.hint(label)
+        return self
+
+    def __getitem__(self, index: Index | int) -> Tensor:
+        if isinstance(index, Index):
+            return index.slice(self)
+        if isinstance(index, int | np.integer):
+            position = Linear((), _position(int(index)))
+            return Tensor(graph.add(texpr.SliceOp(self.ir_value, position, graph.fresh_type())))
+        raise TypeError(
+            f"a tensor is sliced by an oc.index or an integer, along its leftmost batch axis, found {type(index).__name__}; "
+            "other axes are taken by an einsum spec with a fixed position"
+        )
+
+    def __setitem__(self, key: EllipsisType, value: TensorLike) -> None:
+        if key is not ...:
+            raise TypeError("memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec")
+        from ocannl.code import record_set
+
+        record_set(self, value)
+
+    def __iadd__(self, value: TensorLike) -> Tensor:
+        return self._update("add", value)
+
+    def __isub__(self, value: TensorLike) -> Tensor:
+        return self._update("sub", value)
+
+    def __imul__(self, value: TensorLike) -> Tensor:
+        return self._update("mul", value)
+
+    def __itruediv__(self, value: TensorLike) -> Tensor:
+        return self._update("div", value)
+
+    def _update(self, op: str, value: TensorLike) -> Tensor:
+        from ocannl.code import is_recording, record_set
+
+        result = pointwise(op, self, value)
+        if not is_recording():
+            return result
+        record_set(self, result)
+        return self
+
+    def __iter__(self) -> None:
+        raise TypeError("a tensor expression cannot be iterated; its axes are named in einsum specs")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and other.ir_value is self.ir_value
+
+    def __hash__(self) -> int:
+        return hash(self.ir_value)
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {self.shape}>"
+
+
+TensorLike: TypeAlias = Tensor | Index | Dim | Number
+
+
+def handle(value: SSAValue) -> Tensor:
+    """The tensor of a value."""
+    op = value.owner
+    assert isinstance(op, texpr.TensorOp)
+    return Tensor(op)
+
+
+def _position(index: int) -> int:
+    if index < 0:
+        raise IndexError(f"a fixed position counts from the front, found {index}")
+    return index
+
+
+def is_memory(tensor: Tensor) -> bool:
+    """Parameters, data, nodes, gradients and values are memory; everything else is an expression."""
+    return isinstance(tensor.op, texpr.MemoryOp | texpr.OfOp)
+
+
+def is_tensor_like(value: object) -> bool:
+    return isinstance(value, Arithmetic | int | float | np.number | np.bool_) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    )
+
+
+def as_tensor(value: TensorLike) -> Tensor:
+    """Numbers become constants, indices and dimensions numbers in the expression.
+
+    Raises TypeError for everything else: arrays are given by `oc.data`.
+    """
+    if isinstance(value, Arithmetic):
+        return value.tensor()
+    if is_tensor_like(value):
+        return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type())))
+    raise TypeError(f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data")
+
+
+def apply(
+    term: Term,
+    args: Sequence[TensorLike],
+    *,
+    logic: str,
+    accum: str | None = None,
+    dims: Sequence[tuple[str, DimTerm]] = (),
+    label: str | None = None,
+    stop: bool = False,
+) -> texpr.ApplyOp:
+    """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
+    operands = [as_tensor(a).ir_value for a in args]
+    op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
+    return graph.add(op, label or _operator_hint(term, accum))
+
+
+def _operator_hint(term: Term, accum: str | None) -> str | None:
+    """Unary operators name their results in the IR."""
+    return term.op if isinstance(term, App) and len(term.args) == 1 and accum is None else None
+
+
+def pointwise(op: str, *args: TensorLike) -> Tensor:
+    """An operator of the scalar table, broadcast over its operands."""
+    entry = SCALAR_OPS[op]
+    if len(args) != entry.arity:
+        raise TypeError(f"{op} takes {entry.arity} tensors, found {len(args)}")
+    return Tensor(apply(App(op, tuple(Arg(i) for i in range(len(args)))), args, logic="."))
+
+
+def compose(left: TensorLike, right: TensorLike) -> Tensor:
+    """`left @ right`: the input row of `left` meets the output row of `right`, and is summed over."""
+    return Tensor(apply(App("mul", (Arg(0), Arg(1))), [left, right], logic="@", accum="add"))
+
+
+def spec_apply(
+    spec: str, accum: str, combine: str, args: Sequence[TensorLike], dims: dict[str, int | Dim]
+) -> Tensor:
+    """An operation by an einsum spec; several operands are combined by `combine`, one stands for itself.
+
+    Raises `SpecError` for a malformed spec, `ShapeError` where shapes cannot fit it.
+    """
+    if not 1 <= len(args) <= 3:
+        raise SpecError(f"a spec takes one to three operands, found {len(args)}: {spec!r}")
+    term: Term = Arg(0)
+    if len(args) == 2:
+        term = App(combine, (Arg(0), Arg(1)))
+    elif len(args) == 3:
+        term = App(combine, (App(combine, (Arg(0), Arg(1))), Arg(2)))
+    bound = [(name, _bound_dim(name, dim)) for name, dim in dims.items()]
+    return Tensor(apply(term, args, logic=spec, accum=accum, dims=bound))
+
+
+def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
+    if isinstance(dim, Dim):
+        return dim.term
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise SpecError(f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}")
+    return Dim(name, dim).term
+
+
+def einsum(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+    """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`. One operand is summed.
+
+    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name.
+    """
+    return spec_apply(spec, "add", "mul", args, dims)
+
+
+def einmax(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+    """The maximum over the axes that the spec leaves out; several operands are multiplied."""
+    return spec_apply(spec, "max", "mul", args, dims)
+
+
+def tropical(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+    """The maximum of sums (tropical product) by a spec."""
+    return spec_apply(spec, "max", "add", args, dims)
+
+
+def outer_sum(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+    """The sum of sums by a spec."""
+    return spec_apply(spec, "add", "add", args, dims)
+
+
+def size_of(dim: Dim) -> Tensor:
+    """The size of a dimension as a number; known once shapes are."""
+    return Tensor(graph.add(texpr.SizeOp(dim.term, texpr.TensorType.of(SCALAR))))
+
+
+def stop_gradient(x: TensorLike) -> Tensor:
+    """The same value; no gradient goes through it."""
+    return Tensor(apply(Arg(0), [x], logic=".", stop=True, label="stop_gradient"))

@@ -1,0 +1,28 @@
+"""What the project adds to xDSL's tools: its dialects and passes, as an xDSL universe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+
+from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.loops import LOOPS
+from ocannl.dialects.texpr import TEXPR
+from ocannl.lowering.pipelines import PIPELINES
+
+
+def _dialect(dialect: Dialect) -> Callable[[], Dialect]:
+    return lambda: dialect
+
+
+def _pass(found: type[ModulePass]) -> Callable[[], type[ModulePass]]:
+    return lambda: found
+
+
+OCANNL_UNIVERSE = Universe(
+    all_dialects={d.name: _dialect(d) for d in (TEXPR, ASSIGN, LOOPS)},
+    all_passes={p.name: _pass(p) for passes in PIPELINES.values() for p in passes},
+)

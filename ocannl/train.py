@@ -1,0 +1,66 @@
+"""Training recipes, written with the public API alone: to be read, and copied where they do not fit."""
+
+from __future__ import annotations
+
+import ocannl as oc
+
+
+def grad_update(loss: oc.Tensor) -> oc.Code:
+    """Code that computes a loss and the gradients of everything that it depends on."""
+    return oc.block_comment(
+        f"{loss.label} gradient update", loss.forward + loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop
+    )
+
+
+def sgd_update(
+    loss: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> oc.Code:
+    """Code that updates every parameter of a loss by stochastic gradient descent (as PyTorch's `optim.SGD`)."""
+    updates = [
+        sgd_one(
+            p, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+        )
+        for p in oc.params(loss).values()
+    ]
+    return oc.block_comment(f"{loss.label} sgd update", sum(updates, oc.Code()))
+
+
+def sgd_one(
+    p: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> oc.Code:
+    """The update of one parameter; its momentum is a node of its own."""
+    with oc.code(f"{p.label} sgd step") as step:
+        delta = p.grad + weight_decay * p if weight_decay else p.grad
+        if momentum:
+            m = oc.node(f"sgd_momentum_{p.label}", like=p)
+            m[...] = momentum * m + delta
+            delta = delta + momentum * m if nesterov else m
+        p -= learning_rate * delta
+    return step
+
+
+def forward_once(ctx: oc.Context, tensor: oc.TensorLike, *, seed: int = 1) -> oc.Routine:
+    """Initializes the parameters that a tensor depends on, where they are not yet, and computes it once."""
+    return _run_once(ctx, tensor, oc.forward(tensor), seed)
+
+
+def update_once(ctx: oc.Context, loss: oc.Tensor, *, seed: int = 1) -> oc.Routine:
+    """Initializes parameters where they are not yet, and computes a loss and its gradients once."""
+    return _run_once(ctx, loss, grad_update(loss), seed)
+
+
+def _run_once(ctx: oc.Context, tensor: oc.TensorLike, code: oc.Code, seed: int) -> oc.Routine:
+    routine = ctx.compile(code)
+    ctx.init_params(tensor, seed=seed)
+    routine()
+    return routine

@@ -1,0 +1,39 @@
+"""Accesses as positions in row-major memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.linear import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A linear index expression over variables: a position in a node, in elements."""
+
+    terms: tuple[tuple[str, int], ...]
+    constant: int
+
+    def stride(self, variable: str | None) -> int:
+        for name, coefficient in self.terms:
+            if name == variable:
+                return coefficient
+        return 0
+
+
+def flatten(node: SSAValue, indices: tuple[Linear, ...]) -> Address:
+    """The position of an element in a row-major node."""
+    assert isinstance(node.type, MemRefType)
+    shape = node.type.get_shape()
+    terms: dict[str, int] = {}
+    constant, stride = 0, math.prod(shape)
+    for index, size in zip(indices, shape, strict=True):
+        stride = stride // size if size else 0
+        constant += index.constant * stride
+        for name, coefficient in index.terms:
+            terms[name] = terms.get(name, 0) + coefficient * stride
+    return Address(tuple((n, c) for n, c in terms.items() if c), constant)

@@ -1,0 +1,224 @@
+"""What each tensor operation demands of the shapes of its operands and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.errors import SpecError, at_line
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.routine import IndicesAttr, enclosing_routine
+from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, RowVar, Shape
+from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, SpecSyntaxError, parse_spec
+from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, shape_of
+from ocannl.passes.infer_shapes.solver import Solver
+from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe
+
+ShapeOf: TypeAlias = Callable[[SSAValue], Shape]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """A row of a value."""
+
+    value: SSAValue
+    kind: RowKind
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Origin:
+    """Which operation demands something, of which rows."""
+
+    op: Operation
+    left: Place
+    right: Place
+
+
+@dataclass(slots=True)
+class Demands:
+    """The constraints of one operation under construction."""
+
+    op: Operation
+    found: list[Constraint] = field(default_factory=list[Constraint])
+
+    def row(self, place: Place) -> Row:
+        return shape_of(place.value).row(place.kind)
+
+    def refines(self, result: SSAValue, kind: RowKind, operand: SSAValue, other: RowKind | None = None) -> None:
+        """A row of `result` refines a row of `operand`."""
+        left, right = Place(result, kind), Place(operand, other or kind)
+        self.found.append(RowLe(self.row(left), self.row(right), Origin(self.op, left, right)))
+
+    def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:
+        left = Place(value, kind)
+        right = Place(value if other is None else other, kind)
+        self.found.append(RowEq(self.row(left), row, Origin(self.op, left, right)))
+
+    def pointwise(self, result: SSAValue, operand: SSAValue) -> None:
+        for kind in ROW_KINDS:
+            self.refines(result, kind, operand)
+
+    def transpose(self, result: SSAValue, operand: SSAValue) -> None:
+        self.refines(result, "batch", operand)
+        self.refines(result, "input", operand, "output")
+        self.refines(result, "output", operand, "input")
+
+    def compose(self, result: SSAValue, left: SSAValue, right: SSAValue) -> None:
+        self.refines(left, "input", right, "output")
+        self.refines(result, "batch", left)
+        self.refines(result, "batch", right)
+        self.refines(result, "output", left)
+        self.refines(result, "input", right)
+
+
+def constraints_of(op: Operation, solver: Solver) -> list[Constraint]:
+    """The constraints of one operation; empty for leaves and for code without shapes.
+
+    Raises `SpecError` for a malformed spec.
+    """
+    demands = Demands(op)
+    match op:
+        case ApplyOp(logic=None) | AssignOp(logic=None):
+            pass
+        case ApplyOp():
+            assert op.logic is not None
+            _apply(demands, op, op.logic.data, solver)
+        case AssignOp():
+            assert op.logic is not None
+            _assign(demands, op, op.logic.data, solver)
+        case SliceOp():
+            _slice(demands, op, solver)
+        case OfOp():
+            for kind in ROW_KINDS:
+                row = shape_of(op.source).row(kind)
+                if row != shape_of(op.result).row(kind):
+                    demands.equals(op.result, kind, row, op.source)
+        case _:
+            pass
+    return demands.found
+
+
+def _apply(demands: Demands, op: ApplyOp, logic: str, solver: Solver) -> None:
+    if logic == ".":
+        for arg in op.args:
+            demands.pointwise(op.result, arg)
+    elif logic == "T":
+        _check_operands(op, logic, 1)
+        demands.transpose(op.result, op.args[0])
+    elif logic == "@":
+        _check_operands(op, logic, 2)
+        demands.compose(op.result, *op.args)
+    else:
+        dims = {} if op.dims is None else dict(op.dims.data)
+        _spec(demands, logic, [*op.args, op.result], dims, solver)
+
+
+def _check_operands(op: ApplyOp, logic: str, count: int) -> None:
+    if len(op.args) != count:
+        raise SpecError(at_line(op, f'the logic "{logic}" takes {count} operands, found {len(op.args)}'))
+
+
+def _assign(demands: Demands, op: AssignOp, logic: str, solver: Solver) -> None:
+    if logic == ".":
+        demands.pointwise(op.target, op.value)
+    elif logic == "T":
+        demands.transpose(op.target, op.value)
+    elif logic == "@":
+        raise SpecError(at_line(op, 'the logic "@" combines two tensors, an assignment has one value'))
+    else:
+        _spec(demands, logic, [op.value, op.target], {}, solver)
+
+
+def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
+    rest = shape_of(op.result).batch
+    axis: DimTerm = solver.fresh_dim()
+    size = _range_of(op, op.index)
+    if size is not None:
+        axis = Dim(size)
+    row = Row((axis, *rest.leading), rest.var, rest.trailing)
+    demands.equals(op.source, "batch", row, op.result)
+    demands.equals(op.source, "input", shape_of(op.result).input, op.result)
+    demands.equals(op.source, "output", shape_of(op.result).output, op.result)
+    if op.index.is_constant:
+        origin = Origin(op, Place(op.source, "batch"), Place(op.source, "batch"))
+        demands.found.append(DimAtLeast(axis, op.index.constant + 1, origin))
+
+
+def _range_of(op: SliceOp, index: Linear) -> int | None:
+    """The range of a static index that is sliced at, from the routine or, outside one, from the operation."""
+    if index.variable is None:
+        return None
+    routine = enclosing_routine(op)
+    if routine is not None:
+        return routine.ranges.get(index.variable)
+    noted = op.attributes.get("indices")
+    return dict(noted.data).get(index.variable) if isinstance(noted, IndicesAttr) else None
+
+
+@dataclass(slots=True)
+class SpecRows:
+    """The rows of one spec's slots: names, row variables and bound dimensions are shared by all slots."""
+
+    solver: Solver
+    origin: Callable[[], Origin]
+    dims: dict[str, DimTerm]
+    rows: dict[str, RowVar] = field(default_factory=dict[str, RowVar])
+    bounds: list[Constraint] = field(default_factory=list[Constraint])
+
+    def row(self, spec: RowSpec) -> Row:
+        var = None if spec.var is None else self._row_var(spec.var)
+        leading = tuple(self._axis(a) for a in spec.leading)
+        return Row(leading, var, tuple(self._axis(a) for a in spec.trailing))
+
+    def _row_var(self, name: str) -> RowVar:
+        if name not in self.rows:
+            self.rows[name] = self.solver.fresh_row()
+        return self.rows[name]
+
+    def _axis(self, axis: Axis) -> DimTerm:
+        match axis:
+            case Name(name):
+                if name not in self.dims:
+                    self.dims[name] = self.solver.fresh_dim()
+                return self.dims[name]
+            case Fixed(position):
+                dim = self.solver.fresh_dim()
+                self.bounds.append(DimAtLeast(dim, position + 1, self.origin()))
+                return dim
+            case Anything():
+                return self.solver.fresh_dim()
+            case _:
+                raise SpecError(f"axis `{axis}` of a spec: affine, concatenated and product axes are not supported yet")
+
+
+def _spec(
+    demands: Demands, text: str, values: Sequence[SSAValue], dims: Mapping[str, DimTerm], solver: Solver
+) -> None:
+    try:
+        spec = parse_spec(text, len(values) - 1)
+    except SpecSyntaxError as error:
+        raise SpecError(at_line(demands.op, str(error))) from None
+    slots = [*spec.operands, spec.result]
+    _check_dims(demands.op, text, slots, dims)
+    place = Place(values[0], "output")
+    rows = SpecRows(solver, lambda: Origin(demands.op, place, place), dict(dims))
+    try:
+        for slot, value in zip(slots, values, strict=True):
+            for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
+                place = Place(value, kind)
+                demands.equals(value, kind, rows.row(row))
+    except SpecError as error:
+        raise SpecError(at_line(demands.op, str(error))) from None
+    demands.found += rows.bounds
+
+
+def _check_dims(op: Operation, text: str, slots: Sequence[Slot], dims: Mapping[str, DimTerm]) -> None:
+    axes = (axis for slot in slots for row in slot.rows for axis in row.axes)
+    names = {axis.name for axis in axes if isinstance(axis, Name)}
+    for name in dims:
+        if name not in names:
+            known = ", ".join(sorted(names)) or "no names"
+            raise SpecError(at_line(op, f"`{name}` is given a size, but the spec {text!r} names {known}"))

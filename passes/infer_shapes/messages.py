@@ -1,0 +1,178 @@
+"""Shape errors as users read them: the operation and its line, both shapes in full with the clash marked, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.errors import ShapeError, at_line, location_text
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.shape import ROW_KINDS, Row, RowKind, Shape
+from ocannl.dialects.term import App
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    ConstantOp,
+    EmbedOp,
+    GradOp,
+    MemoryOp,
+    SizeOp,
+    SliceOp,
+    ValueOp,
+)
+from ocannl.passes.infer_shapes.constraints import Origin, Place, ShapeOf
+from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
+
+
+def tensor_name(value: SSAValue) -> str:
+    """What a user would call a value."""
+    match value.owner:
+        case MemoryOp() as op:
+            return op.label.data
+        case GradOp() as op:
+            return f"{tensor_name(op.source)}.grad"
+        case ValueOp() as op:
+            return f"{tensor_name(op.source)}.value"
+        case ConstantOp() as op:
+            return f"{op.value:g}"
+        case EmbedOp() as op:
+            return str(op.index)
+        case SizeOp() as op:
+            return f"size {op.dim}"
+        case SliceOp() as op:
+            return f"{tensor_name(op.source)}[{op.index}]"
+        case ApplyOp() as op:
+            return f"({_operator(op)})" if value.name_hint is None else value.name_hint
+        case _:
+            return "a tensor"
+
+
+def _operator(op: ApplyOp) -> str:
+    """The operator alone, for operands of operands."""
+    term = op.term.data
+    if op.logic is not None and op.logic.data == "@":
+        return "... @ ..."
+    if op.logic is not None and op.logic.data not in (".", "T"):
+        return f'einsum "{op.logic.data}"'
+    if isinstance(term, App):
+        symbol = SCALAR_OPS[term.op].symbol
+        return f"... {symbol} ..." if symbol and len(term.args) == 2 else f"{term.op} ..."
+    return "..."
+
+
+def describe(op: Operation) -> str:
+    """An operation in the user's notation."""
+    match op:
+        case ApplyOp():
+            return _describe_apply(op)
+        case SliceOp():
+            return f"{tensor_name(op.source)}[{op.index}]"
+        case AssignOp():
+            return f"{tensor_name(op.target)} {op.accum_name or ''}= {tensor_name(op.value)}"
+        case _:
+            return op.name.removeprefix("texpr.")
+
+
+def _describe_apply(op: ApplyOp) -> str:
+    names = [tensor_name(a) for a in op.args]
+    logic = "" if op.logic is None else op.logic.data
+    term = op.term.data
+    if logic == "@":
+        return f"{names[0]} @ {names[1]}"
+    if logic == "T":
+        return f"{names[0]}.T"
+    if logic != ".":
+        return f'einsum("{logic}", {", ".join(names)})'
+    if isinstance(term, App):
+        symbol = SCALAR_OPS[term.op].symbol
+        if symbol and len(names) == 2:
+            return f"{names[0]} {symbol} {names[1]}"
+        return f"{term.op}({', '.join(names)})"
+    return names[0]
+
+
+def shape_error(error: ShapeInferenceError, op: Operation, shape_of: ShapeOf) -> ShapeError:
+    """The user's error for a solver's; `op` is where it showed, if the error does not say."""
+    if isinstance(error, MissingDimension):
+        return _missing(error, op)
+    if isinstance(error, ShapeConflict):
+        return _conflict(error, op, shape_of)
+    return ShapeError(at_line(op, str(error)))
+
+
+def _missing(error: MissingDimension, op: Operation) -> ShapeError:
+    origin = error.leaf.origin if isinstance(error.leaf.origin, Operation) else op
+    kind = error.row_kind
+    example = f"oc.param({error.leaf.name!r}, {kind}=16)"
+    message = (
+        f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} row)\n"
+        f"  nothing that uses `{error.leaf.name}` determines it; give it where the parameter is made, as in {example}, "
+        "or give the size of a parameter that is added to it"
+    )
+    return ShapeError(at_line(origin, message))
+
+
+def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeError:
+    origin = error.origin if isinstance(error.origin, Origin) else None
+    at = op if origin is None else origin.op
+    lines = [at_line(at, f"shapes do not fit in `{describe(at)}`")]
+    if origin is not None:
+        lines += _place_lines(origin.left, error.left, error.left_axis, shape_of)
+        if origin.right.value is not origin.left.value or origin.right.kind != origin.left.kind:
+            lines += _place_lines(origin.right, error.right, error.right_axis, shape_of)
+    lines.append(f"  {error}")
+    lines += [f"  because of {line}" for line in _because(error.because, at)]
+    hint = _hint(at, shape_of)
+    return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
+
+
+def _place_lines(place: Place, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
+    name, shape = tensor_name(place.value), shape_of(place.value)
+    head = f"  {name}: "
+    start, width = _mark(shape, place.kind, axis if isinstance(row, Row) else None)
+    return [f"{head}{shape}    (its {place.kind} row)", " " * (len(head) + start) + "^" * width]
+
+
+def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int]:
+    """Where a row, or one of its axes, stands in the text of the shape."""
+    texts = {k: str(_only(shape, k)) for k in ROW_KINDS}
+    start = 0
+    for k, separator in (("batch", "|"), ("input", "->"), ("output", "")):
+        text = texts[k].removesuffix(separator) if k != "output" else texts[k]
+        text = "" if text == "()" else text
+        if k == kind:
+            break
+        start += len(text) + (len(separator) if text else 0)
+    parts = text.split(",")
+    row = shape.row(kind)
+    if axis is None or row.var is not None or not 0 <= axis < len(parts):
+        return start, max(1, len(text))
+    return start + sum(len(p) + 1 for p in parts[:axis]), len(parts[axis])
+
+
+def _only(shape: Shape, kind: RowKind) -> Shape:
+    empty = Row()
+    return Shape(
+        *(shape.row(k) if k == kind else empty for k in ROW_KINDS)  # the text of this row, with its separator
+    )
+
+
+def _because(origins: Sequence[object], at: Operation) -> list[str]:
+    seen: dict[str, None] = {}
+    for origin in origins:
+        op = origin.op if isinstance(origin, Origin) else origin
+        if isinstance(op, Operation) and op is not at:
+            seen[f"{location_text(op) or 'an earlier operation'}: `{describe(op)}`"] = None
+    return list(seen)[:4]
+
+
+def _hint(op: Operation, shape_of: ShapeOf) -> str | None:
+    if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:
+        return None
+    left, right = (shape_of(a) for a in op.args)
+    if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
+        return "`@` is the tensor product; `*` works point by point"
+    if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
+        return "the product applies its right side first, as composed functions do: try the operands the other way around"
+    return None

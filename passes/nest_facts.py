@@ -1,0 +1,100 @@
+"""A nest as the scheduler sees it: scopes (the nest and its reductions) with their accesses and arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import FixedBitwidthType
+from xdsl.ir import Block, Operation
+
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, element_type
+from ocannl.passes.addresses import flatten
+
+# Instructions that a function of `math` becomes, roughly.
+FUNCTION_COST = 15
+DIVISION_COST = 6
+SIMPLE_FUNCTIONS = (math_dialect.AbsFOp, math_dialect.FmaOp, math_dialect.CopySignOp)
+DIVISIONS = (arith.DivfOp, math_dialect.SqrtOp)
+
+
+@dataclass(slots=True)
+class Access:
+    """A load or store, with its strides in elements along the iteration variables."""
+
+    op: LoadOp | StoreOp
+    strides: dict[str, int]
+    bytes: int
+
+
+@dataclass(slots=True)
+class Scope:
+    """The nest, or one of its reductions: `space` are its own variables, `around` those of the scopes around it.
+
+    `work` is its arithmetic at a point, in instructions. `varies` are the variables around it that its value
+    depends on.
+    """
+
+    op: NestOp | ReduceOp
+    space: dict[str, int]
+    around: dict[str, int]
+    accesses: list[Access] = field(default_factory=list[Access])
+    work: int = 0
+    inner: list[Scope] = field(default_factory=list["Scope"])
+    varies: set[str] = field(default_factory=set[str])
+
+    def walk(self) -> Iterator[Scope]:
+        yield self
+        for scope in self.inner:
+            yield from scope.walk()
+
+    @property
+    def points(self) -> int:
+        """How often the body of a reduction runs, in the whole nest."""
+        runs = math.prod(size for name, size in self.around.items() if name in self.varies)
+        return runs * math.prod(self.space.values())
+
+
+def nest_facts(nest: NestOp) -> Scope:
+    """Reads off a nest what scheduling it needs."""
+    facts = Scope(nest, dict(nest.space.data), {})
+    _read(facts, nest.body.block)
+    return facts
+
+
+def _read(scope: Scope, block: Block) -> None:
+    for op in block.ops:
+        match op:
+            case LoadOp() | StoreOp():
+                strides = dict(flatten(op.node, op.indices.data).terms)
+                scope.accesses.append(Access(op, strides, element_bytes(op)))
+                scope.varies.update(strides)
+            case ReduceOp():
+                inner = Scope(op, dict(op.space.data), scope.around | scope.space)
+                _read(inner, op.body.block)
+                # A product that is summed is part of the addition.
+                inner.work += not isinstance(op.yielded.owner, arith.MulfOp)
+                scope.inner.append(inner)
+                scope.varies |= inner.varies
+            case arith.ConstantOp() | YieldOp():
+                pass
+            case _:
+                scope.work += instructions(op)
+    scope.varies &= set(scope.around)
+
+
+def element_bytes(op: LoadOp | StoreOp) -> int:
+    type = element_type(op.node)
+    assert isinstance(type, FixedBitwidthType)
+    return type.size
+
+
+def instructions(op: Operation) -> int:
+    if isinstance(op, DIVISIONS):
+        return DIVISION_COST
+    if op.name.startswith("math.") and not isinstance(op, SIMPLE_FUNCTIONS):
+        return FUNCTION_COST
+    return 1

@@ -1,0 +1,64 @@
+"""What a routine needs from outside and leaves behind: nodes it reads first, nodes it writes, limits of its indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.infer_projections import covers
+
+
+@dataclass
+class RoutineFacts:
+    """By node label: `reads` are needed from before the run, `writes` are set by it; `limits` bound static indices."""
+
+    reads: set[str] = field(default_factory=set[str])
+    writes: set[str] = field(default_factory=set[str])
+    limits: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def routine_facts(func: FuncOp) -> RoutineFacts:
+    facts, written = RoutineFacts(), set[str]()
+    for nest in func.body.block.ops:
+        if isinstance(nest, NestOp):
+            _visit(nest, facts, written)
+    return facts
+
+
+def _visit(nest: NestOp, facts: RoutineFacts, written: set[str]) -> None:
+    sizes = dict(nest.space.data)
+    covered: list[str] = []
+    for op in nest.walk():
+        if isinstance(op, ReduceOp):
+            sizes.update(op.space.data)
+        if not isinstance(op, LoadOp | StoreOp):
+            continue
+        _limit(op, sizes, facts)
+        label = _label(op)
+        if isinstance(op, LoadOp):
+            if label not in written:
+                facts.reads.add(label)
+        else:
+            facts.writes.add(label)
+            if covers(op.indices.data, dict(nest.space.data), memref_shape(op.node)):
+                covered.append(label)
+    written.update(covered)
+
+
+def _label(op: LoadOp | StoreOp) -> str:
+    assert isinstance(op.node.owner, NodeOp)
+    return op.node.owner.label.data
+
+
+def _limit(op: LoadOp | StoreOp, sizes: dict[str, int], facts: RoutineFacts) -> None:
+    """The greatest value of a static index for which the access stays inside its axis."""
+    for index, size in zip(op.indices.data, memref_shape(op.node), strict=True):
+        for name, coefficient in index.terms:
+            others = index + Linear.var(name) * -coefficient
+            extremes = others.extremes(sizes)
+            if name in sizes or coefficient <= 0 or extremes is None:
+                continue
+            limit = (size - 1 - extremes[1]) // coefficient
+            facts.limits[name] = min(limit, facts.limits.get(name, limit))

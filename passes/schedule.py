@@ -1,0 +1,196 @@
+"""`schedule`: gives every nest a loop order, a register tile and vector lanes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.loops import NestOp, Schedule, ScheduleAttr, StoreOp
+from ocannl.passes.nest_facts import Access, Scope, nest_facts
+from ocannl.passes.nests import functions, nests
+from ocannl.passes.pack import pack
+from ocannl.passes.target import TargetDescription
+from ocannl.passes.tile_cost import TileCost
+
+# A smaller rest tile costs code, and hides less latency.
+REST_PENALTY = 1.05
+# The widest tile of a nest without a contraction, in vectors, and how much arithmetic in a point still allows it.
+WIDEST, WIDEST_WORK = 4, 12
+# The edge of a tile that is transposed in registers.
+TRANSPOSED = 8
+# Accumulators enough to keep the multipliers busy; more of them cost code.
+ACCUMULATORS = 16
+
+
+@dataclass(frozen=True)
+class SchedulePass(ModulePass):
+    """Annotates the nests that have no schedule yet, and packs operands that are not contiguous along the lanes."""
+
+    name = "schedule"
+
+    vector_bytes: int = TargetDescription.vector_bytes
+    vector_registers: int = TargetDescription.vector_registers
+    l1_bytes: int = TargetDescription.l1_bytes
+    l2_bytes: int = TargetDescription.l2_bytes
+    cores: int = TargetDescription.cores
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = TargetDescription(
+            self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
+        )
+        for func in functions(op):
+            for nest in nests(func):
+                if nest.schedule is None:
+                    schedule_nest(nest, target)
+
+
+def schedule_nest(nest: NestOp, target: TargetDescription) -> None:
+    """Chooses a nest's schedule; copies of operands are made by nests before it, which are scheduled too."""
+    facts = nest_facts(nest)
+    if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
+        return
+    chooser = Chooser(facts, target)
+    schedule, packed = chooser.best()
+    if schedule.lanes is None and schedule.rows is None and len(schedule.order) < 2:
+        return
+    nest.properties["schedule"] = ScheduleAttr(schedule)
+    for access in packed:
+        schedule_nest(pack(nest, access, schedule), target)
+
+
+class Chooser:
+    """The candidate schedules of one nest, and the cheapest of them."""
+
+    def __init__(self, facts: Scope, target: TargetDescription) -> None:
+        self.facts = facts
+        self.target = target
+        reductions = [scope for scope in facts.walk() if scope is not facts]
+        self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
+        self.element_bytes = max(a.bytes for scope in facts.walk() for a in scope.accesses)
+        self.elements = max(1, target.vector_bytes // self.element_bytes)
+        self.work = sum(scope.work for scope in facts.walk())
+
+    def best(self) -> tuple[Schedule, list[Access]]:
+        """The cheapest schedule, and the loads to pack for it."""
+        found, lowest, packed = Schedule(), float("inf"), list[Access]()
+        for candidate in self.candidates():
+            cost = TileCost(candidate, self.target, self.element_bytes, self.facts.space)
+            cycles = cost.nest(self.facts)
+            if cycles < lowest:
+                found, lowest, packed = candidate, cycles, cost.packed
+        return Schedule(self.order(found), found.rows, found.lanes), packed
+
+    def candidates(self) -> Iterator[Schedule]:
+        """Tiles worth costing, the plain loops first."""
+        yield Schedule()
+        for lanes in self.lanes():
+            yield Schedule(lanes=lanes)
+            for rows in self.rows(lanes):
+                yield Schedule(rows=rows, lanes=lanes)
+        for rows, lanes in itertools.permutations(self.facts.space, 2):
+            if self.crosses(rows, lanes):
+                yield Schedule(rows=(rows, TRANSPOSED), lanes=(lanes, TRANSPOSED))
+
+    def lanes(self) -> Iterator[tuple[str, int]]:
+        spaces = self.facts.space | (self.dominant.space if self.dominant else {})
+        for name, size in spaces.items():
+            if size == 1:
+                continue
+            for vectors in (1, 2, 4):
+                width = self.elements * vectors
+                if vectors > self.widest(name):
+                    break
+                if size <= width:
+                    yield name, 1 << (size - 1).bit_length()
+                    break
+                yield name, width
+
+    def widest(self, name: str) -> int:
+        if self.dominant is not None and name in self.dominant.varies:
+            return 4
+        return WIDEST if self.work <= WIDEST_WORK else 2 if self.work <= 3 * WIDEST_WORK else 1
+
+    def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
+        """The rows of accumulators that there are registers for, beside a vector of each operand."""
+        if self.dominant is None:
+            return
+        lane_name, width = lanes
+        vectors = max(1, width // self.elements)
+        budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
+        for name, size in self.facts.space.items():
+            if size > 1 and name != lane_name and name in self.dominant.varies and budget > 1:
+                yield name, best_height(size, budget)
+
+    def crosses(self, row_name: str, lane_name: str) -> bool:
+        """Some access is contiguous along the rows only, so that square tiles can be transposed in registers."""
+        if min(self.facts.space[row_name], self.facts.space[lane_name]) < TRANSPOSED:
+            return False
+        return any(
+            access.strides.get(row_name) == 1 and access.strides.get(lane_name, 0) > 1
+            for access in self.facts.accesses
+        )
+
+    def order(self, schedule: Schedule) -> tuple[str, ...]:
+        """Outermost what moves furthest through memory; what the dominant reduction ignores inside of the rest."""
+        lanes = schedule.lanes[0] if schedule.lanes else None
+        rows = schedule.rows[0] if schedule.rows else None
+        order = sorted(self.facts.space, key=self.store_stride, reverse=True)
+        if self.dominant is None:
+            return tuple(order)
+        if lanes in self.facts.space:
+            order.remove(lanes)
+            order.append(lanes)
+        if rows is not None:
+            order.remove(rows)
+            order.append(rows)
+        varies = self.dominant.varies
+        outer, inner = [n for n in order if n in varies], [n for n in order if n not in varies]
+        if lanes in outer:
+            self.move_out(outer, lanes)
+        return (*outer, *inner)
+
+    def store_stride(self, name: str) -> int:
+        return max(
+            [abs(a.strides.get(name, 0)) for a in self.facts.accesses if isinstance(a.op, StoreOp)], default=0
+        )
+
+    def move_out(self, order: list[str], lanes: str) -> None:
+        """Moves the lanes outwards while what the loops inside read again stays in the cache."""
+        assert self.dominant is not None
+        accesses = self.dominant.accesses
+        place = order.index(lanes)
+        while place > 0:
+            crossed = order[place - 1]
+            inside = {*order[place - 1 :], *self.dominant.space}
+            kept = [a for a in accesses if lanes not in a.strides]
+            if any(crossed in a.strides for a in accesses if lanes in a.strides):
+                break
+            if sum(self.footprint(a, inside) for a in kept) > self.target.l2_bytes // 2:
+                break
+            order[place - 1], order[place] = lanes, crossed
+            place -= 1
+
+    def footprint(self, access: Access, inside: set[str]) -> int:
+        """Bytes that an access touches while the given variables move."""
+        assert self.dominant is not None
+        sizes = self.dominant.around | self.dominant.space
+        total = access.bytes
+        for name in access.strides:
+            if name in inside:
+                total *= sizes[name]
+        return total
+
+
+def best_height(size: int, highest: int) -> int:
+    """The height of row tiles that leaves the least to do besides the arithmetic."""
+
+    def cost(height: int) -> float:
+        whole, rest = divmod(size, height)
+        return whole * (height + 1) + (rest + 1) * REST_PENALTY * (rest > 0) + (rest > 0) * size * 0.05
+
+    return min(range(min(size, highest), 0, -1), key=cost)

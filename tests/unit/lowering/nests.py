@@ -1,0 +1,198 @@
+"""Random nests as text, and their compiled runs against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from unit.lowering.interpret_loops import dtype, run_func
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.math import Math
+from xdsl.parser import Parser
+
+from ocannl.dialects.assign import ASSIGN, NodeOp
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.loops import LOOPS, FuncOp
+from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
+from ocannl.runtime.jit import compile_llvm
+from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def parse_module(text: str) -> ModuleOp:
+    context = Context()
+    for dialect in (Builtin, Arith, Math, ASSIGN, LOOPS):
+        context.load_dialect(dialect)
+    module = Parser(context, text).parse_module()
+    module.verify()
+    return module
+
+
+def the_func(module: ModuleOp) -> FuncOp:
+    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    return func
+
+
+def random_arrays(func: FuncOp, seed: int = 0) -> Arrays:
+    """Values for the nodes that persist."""
+    rng = np.random.default_rng(seed)
+    arrays: Arrays = {}
+    for node in func.body.block.ops:
+        if isinstance(node, NodeOp) and node.mode.data in ("on_device", "constant"):
+            shape, type = node.result.type.get_shape(), dtype(node.result.type.get_element_type())
+            array = aligned_array(shape, type)
+            array[...] = rng.standard_normal(shape) if type.kind == "f" else rng.integers(-99, 99, shape)
+            arrays[node.label.data] = array
+    return arrays
+
+
+def run_compiled(module: ModuleOp, arrays: Arrays, indices: Mapping[str, int] | None = None) -> None:
+    """Compiles and runs a module's function on the arrays of its nodes, in place."""
+    func = the_func(module)
+    layout = entry_layout(func)
+    block = ArgBlock(layout.slots)
+    block.set_pointer(layout.arena_slot, aligned_array((max(1, layout.arena_bytes),), np.uint8))
+    for slot, label in enumerate(layout.nodes, layout.node_slot):
+        block.set_pointer(slot, arrays[label])
+    for slot, name in enumerate(layout.indices, layout.index_slot):
+        block.set_index(slot, (indices or {})[name])
+    compiled = compile_llvm(loops_to_llvm(module), cache=None)
+    bind_call(compiled.address(func.sym_name.data), block)()
+
+
+def check(module: ModuleOp, indices: Mapping[str, int] | None = None, tolerance: float = 1e-4) -> None:
+    """The compiled function computes what the interpreter does."""
+    func = the_func(module)
+    compiled = random_arrays(func)
+    expected = {label: array.copy() for label, array in compiled.items()}
+    run_compiled(module, compiled, indices)
+    run_func(func, expected, indices)
+    compare(compiled, expected, tolerance)
+
+
+def compare(found: Arrays, expected: Arrays, tolerance: float = 1e-4) -> None:
+    for label, array in expected.items():
+        # A sum's rounding error is relative to its terms, not to its value.
+        scale = float(np.max(np.abs(array), initial=0, where=np.isfinite(array)))
+        np.testing.assert_allclose(
+            found[label], array, rtol=tolerance, atol=tolerance * (1 + scale), err_msg=label
+        )
+
+
+@dataclass
+class NestText:
+    """The text of a function with one nest, grown by drawing."""
+
+    draw: st.DrawFn
+    element: str
+    own: dict[str, int]
+    nodes: list[str] = field(default_factory=list[str])
+    loads: int = 0
+
+    def load(self, scope: Mapping[str, int], indent: str) -> tuple[str, str]:
+        """A load with random index expressions over the variables in scope, from a node that fits them."""
+        rank = self.draw(st.integers(0, 3))
+        indices: list[Linear] = []
+        shape: list[int] = []
+        for _ in range(rank):
+            names = self.draw(st.lists(st.sampled_from(sorted(scope)), max_size=2, unique=True))
+            index = Linear.of({name: self.draw(st.sampled_from((1, 1, 1, 2, 3, -1))) for name in names})
+            low, high = index.extremes({name: max(1, size) for name, size in scope.items()}) or (0, 0)
+            slack = self.draw(st.integers(0, 2))
+            indices.append(index + Linear((), slack - low))
+            shape.append(high - low + slack + 1)
+        self.loads += 1
+        name = f"%n{self.loads}"
+        type = "x".join([*map(str, shape), self.element])
+        self.nodes.append(f'{name} = assign.node "n{self.loads}" constant : memref<{type}>')
+        value = f"%l{self.loads}"
+        return value, f"{indent}{value} = loops.load {name}[{', '.join(map(str, indices))}]"
+
+
+OPS = ("arith.addf", "arith.mulf", "arith.subf", "arith.maximumf", "arith.minimumf")
+ACCUMULATIONS = ("add", "add", "add", "max", "min", "mul")
+STATIC_INDICES = {"step": 3, "batch": 4}
+
+
+@st.composite
+def schedules(draw: st.DrawFn, own: dict[str, int], reduced: dict[str, int]) -> str:
+    """A random schedule over the variables of a nest and of its reductions."""
+    parts: list[str] = []
+    if draw(st.booleans()):
+        parts.append(f"order = ({', '.join(draw(st.permutations(sorted(own))))})")
+    lanes = draw(st.none() | st.sampled_from(sorted(own) + sorted(reduced)))
+    rows = draw(st.none() | st.sampled_from(sorted(own)))
+    if rows is not None and rows != lanes:
+        parts.append(f"rows = {rows} : {draw(st.integers(1, 9))}")
+    if lanes is not None:
+        parts.append(f"lanes = {lanes} : {draw(st.sampled_from((1, 2, 4, 6, 8, 16, 32)))}")
+    return f" schedule <{', '.join(parts)}>" if parts else ""
+
+
+@st.composite
+def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
+    """A function of one nest with random accesses, reductions and, if asked for, a random schedule."""
+    element = draw(st.sampled_from(("f32", "f64")))
+    own = {f"a{k}": draw(st.integers(1, 21)) for k in range(draw(st.integers(1, 3)))}
+    text = NestText(draw, element, own)
+    values: list[str] = []
+    lines: list[str] = []
+    scope = own | STATIC_INDICES
+    for _ in range(draw(st.integers(1, 2))):
+        value, line = text.load(scope, "    ")
+        values.append(value)
+        lines.append(line)
+    reduced: dict[str, int] = {}
+    for k in range(draw(st.integers(0, 2))):
+        space = {f"r{k}{j}": draw(st.integers(0, 21)) for j in range(draw(st.integers(1, 2)))}
+        reduced |= space
+        accum = draw(st.sampled_from(ACCUMULATIONS))
+        head = ", ".join(f"{name} = {size}" for name, size in space.items())
+        lines.append(f"    %r{k} = loops.reduce {accum} ({head}) : {element} {{")
+        loaded = [text.load(scope | space, "      ") for _ in range(draw(st.integers(1, 2)))]
+        lines += [line for _, line in loaded]
+        inner = combine(draw, [value for value, _ in loaded] + values, f"%y{k}", "      ", element, lines)
+        lines += [f"      loops.yield {inner}", "    }"]
+        values.append(f"%r{k}")
+    if draw(st.booleans()):
+        names = sorted(own | STATIC_INDICES)
+        index = Linear.of({n: draw(st.integers(-2, 3)) for n in names}, draw(st.integers(-2, 2)))
+        lines.append(f"    %i = loops.index {index} : {element}")
+        values.append("%i")
+    result = combine(draw, values, "%z", "    ", element, lines)
+    order = draw(st.permutations(sorted(own)))
+    shape = "x".join([*(str(own[name]) for name in order), element])
+    lines.append(f"    loops.store {result}, %out[{', '.join(order)}]")
+    space = ", ".join(f"{name} = {size}" for name, size in own.items())
+    schedule = draw(schedules(own, reduced)) if scheduled else ""
+    ranges = ", ".join(f"{name} = {size}" for name, size in STATIC_INDICES.items())
+    return "\n".join(
+        [
+            f"loops.func @random indices ({ranges}) {{",
+            *(f"  {node}" for node in text.nodes),
+            f'  %out = assign.node "out" on_device : memref<{shape}>',
+            f'  loops.nest "nest" ({space}){schedule} {{',
+            *lines,
+            "  }",
+            "}",
+        ]
+    )
+
+
+def combine(
+    draw: st.DrawFn, values: list[str], stem: str, indent: str, element: str, lines: list[str]
+) -> str:
+    """Combines values by random operations; returns the last one's name."""
+    result = values[0]
+    for k, value in enumerate(values[1:]):
+        op = draw(st.sampled_from(OPS))
+        lines.append(f"{indent}{stem}{k} = {op} {value}, {result} : {element}")
+        result = f"{stem}{k}"
+    return result

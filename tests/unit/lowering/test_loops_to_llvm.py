@@ -1,0 +1,14 @@
+"""Compiled nests against a direct interpreter of the `loops` dialect."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from unit.lowering.nests import check, nest_functions, parse_module
+
+RANDOM = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@RANDOM
+@given(nest_functions())
+def test_random_nests(text: str):
+    check(parse_module(text), {"step": 2, "batch": 3}, 1e-3)

@@ -1,0 +1,177 @@
+"""Random programs of several nests as text: pointwise, reductions, transposes, slices, overwrites.
+
+Values stay whole or halved numbers of moderate size, so that every order of summation gives the same double.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from ocannl.dialects.linear import Linear, Map
+
+SHAPES = ((), (3,), (1, 3), (2, 3), (2, 3), (3, 2), (3, 2), (3, 3))
+STATIC = {"s": 2}
+BINARY = ("arith.addf", "arith.subf", "arith.maximumf", "arith.minimumf", "product")
+UNARY = ("arith.negf", "math.absf", "costly", "gate")
+ACCUMULATIONS = ("add", "add", "max", "min")
+
+
+@dataclass
+class NestWriter:
+    """Grows the body of one nest by drawing; what the nest stores to is loaded at the same point only.
+
+    `shapes` are those of the nodes that have values.
+    """
+
+    draw: st.DrawFn
+    shapes: Mapping[str, tuple[int, ...]]
+    stored: dict[str, Map]
+    lines: list[str] = field(default_factory=list[str])
+    values: int = 0
+    reductions: int = 0
+
+    def emit(self, text: str, indent: int) -> str:
+        self.values += 1
+        self.lines.append(f"{'  ' * indent}%v{self.values} = {text}")
+        return f"%v{self.values}"
+
+    def expression(self, scope: dict[str, int], depth: int, indent: int = 2) -> str:
+        kinds = ["load"] * 8 if self.shapes else []
+        kinds += ["constant", "index"]
+        if depth > 0:
+            kinds += ["reduce", "binary", "unary"] * 8
+        match self.draw(st.sampled_from(kinds)):
+            case "load":
+                return self.load(scope, indent)
+            case "constant":
+                value = self.draw(st.sampled_from((-1.0, 0.0, 0.5, 1.0, 2.0)))
+                return self.emit(f"arith.constant {value} : f64", indent)
+            case "index":
+                names = sorted(scope)
+                index = Linear.var(self.draw(st.sampled_from(names))) + Linear((), 1)
+                return self.emit(f"loops.index {index} : f64", indent)
+            case "unary":
+                return self.unary(self.expression(scope, depth - 1, indent), indent)
+            case "binary":
+                first = self.expression(scope, depth - 1, indent)
+                return self.binary(first, self.expression(scope, depth - 1, indent), indent)
+            case _:
+                return self.reduce(scope, depth, indent)
+
+    def load(self, scope: dict[str, int], indent: int) -> str:
+        node = self.draw(st.sampled_from(sorted(self.shapes)))
+        indices = self.stored.get(node)
+        if indices is None:
+            indices = tuple(self.index(scope, size) for size in self.shapes[node])
+        return self.emit(f"loops.load %{node}[{', '.join(map(str, indices))}]", indent)
+
+    def index(self, scope: dict[str, int], size: int) -> Linear:
+        if size == 1:
+            return Linear()
+        choices = [Linear((), k) for k in range(size)]
+        reduced = [name for name in scope if name.startswith("r")]
+        for name, extent in scope.items():
+            if extent == size:
+                choices += [Linear.var(name)] * (9 if name in reduced else 5)
+                choices.append(Linear.var(name) * -1 + Linear((), size - 1))
+            elif extent < size:
+                choices.append(Linear.var(name) + Linear((), size - extent))
+        return self.draw(st.sampled_from(choices))
+
+    def unary(self, value: str, indent: int) -> str:
+        match self.draw(st.sampled_from(UNARY)):
+            case "costly":
+                return self.emit(
+                    f"math.roundeven {self.emit(f'math.tanh {value} : f64', indent)} : f64", indent
+                )
+            case "gate":
+                zero = self.emit("arith.constant 0.0 : f64", indent)
+                positive = self.emit(f"arith.cmpf ogt, {value}, {zero} : f64", indent)
+                return self.emit(f"arith.select {positive}, {value}, {zero} : f64", indent)
+            case op:
+                return self.emit(f"{op} {value} : f64", indent)
+
+    def binary(self, first: str, second: str, indent: int) -> str:
+        op = self.draw(st.sampled_from(BINARY))
+        if op != "product":
+            return self.emit(f"{op} {first}, {second} : f64", indent)
+        bound = self.emit("arith.constant 4.0 : f64", indent)
+        small = self.emit(f"arith.minimumf {second}, {bound} : f64", indent)
+        gate = self.emit(f"arith.cmpf oge, {small}, {first} : f64", indent)
+        return self.emit(
+            f"arith.mulf {first}, {self.emit(f'arith.uitofp {gate} : i1 to f64', indent)} : f64", indent
+        )
+
+    def reduce(self, scope: dict[str, int], depth: int, indent: int) -> str:
+        accum = self.draw(st.sampled_from(ACCUMULATIONS))
+        sizes = self.draw(st.lists(st.sampled_from((1, 2, 3, 2, 3)), min_size=1, max_size=2))
+        space = {}
+        for size in sizes:
+            self.reductions += 1
+            space[f"r{self.reductions}"] = size
+        self.values += 1
+        result = f"%v{self.values}"
+        self.lines.append(f"{'  ' * indent}{result} = loops.reduce {accum} ({space_text(space)}) : f64 {{")
+        value = self.expression(scope | space, depth - 1, indent + 1)
+        self.lines += [f"{'  ' * indent}  loops.yield {value}", "  " * indent + "}"]
+        return result
+
+
+def space_text(space: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in space.items())
+
+
+@st.composite
+def targets(
+    draw: st.DrawFn, shapes: Mapping[str, tuple[int, ...]], valued: Mapping[str, tuple[int, ...]]
+) -> tuple[dict[str, int], dict[str, Map]]:
+    """The space of a nest, and what it stores to at which map: whole nodes, or parts of valued ones."""
+    node = draw(st.sampled_from(sorted(shapes)))
+    space: dict[str, int] = {}
+    indices: list[Linear] = []
+    names = draw(st.permutations(["i", "j"]))
+    for name, size in zip(names, shapes[node], strict=False):
+        kind = (
+            draw(st.sampled_from(("whole",) * 6 + ("part", "row", "static"))) if node in valued else "whole"
+        )
+        if kind == "part" and size > 1:
+            space[name] = size - 1
+            indices.append(Linear.var(name) + Linear((), draw(st.integers(0, 1))))
+        elif kind == "row":
+            indices.append(Linear((), draw(st.integers(0, size - 1))))
+        elif kind == "static" and size == STATIC["s"]:
+            indices.append(Linear.var("s"))
+        else:
+            space[name] = size
+            indices.append(Linear.var(name))
+    stored = {node: tuple(indices)}
+    others = sorted(n for n in valued if n != node and shapes[n] == shapes[node])
+    if others and draw(st.integers(0, 2)) == 0:
+        stored[draw(st.sampled_from(others))] = tuple(indices)
+    return {name: space[name] for name in draw(st.permutations(sorted(space)))}, stored
+
+
+@st.composite
+def loop_programs(draw: st.DrawFn) -> str:
+    """A function of some nests over a few nodes, half of them local."""
+    shapes = {f"n{k}": draw(st.sampled_from(SHAPES)) for k in range(draw(st.integers(3, 6)))}
+    lines = [f"loops.func @random indices ({space_text(STATIC)}) {{"]
+    valued: dict[str, tuple[int, ...]] = {}
+    for node, shape in shapes.items():
+        mode = draw(st.sampled_from(("on_device", "local")))
+        type = "x".join([*map(str, shape), "f64"])
+        lines.append(f'  %{node} = assign.node "{node}" {mode} because "intermediate value" : memref<{type}>')
+        if mode == "on_device":
+            valued[node] = shape
+    for k in range(draw(st.integers(3, 8))):
+        space, stored = draw(targets(shapes, valued))
+        writer = NestWriter(draw, dict(valued), stored)
+        for node, indices in stored.items():
+            value = writer.expression(space | STATIC, draw(st.integers(1, 3)))
+            writer.lines.append(f"    loops.store {value}, %{node}[{', '.join(map(str, indices))}]")
+        valued |= {node: shapes[node] for node in stored}
+        lines += [f'  loops.nest "p{k}" ({space_text(space)}) {{', *writer.lines, "  }"]
+    return "\n".join([*lines, "}"])
