@@ -21,7 +21,7 @@ from ocannl.passes.tile_cost import TileCost
 REST_PENALTY = 1.05
 # The widest tile of a nest without a contraction, in vectors, and how much arithmetic in a point still allows it.
 WIDEST, WIDEST_WORK = 4, 12
-# The edge of a tile that is transposed in registers.
+# The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
 TRANSPOSED = 8
 # Accumulators enough to keep the multipliers busy; more of them cost code.
 ACCUMULATORS = 16
@@ -93,8 +93,9 @@ class Chooser:
             for rows in self.rows(lanes):
                 yield Schedule(rows=rows, lanes=lanes)
         for rows, lanes in itertools.permutations(self.facts.space, 2):
-            if self.crosses(rows, lanes):
-                yield Schedule(rows=(rows, TRANSPOSED), lanes=(lanes, TRANSPOSED))
+            for edge in (TRANSPOSED, self.elements):
+                if self.crosses(rows, lanes, edge):
+                    yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
 
     def lanes(self) -> Iterator[tuple[str, int]]:
         spaces = self.facts.space | (self.dominant.space if self.dominant else {})
@@ -117,18 +118,18 @@ class Chooser:
 
     def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
         """The rows of accumulators that there are registers for, beside a vector of each operand."""
-        if self.dominant is None:
-            return
         lane_name, width = lanes
         vectors = max(1, width // self.elements)
+        if self.dominant is None or vectors > 2:
+            return
         budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
         for name, size in self.facts.space.items():
-            if size > 1 and name != lane_name and name in self.dominant.varies and budget > 1:
+            if 1 < size and name != lane_name and name in self.dominant.varies and 1 < budget:
                 yield name, best_height(size, budget)
 
-    def crosses(self, row_name: str, lane_name: str) -> bool:
+    def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
         """Some access is contiguous along the rows only, so that square tiles can be transposed in registers."""
-        if min(self.facts.space[row_name], self.facts.space[lane_name]) < TRANSPOSED:
+        if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
             return False
         return any(
             access.strides.get(row_name) == 1 and access.strides.get(lane_name, 0) > 1

@@ -23,8 +23,8 @@ FAR_VECTOR = 2.0
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 200.0
 PACKED_ELEMENT = 0.4
-# What a tile's vectors and moved elements add for their code.
-CODE_VECTOR, CODE_ELEMENT = 0.002, 0.001
+# The cycles that a run must save for a tile to have one more vector, moved element or transposed vector in its code.
+CODE_VECTOR, CODE_ELEMENT, CODE_TRANSPOSED = 4.0, 1.0, 40.0
 # Accumulators that hide the latency of a reduction along the lanes.
 INDEPENDENT = 8
 
@@ -53,10 +53,10 @@ class TileCost:
     element_bytes: int
     own: Mapping[str, int]
     packed: list[Access] = field(default_factory=list[Access])
-    code: float = 1.0
+    code: float = 0.0
 
     def nest(self, facts: Scope) -> float:
-        return self.scope(facts) * self.code
+        return self.scope(facts) + self.code
 
     def scope(self, scope: Scope) -> float:
         """The cycles of a scope and of the scopes in it."""
@@ -122,11 +122,12 @@ class TileCost:
         stride = 0 if view.lanes is None else access.strides.get(view.lanes, 0)
         if view.lanes is None or stride == 0:
             return issue * rows
+        far = FAR_VECTOR if self.bytes(access, sizes) > self.target.l1_bytes else 1.0
         if stride == 1:
-            far = self.bytes(access, sizes) > self.target.l1_bytes
-            return issue * rows * view.vectors * (FAR_VECTOR if far else 1.0)
+            return issue * rows * view.vectors * far
         if view.height == view.width and view.rows is not None and access.strides.get(view.rows) == 1:
-            return issue * rows * view.vectors * TRANSPOSED_VECTOR
+            self.code += CODE_TRANSPOSED * rows
+            return issue * rows * view.vectors * TRANSPOSED_VECTOR * far
         elements = rows * mean_extent(sizes[view.lanes], view.width)
         self.code += CODE_ELEMENT * elements
         return issue * MOVED_ELEMENT * elements

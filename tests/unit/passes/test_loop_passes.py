@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ocannl.passes.fuse import FusePass
 from ocannl.passes.hoist_invariants import HoistInvariantsPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
-from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
 from ocannl.passes.simplify import SimplifyPass
 
 PIPELINE = (
@@ -112,9 +113,11 @@ def test_nodes_of_one_nest_share_no_memory(text: str):
     module = parse(text)
     PlanMemoryPass().apply(context(), module)
     (func,) = functions(module)
+    rows = {node.result: row for node, row in zip(nodes(func), memory_report(func), strict=True)}
     for nest in nests(func):
-        touched = {node.owner for node in Accesses.of(operations(nest.body.block)).maps}
-        rows = [row for row in memory_report(func, touched) if row.offset is not None]
+        touched = [rows[node] for node in Accesses.of(operations(nest.body.block)).maps]
+        blocks = sorted((row.offset, row.offset + row.bytes) for row in touched if row.offset is not None)
+        assert all(end <= start for (_, end), (start, _) in pairwise(blocks))
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,126 @@
+"""`ocannl-opt`: runs passes over text, as `mlir-opt` does."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
+from xdsl.utils.target import Target
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.locating_parser import LocatingParser
+from ocannl.dialects.loops import FuncOp
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.lowering.pipelines import PIPELINES
+
+
+@dataclass(frozen=True)
+class LLVMTarget(Target):
+    """LLVM IR text of the `loops.func` operations of a module."""
+
+    name: ClassVar[str] = "llvm"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        for op in module.body.block.ops:
+            if not isinstance(op, FuncOp):
+                raise OcannlError(at_line(op, f"`{op.name}` is no loops.func yet: run the pipeline first, `-p cpu`"))
+        output.write(loops_to_llvm(module))
+
+
+class UsageError(Exception):
+    """Something on the command line that names nothing."""
+
+
+def verify(module: ModuleOp) -> None:
+    """Verifies each operation; the error says at which line."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            raise VerifyException(at_line(op, f"`{op.name}`: {error}")) from None
+
+
+class OptMain(xDSLOptMain):
+    """xDSL's driver with our targets and pipelines, and errors with the lines of the file."""
+
+    def register_all_frontends(self) -> None:
+        super().register_all_frontends()
+        self.available_frontends["mlir"] = self._parse_mlir
+        self._offset = 0
+
+    def _parse_mlir(self, stream: IO[bytes]) -> ModuleOp:
+        text = stream.read().decode()
+        parser = LocatingParser(self.ctx, text, self.get_input_name(), self._offset + 1)
+        return parser.parse_module(not self.args.no_implicit_module)
+
+    def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp | None:
+        self._offset = start_offset
+        return super().parse_chunk(chunk, file_extension, start_offset)
+
+    def register_all_targets(self) -> None:
+        self.available_targets["llvm"] = lambda: LLVMTarget
+        super().register_all_targets()
+
+    def setup_pipeline(self) -> None:
+        """Pipelines stand for their passes: `-p cpu`."""
+
+        def after(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+            if not self.args.disable_verify:
+                verify(module)
+            if previous is not None and following is not None and self.args.print_between_passes:
+                print(f"// IR after {previous.name}:")
+                Printer(stream=sys.stdout).print_op(module)
+                print("\n")
+
+        text = expand_pipelines(self.args.passes)
+        self._check_names(text)
+        self.pipeline = PassPipeline.parse_spec(self.available_passes, text, after)
+
+    def _check_names(self, passes: str) -> None:
+        for name in _names(passes):
+            if name not in self.available_passes:
+                known = [*PIPELINES, *self.available_passes]
+                near = difflib.get_close_matches(name, known, 3)
+                hint = f"; did you mean {' or '.join(near)}?" if near else f"; pipelines are {', '.join(PIPELINES)}"
+                raise UsageError(f"there is no pass `{name}`{hint}")
+
+
+def expand_pipelines(passes: str) -> str:
+    """The list of passes with each pipeline's name replaced by its passes."""
+    parts = [p.strip() for p in passes.split(",")] if "{" not in passes else [passes]
+    return ",".join(",".join(p.name for p in PIPELINES[part]) if part in PIPELINES else part for part in parts)
+
+
+def _names(passes: str) -> list[str]:
+    depth, plain = 0, ""
+    for char in passes:
+        depth += (char == "{") - (char == "}")
+        plain += char if depth == 0 and char != "}" else ""
+    return [name.strip() for name in plain.split(",") if name.strip()]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs the tool; returns 1 after reporting an error in the input or on the command line."""
+    try:
+        OptMain("The passes of ocannl and xDSL over text", args).run()
+    except (ParseError, DiagnosticException, ArgSpecParseError, UsageError) as error:
+        sys.stdout.flush()
+        print(f"error: {error}".rstrip(), file=sys.stderr)
+        return 1
+    except (FileNotFoundError, IsADirectoryError, PermissionError, UnicodeDecodeError) as error:
+        print(f"error: cannot read the input: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
