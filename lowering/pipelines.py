@@ -26,6 +26,7 @@ from ocannl.passes.infer_projections import InferProjectionsPass
 from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.simplify import SimplifyPass
 
 PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
@@ -42,6 +43,7 @@ PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
         EliminateCommonSubexpressionsPass,
         HoistInvariantsPass,
         ExpandMathPass,
+        SchedulePass,
         PlanMemoryPass,
     ),
 }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
@@ -48,15 +48,21 @@ def entry_layout(func: FuncOp) -> EntryLayout:
     for node in func.body.block.ops:
         if not isinstance(node, NodeOp):
             continue
-        if node.mode.data == "local":
+        if node.mode.data == "local" and node.result.first_use is not None:
             arena_bytes = max(arena_bytes, sum(arena_range(node)))
-        elif node.mode.data != "virtual":
+        elif has_own_memory(node):
             labels.append(node.label.data)
     return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes)
 
 
+def has_own_memory(node: NodeOp) -> bool:
+    """The node is passed by pointer, and keeps its values between runs."""
+    return node.mode.data in ("on_device", "constant")
+
+
 def arena_range(node: NodeOp) -> tuple[int, int]:
     """Offset and size of a local node in the arena, in bytes."""
+    assert node.mode.data == "local", f"{node.mode.data} node {node.label.data} is in use"
     assert node.offset is not None, f"local node {node.label.data} has no place in the arena: run plan-memory"
     size = value_type(node.result.type.get_element_type()).bytes
     for extent in node.result.type.get_shape():
@@ -157,18 +163,20 @@ class _Entry:
             self.lines.append("  %arena = load ptr, ptr %args, align 8")
         slot = layout.node_slot
         for node in func.body.block.ops:
-            if not isinstance(node, NodeOp) or node.mode.data == "virtual":
+            if not isinstance(node, NodeOp):
                 continue
-            assert isinstance(node.result.type, MemRefType)
-            name = self.pointers[node.result] = f"%n{len(self.pointers)}"
-            if node.mode.data == "local":
-                offset, _ = arena_range(node)
-                self.lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {offset}")
-            else:
-                self.load_slot(name, "ptr", slot)
-                slot += 1
+            if node.result.first_use is not None:
+                self.load_node(node, slot)
+            slot += has_own_memory(node)
         for k, index in enumerate(layout.indices):
             self.load_slot(f"%index.{index}", "i64", layout.index_slot + k)
+
+    def load_node(self, node: NodeOp, slot: int) -> None:
+        name = self.pointers[node.result] = f"%n{len(self.pointers)}"
+        if has_own_memory(node):
+            self.load_slot(name, "ptr", slot)
+        else:
+            self.lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {arena_range(node)[0]}")
 
     def load_slot(self, name: str, type: str, slot: int) -> None:
         self.lines.append(f"  {name}.slot = getelementptr i64, ptr %args, i64 {slot}")

@@ -3,11 +3,12 @@
 Every round looks at all that is open at once, decides what may be decided, and propagates: nothing depends on
 the order of constraints. In each round the first of these that applies:
 
+0. rows that refine each other around a cycle are equal;
 1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
-   they can;
+   they can; a leaf that something uses waits, even if code gives it something known;
 2. leaves without operands take the greatest that their uses allow, through any results that are themselves
    open;
-3. what only a number of elements decides gets one axis of what is left;
+3. what only a number of elements decides gets one axis of what is left, and leaves waiting since 1 take the least;
 4. a parameter that is still open is an error;
 5. anything else gets no more axes, or size 1.
 """
@@ -16,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ocannl.passes.infer_shapes.closing_graph import Graph, dim_graph, row_graph
+from ocannl.passes.infer_shapes.closing_graph import Graph, dim_graph, row_cycles, row_graph
 from ocannl.passes.infer_shapes.errors import MissingDimension
 from ocannl.passes.infer_shapes.propagation import Propagation
 from ocannl.passes.infer_shapes.rules import ClosingRule
-from ocannl.passes.infer_shapes.terms import Dim, DimVar, Leaf, LeafKind, Row, RowKind, RowVar
+from ocannl.passes.infer_shapes.terms import Dim, DimVar, Leaf, LeafKind, Row, RowEq, RowKind, RowVar
 from ocannl.passes.infer_shapes.totals import open_totals
 
 # A hidden dimension is most often forgotten in an output row.
@@ -37,6 +38,10 @@ class Closing:
 
     def run(self) -> None:
         """Raises `ShapeConflict`, `MissingDimension`."""
+        for first, *others in row_cycles(self.store):
+            for other in others:
+                self.propagation.add(RowEq(Row(var=first), Row(var=other)))
+        self.propagation.run()
         while open_rows := self.store.open_rows():
             owners = self._row_owners()
             for var, rank in self._choose_ranks({row.id for row in open_rows}, owners).items():
@@ -53,14 +58,14 @@ class Closing:
 
     def _choose_ranks(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, int]:
         graph = row_graph(self.store)
-        settled = graph.settled(open_vars, owners)
+        settled = graph.settled(open_vars, owners, patient=graph.used(owners))
         if settled:
             return dict.fromkeys(settled, 0)
         limits = graph.limits()
         raised = graph.sources(var for var in owners if var in limits)
         if raised:
             return {var: limits[var] for var in raised}
-        flat = self._flat_rows()
+        flat = self._flat_rows() or dict.fromkeys(graph.settled(open_vars, owners), 0)
         if flat:
             return flat
         self._check_rows(graph)
@@ -94,13 +99,13 @@ class Closing:
     def _choose_sizes(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
         store = self.store
         graph = dim_graph(store)
-        settled = graph.settled(open_vars, owners)
+        settled = graph.settled(open_vars, owners, patient=graph.used(owners))
         if settled:
             return self._least(settled)
         raised = graph.sources(var for var in owners if var in store.lower)
         if raised:
             return {var: store.lower[var].size for var in raised}
-        flat = self._flat_dims()
+        flat = self._flat_dims() or self._least(graph.settled(open_vars, owners))
         if flat:
             return flat
         self._check_dims(graph)

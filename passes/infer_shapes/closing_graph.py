@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ocannl.passes.infer_shapes.rules import EqRule, LeRule
 from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import DimVar, Row
+from ocannl.passes.infer_shapes.terms import DimVar, Row, RowVar
 
 
 @dataclass(slots=True)
@@ -35,20 +35,24 @@ class Graph:
         """The operand's rank is `limit` at most."""
         self.bounds[operand] = min(limit, self.bounds.get(operand, limit))
 
-    def settled(self, open_vars: set[int], owned: Container[int]) -> set[int]:
-        """The variables that have something known above them, directly or through others.
+    def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int] = ()) -> set[int]:
+        """The variables that have something known above them, directly or through others, but for `patient` ones.
 
         So has a variable that is no leaf's and has nothing above it: nothing can ever ask more of it.
         """
-        settled = {var for var in open_vars if var in self.has_known}
+        settled = {var for var in open_vars if var in self.has_known and var not in patient}
         settled |= {var for var in open_vars if var not in owned and var not in self.operands}
         waiting = list(settled)
         while waiting:
             for result in self.results.get(waiting.pop(), ()):
-                if result not in settled:
+                if result not in settled and result not in patient:
                     settled.add(result)
                     waiting.append(result)
         return settled
+
+    def used(self, variables: Iterable[int]) -> set[int]:
+        """Those that something else refines."""
+        return {var for var in variables if self.results.get(var)}
 
     def limits(self) -> dict[int, int]:
         """The greatest ranks that known results allow, directly or through others, where they limit them."""
@@ -102,3 +106,57 @@ def dim_graph(store: Store) -> Graph:
         graph.relate(res.id, opnd.id, 0)
     graph.has_known |= {var for var in store.topped if store.dim(DimVar(var)) == DimVar(var)}
     return graph
+
+
+def row_cycles(store: Store) -> list[list[RowVar]]:
+    """Row variables that refine each other around a cycle, and so are equal: memory that is updated from its own value."""
+    above: dict[int, list[int]] = defaultdict(list[int])
+    for rule in store.rules.values():
+        if isinstance(rule, LeRule):
+            res, opnd = store.row(rule.left), store.row(rule.right)
+            if res.var is not None and opnd.var is not None and not res.known and not opnd.known:
+                above[res.var.id].append(opnd.var.id)
+    return [[RowVar(var) for var in sorted(component)] for component in components(above) if len(component) > 1]
+
+
+def components(successors: Mapping[int, Sequence[int]]) -> list[list[int]]:
+    """The strongly connected components of a graph (Tarjan, 1972), without recursion."""
+    found: list[list[int]] = []
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    place: dict[int, int] = {}
+    path: list[int] = []
+    on_path: set[int] = set()
+
+    def enter(node: int) -> tuple[int, Iterator[int]]:
+        number[node] = low[node] = len(number)
+        place[node] = len(path)
+        path.append(node)
+        on_path.add(node)
+        return node, iter(successors.get(node, ()))
+
+    def leave(node: int) -> None:
+        if low[node] == number[node]:
+            start = place[node]
+            found.append(path[start:])
+            on_path.difference_update(path[start:])
+            del path[start:]
+
+    for root in sorted(successors):
+        if root in number:
+            continue
+        work = [enter(root)]
+        while work:
+            node, following = work[-1]
+            for other in following:
+                if other not in number:
+                    work.append(enter(other))
+                    break
+                if other in on_path:
+                    low[node] = min(low[node], number[other])
+            else:
+                work.pop()
+                leave(node)
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+    return found

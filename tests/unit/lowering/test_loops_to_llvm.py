@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
+from xdsl.context import Context
+
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass
 from unit.lowering.nests import check, nest_functions, parse_module
