@@ -21,7 +21,7 @@ TRANSPOSED_VECTOR = 2.5
 # A vector load or store beyond the first-level cache.
 FAR_VECTOR = 2.0
 HORIZONTAL_STEP = 1.5
-PACKING_SETUP = 200.0
+PACKING_SETUP = 5000.0
 PACKED_ELEMENT = 0.4
 # The cycles that a run must save for a tile to have one more vector, moved element or transposed vector in its code.
 CODE_VECTOR, CODE_ELEMENT, CODE_TRANSPOSED = 4.0, 1.0, 40.0

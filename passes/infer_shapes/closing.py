@@ -5,10 +5,10 @@ the order of constraints. In each round the first of these that applies:
 
 0. rows that refine each other around a cycle are equal;
 1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
-   they can; a leaf that something uses waits, even if code gives it something known;
+   they can; a leaf that something uses waits, and what only has operands that broadcast to anything (no axes, size 1);
 2. leaves without operands take the greatest that their uses allow, through any results that are themselves
    open;
-3. what only a number of elements decides gets one axis of what is left, and leaves waiting since 1 take the least;
+3. what only a number of elements decides gets one axis of what is left, and what waits since 1 takes the least;
 4. a parameter that is still open is an error;
 5. anything else gets no more axes, or size 1.
 """
@@ -65,7 +65,7 @@ class Closing:
         raised = graph.sources(var for var in owners if var in limits)
         if raised:
             return {var: limits[var] for var in raised}
-        flat = self._flat_rows() or dict.fromkeys(graph.settled(open_vars, owners), 0)
+        flat = self._flat_rows() or dict.fromkeys(graph.settled_at_last(open_vars), 0)
         if flat:
             return flat
         self._check_rows(graph)
@@ -105,7 +105,7 @@ class Closing:
         raised = graph.sources(var for var in owners if var in store.lower)
         if raised:
             return {var: store.lower[var].size for var in raised}
-        flat = self._flat_dims() or self._least(graph.settled(open_vars, owners))
+        flat = self._flat_dims() or self._least(graph.settled_at_last(open_vars))
         if flat:
             return flat
         self._check_dims(graph)

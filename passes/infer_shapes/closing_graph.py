@@ -15,14 +15,15 @@ from ocannl.passes.infer_shapes.terms import DimVar, Row, RowVar
 class Graph:
     """The order between open variables, by number: dimensions, or row variables by their ranks.
 
-    `operands` are the variables above a variable, `has_known` those above which something known stands, and
-    `bounds` the greatest ranks that known results allow. `results` are the variables below a variable, with
+    `operands` are the variables above a variable, `has_known` those above which something known stands, `has_unit` those
+    above which something known broadcasts to anything (no axes, or size 1), and `bounds` the greatest ranks that known results allow. `results` are the variables below a variable, with
     how much higher its rank may be.
     """
 
     operands: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
     results: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict[int, dict[int, int]](dict))
     has_known: set[int] = field(default_factory=set[int])
+    has_unit: set[int] = field(default_factory=set[int])
     bounds: dict[int, int] = field(default_factory=dict[int, int])
 
     def relate(self, result: int, operand: int, slack: int) -> None:
@@ -35,13 +36,20 @@ class Graph:
         """The operand's rank is `limit` at most."""
         self.bounds[operand] = min(limit, self.bounds.get(operand, limit))
 
-    def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int] = ()) -> set[int]:
+    def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int]) -> set[int]:
         """The variables that have something known above them, directly or through others, but for `patient` ones.
 
         So has a variable that is no leaf's and has nothing above it: nothing can ever ask more of it.
         """
-        settled = {var for var in open_vars if var in self.has_known and var not in patient}
-        settled |= {var for var in open_vars if var not in owned and var not in self.operands}
+        topmost = {var for var in open_vars if var not in owned and var not in self.operands}
+        return topmost | self._below(self.has_known & open_vars, patient)
+
+    def settled_at_last(self, open_vars: set[int]) -> set[int]:
+        """Those with anything known above them, where no leaf waits for its uses any more."""
+        return self._below((self.has_known | self.has_unit) & open_vars, ())
+
+    def _below(self, known: set[int], patient: Container[int]) -> set[int]:
+        settled = {var for var in known if var not in patient}
         waiting = list(settled)
         while waiting:
             for result in self.results.get(waiting.pop(), ()):
@@ -94,7 +102,7 @@ def _add_order(graph: Graph, res: Row, opnd: Row) -> None:
         if opnd.var is not None:
             graph.bound(opnd.var.id, slack)
     elif opnd.var is None:
-        graph.has_known.add(res.var.id)
+        (graph.has_known if opnd.known else graph.has_unit).add(res.var.id)
     else:
         graph.relate(res.var.id, opnd.var.id, slack)
 
@@ -104,7 +112,7 @@ def dim_graph(store: Store) -> Graph:
     graph = Graph()
     for res, opnd in store.open_pairs():
         graph.relate(res.id, opnd.id, 0)
-    graph.has_known |= {var for var in store.topped if store.dim(DimVar(var)) == DimVar(var)}
+    graph.has_unit |= {var for var in store.topped if store.dim(DimVar(var)) == DimVar(var)}
     return graph
 
 
