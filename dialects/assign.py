@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, SSAValue
@@ -19,11 +19,12 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.combine import Combination, TermAttr, parse_combination, print_combination
+from ocannl.dialects.combine import Combination, TermAttr, check_term, parse_combination, print_combination
 from ocannl.dialects.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
+    only_index,
     parse_linear,
     parse_map,
     parse_space,
@@ -41,9 +42,9 @@ MEMORY_MODES = ("virtual", "local", "on_device", "constant")
 class NodeOp(IRDLOperation):
     """Declares a tensor node: a named array, its memory mode and why it has that mode.
 
-    `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist across
-    runs, `constant` ones are never written by a routine. `offset` is a local node's place in the routine's arena,
-    in bytes.
+    `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist
+    across runs, `constant` ones are never written by a routine. `offset` is a local node's place in the
+    routine's arena, in bytes.
     """
 
     name = "assign.node"
@@ -86,7 +87,9 @@ class NodeOp(IRDLOperation):
     def parse(cls, parser: Parser) -> NodeOp:
         label = parser.parse_str_literal(" naming the node")
         mode = parser.parse_keyword_in(MEMORY_MODES, " as the memory mode")
-        offset = parser.parse_integer(allow_boolean=False) if parser.parse_optional_keyword("at") else None
+        offset = None
+        if parser.parse_optional_keyword("at"):
+            offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
         why = parser.parse_str_literal() if parser.parse_optional_keyword("because") else ""
         parser.parse_punctuation(":")
         pos = parser.pos
@@ -100,6 +103,10 @@ class NodeOp(IRDLOperation):
             raise VerifyException(f"unknown memory mode `{self.mode.data}`, expected one of {MEMORY_MODES}")
         if any(size < 0 for size in self.result.type.get_shape()):
             raise VerifyException("a node's sizes are static")
+        if self.offset is not None and self.mode.data != "local":
+            raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
+        if self.offset is not None and self.offset.data < 0:
+            raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
 
 
 @irdl_op_definition
@@ -128,7 +135,7 @@ class EmbedOp(IRDLOperation):
         return cls(index, parser.parse_type())
 
     def verify_(self) -> None:
-        check_names(self, self.index.names, {})
+        check_names(self, only_index(self.indices.data).names, {})
 
 
 @irdl_op_definition
@@ -210,10 +217,18 @@ class AccumOp(IRDLOperation):
     def verify_(self) -> None:
         if self.accum is not None:
             check_accumulator(self.accum.data)
+        if len(self.ranks.data) != len(self.rhs) or sum(map(len, self.maps)) != len(self.rhs_maps.data):
+            raise VerifyException(f"the index maps {self.maps} are not those of {len(self.rhs)} operands")
+        check_term(self.term.data, len(self.rhs))
         sizes = dict(self.space.data)
+        check_space(self, sizes)
         check_access(self, self.lhs, self.lhs_map.data, sizes)
         for value, indices in zip(self.rhs, self.maps, strict=True):
+            if not isinstance(value.owner, NodeOp | EmbedOp):
+                raise VerifyException("an operand is a node or an embedded index")
             check_access(self, value, indices, sizes)
+        if self.accum is None:
+            check_set_once(self.lhs_map.data, sizes)
 
 
 @irdl_op_definition
@@ -264,6 +279,23 @@ class AssignRoutineOp(RoutineOp):
 
     name = "assign.routine"
 
+    def verify_(self) -> None:
+        super().verify_()
+        check_labels(self)
+        for op in self.body.block.ops:
+            if not isinstance(op, NodeOp | EmbedOp | AccumOp | RangeOp | CommentOp):
+                raise VerifyException(f"`{op.name}` is no part of an assign.routine")
+
+
+def check_labels(routine: RoutineOp) -> None:
+    """Nodes are known by their labels, also to those who run the routine."""
+    labels: set[str] = set()
+    for op in routine.body.block.ops:
+        if isinstance(op, NodeOp):
+            if op.label.data in labels:
+                raise VerifyException(f"two nodes are called {op.label.data!r}")
+            labels.add(op.label.data)
+
 
 def memref_shape(value: SSAValue) -> tuple[int, ...]:
     """The static sizes of a node; empty for a scalar value."""
@@ -285,7 +317,25 @@ def check_names(op: IRDLOperation, names: Sequence[str], sizes: Mapping[str, int
             raise VerifyException(f"`{name}` is neither an iteration variable nor a static index here")
 
 
-def check_access(op: IRDLOperation, value: SSAValue, indices: Sequence[Linear], sizes: Mapping[str, int]) -> None:
+def check_space(op: IRDLOperation, names: Iterable[str]) -> None:
+    """Iteration variables have names of their own."""
+    routine = enclosing_routine(op)
+    for name in names:
+        if routine is not None and name in routine.ranges:
+            raise VerifyException(f"`{name}` is a static index of the routine, and no iteration variable")
+
+
+def check_set_once(indices: Sequence[Linear], sizes: Mapping[str, int]) -> None:
+    """Where nothing accumulates, no cell is set twice for want of a variable."""
+    used = {name for index in indices for name in index.names}
+    for name, size in sizes.items():
+        if size > 1 and name not in used:
+            raise VerifyException(f"a reduction over `{name}` needs an accumulation, such as `add=`")
+
+
+def check_access(
+    op: IRDLOperation, value: SSAValue, indices: Sequence[Linear], sizes: Mapping[str, int]
+) -> None:
     """The indices fit the node: as many as it has axes, names known, extremes inside the axes."""
     shape = memref_shape(value)
     if len(indices) != len(shape):
@@ -297,9 +347,11 @@ def check_access(op: IRDLOperation, value: SSAValue, indices: Sequence[Linear], 
     for axis, (index, size) in enumerate(zip(indices, shape, strict=True)):
         check_names(op, index.names, sizes)
         extremes = index.extremes(known)
-        if extremes is not None and not (0 <= extremes[0] and extremes[1] < size) and 0 not in sizes.values():
+        if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():
             low, high = extremes
-            raise VerifyException(f"index {index} runs from {low} to {high}, outside axis {axis} of size {size}")
+            raise VerifyException(
+                f"index {index} runs from {low} to {high}, outside axis {axis} of size {size}"
+            )
 
 
 ASSIGN = Dialect(

@@ -1,19 +1,20 @@
 """The one form of every tensor operation after projection inference.
 
-For all points of an iteration space, `lhs[f(p)] = accum(lhs[f(p)], term(rhs1[g1(p)], rhs2[g2(p)], ...))`, written
-`add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`.
+For all points of an iteration space, `lhs[f(p)] = accum(lhs[f(p)], term(rhs1[g1(p)], rhs2[g2(p)], ...))`,
+written `add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Data, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.linear import Linear, parse_optional_map, print_map
 from ocannl.dialects.operand import parse_optional_defined_operand
@@ -23,7 +24,7 @@ from ocannl.dialects.term import App, Arg, Const, Term
 
 @irdl_attr_definition
 class TermAttr(Data[Term]):
-    """A scalar term over a tensor operation's operands, `mul($0, neg($1))`."""
+    """A scalar term over a tensor operation's operands, `mul(@a0, neg(@a1))`."""
 
     name = "assign.term"
 
@@ -57,15 +58,16 @@ def _parse_closed_term(parser: AttrParser) -> Term:
     pos = parser.pos
     symbol = parser.parse_optional_symbol_name()
     if symbol is not None:
-        if symbol.data[:1] != "a" or not symbol.data[1:].isdigit():
+        if symbol.data[:1] != "a" or not symbol.data[1:].isdecimal():
             parser.raise_error("expected an argument @a0, @a1, ...", pos, parser.pos)
         return Arg(int(symbol.data[1:]))
     return _parse_application(parser, lambda: _parse_closed_term(parser))
 
 
 def number_text(value: float) -> str:
-    """A literal that reads back to the same double; infinities and NaN by name."""
-    return repr(value) if math.isfinite(value) else str(value)
+    """A literal that reads back to the same double, with a point before an exponent; `inf`, `nan` by name."""
+    text = repr(value)
+    return text if "." in text else text.replace("e", ".0e")
 
 
 def parse_number(parser: AttrParser) -> float | None:
@@ -75,10 +77,16 @@ def parse_number(parser: AttrParser) -> float | None:
         return sign * math.inf
     if parser.parse_optional_keyword("nan"):
         return math.nan
+    pos = parser.pos
     value = parser.parse_optional_number()
-    if value is None and negative:
-        parser.raise_error("expected a number after `-`")
-    return None if value is None else sign * float(value)
+    if value is None:
+        if negative:
+            parser.raise_error("expected a number after `-`")
+        return None
+    try:
+        return sign * float(value)
+    except OverflowError:
+        parser.raise_error("the number is too large", pos, parser.pos)
 
 
 def _parse_application(parser: AttrParser, argument: Callable[[], Term]) -> Term:
@@ -98,7 +106,7 @@ def _parse_application(parser: AttrParser, argument: Callable[[], Term]) -> Term
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A term over operands, each read at its index map; operands and maps are parallel to the term's arguments."""
+    """A term over operands, each read at its index map; both are parallel to the term's arguments."""
 
     term: Term
     operands: tuple[SSAValue, ...]
@@ -106,7 +114,7 @@ class Combination:
 
     @staticmethod
     def of(term: Term, operands: Sequence[SSAValue], maps: Sequence[tuple[Linear, ...]]) -> Combination:
-        """Canonical form: arguments are numbered by first occurrence, equal reads are one, unused ones are gone."""
+        """Canonical form: arguments numbered by first occurrence, equal reads are one, unused ones are gone."""
         order: dict[tuple[SSAValue, tuple[Linear, ...]], int] = {}
 
         def renumber(t: Term) -> Term:
@@ -120,6 +128,27 @@ class Combination:
 
         term = renumber(term)
         return Combination(term, tuple(v for v, _ in order), tuple(m for _, m in order))
+
+
+def check_term(term: Term, num_operands: int) -> None:
+    """The term reads every operand, and in their order, so that its notation says all."""
+    order = list(dict.fromkeys(_reads(term)))
+    if order != list(range(num_operands)):
+        raise VerifyException(
+            f"the term {term} reads its {num_operands} operands not all, or not in their order"
+        )
+
+
+def _reads(term: Term) -> Iterator[int]:
+    """The operand positions that a term reads, in the order of its text."""
+    match term:
+        case Arg(index):
+            yield index
+        case Const():
+            pass
+        case App(_, args):
+            for arg in args:
+                yield from _reads(arg)
 
 
 def print_combination(

@@ -28,11 +28,12 @@ class DeviceError(OcannlError):
 
 
 def location_text(op: Operation) -> str | None:
-    """`file:line`, where the operation was written."""
+    """`file:line`, where the operation was written; with the column if that is known, in IR text."""
     loc = op.location
     if not isinstance(loc, FileLineColLoc):
         return None
-    return f"{loc.filename.data}:{loc.line.data}"
+    column = f":{loc.column.data}" if loc.column.data else ""
+    return f"{loc.filename.data}:{loc.line.data}{column}"
 
 
 def at_line(op: Operation, message: str) -> str:

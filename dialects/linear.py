@@ -1,8 +1,8 @@
 """Linear index expressions over named iteration variables and static indices, and spaces of them.
 
-Every index of the language (axes, slices, strides, offsets, split and flattened axes) is linear, so an expression
-is kept in normal form: equality is structural and substitution is one pass. Upstream affine expressions have
-neither names nor a normal form.
+Every index of the language (axes, slices, strides, offsets, split and flattened axes) is linear, so an
+expression is kept in normal form: equality is structural and substitution is one pass. Upstream affine
+expressions have neither names nor a normal form.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,13 @@ def parse_optional_map(parser: AttrParser) -> tuple[Linear, ...] | None:
     return None if indices is None else tuple(indices)
 
 
+def only_index(indices: Sequence[Linear]) -> Linear:
+    """The one expression of a map that has one. Raises `VerifyException`."""
+    if len(indices) != 1:
+        raise VerifyException(f"expected one index expression, found {len(indices)}")
+    return indices[0]
+
+
 def parse_space(parser: AttrParser) -> tuple[tuple[str, int], ...]:
     def dimension() -> tuple[str, int]:
         name = parser.parse_identifier(" naming an iteration variable")
@@ -155,7 +163,9 @@ def parse_space(parser: AttrParser) -> tuple[tuple[str, int], ...]:
         return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
     pos = parser.pos
-    space = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, dimension, " in an iteration space"))
+    space = tuple(
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, dimension, " in an iteration space")
+    )
     names = [n for n, _ in space]
     if len(set(names)) != len(names):
         parser.raise_error("an iteration variable is declared twice", pos, parser.pos)

@@ -1,8 +1,9 @@
 """The `loops` dialect: kernels as compact nests.
 
-A nest is a space of independent points, each with a small block of scalar operations (upstream `arith` and `math`),
-affine loads and stores, and reductions over inner spaces. It stays compact until it becomes target code: its
-schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and written by hand.
+A nest is a space of independent points, each with a small block of scalar operations (upstream `arith` and
+`math`), affine loads and stores, and reductions over inner spaces. It stays compact until it becomes target
+code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and written
+by hand.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType, StringAttr
+from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType, StringAttr
 from xdsl.ir import Attribute, Block, Data, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -28,11 +29,12 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.assign import check_access, check_accumulator, check_names
+from ocannl.dialects.assign import check_access, check_accumulator, check_labels, check_names, check_space
 from ocannl.dialects.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
+    only_index,
     parse_linear,
     parse_map,
     parse_space,
@@ -40,15 +42,15 @@ from ocannl.dialects.linear import (
     print_space,
 )
 from ocannl.dialects.operand import parse_defined_operand
-from ocannl.dialects.routine import RoutineOp
+from ocannl.dialects.routine import RoutineOp, check_no_arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """How a nest runs: `order` of its own loops, outermost first; a register tile of `rows` x `lanes`.
 
-    `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable that is
-    unrolled in registers beside it, with the tile's height. Either may name a reduction's variable for `lanes`.
+    `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable that
+    is unrolled in registers beside it, with the tile's height. `lanes` may be a reduction's variable.
     """
 
     order: tuple[str, ...] = ()
@@ -84,10 +86,15 @@ def schedule_text(schedule: Schedule) -> str:
 def parse_schedule(parser: AttrParser) -> Schedule:
     order: tuple[str, ...] = ()
     tile: dict[str, tuple[str, int]] = {}
+    seen: set[str] = set()
 
     def entry() -> None:
         nonlocal order
+        pos = parser.pos
         key = parser.parse_keyword_in(("order", "rows", "lanes"), " in a schedule")
+        if key in seen:
+            parser.raise_error(f"`{key}` stands twice in the schedule", pos, parser.pos)
+        seen.add(key)
         parser.parse_punctuation("=")
         if key == "order":
             order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier))
@@ -146,18 +153,24 @@ class NestOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), FuncOp | None):
             raise VerifyException("a nest stands in a loops.func")
+        check_space(self, (n for n, _ in self.space.data))
+        check_no_arguments(self.body)
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
 
     def _verify_schedule(self, schedule: Schedule) -> None:
         own = {n for n, _ in self.space.data}
         if schedule.order and (set(schedule.order) != own or len(schedule.order) != len(own)):
-            raise VerifyException(f"the schedule's order {schedule.order} is no permutation of the nest's variables")
+            raise VerifyException(
+                f"the schedule's order {schedule.order} is no permutation of the nest's variables"
+            )
         reduced = {n for op in self.body.walk() if isinstance(op, ReduceOp) for n, _ in op.space.data}
         if schedule.rows and schedule.rows[0] not in own:
             raise VerifyException(f"rows `{schedule.rows[0]}` is not a variable of the nest")
         if schedule.lanes and schedule.lanes[0] not in own | reduced:
-            raise VerifyException(f"lanes `{schedule.lanes[0]}` is not a variable of the nest or its reductions")
+            raise VerifyException(
+                f"lanes `{schedule.lanes[0]}` is not a variable of the nest or its reductions"
+            )
         if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
             raise VerifyException("rows and lanes are different variables")
         if any(tile is not None and tile[1] < 1 for tile in (schedule.rows, schedule.lanes)):
@@ -206,10 +219,12 @@ class ReduceOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_accumulator(self.accum.data)
+        check_no_arguments(self.body)
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException("a reduction ends in loops.yield")
         if self.yielded.type != self.result.type:
             raise VerifyException(f"yields {self.yielded.type}, but the result is {self.result.type}")
+        check_space(self, (n for n, _ in self.space.data))
         outer = scope_sizes(self)
         for name, _ in self.space.data:
             if name in outer:
@@ -262,6 +277,8 @@ class LoadOp(IRDLOperation):
         return cls(_parse_node(parser), parse_map(parser))
 
     def verify_(self) -> None:
+        if self.result.type != element_type(self.node):
+            raise VerifyException(f"loads {self.result.type} from a node of {element_type(self.node)}")
         check_access(self, self.node, self.indices.data, scope_sizes(self))
 
 
@@ -325,7 +342,9 @@ class IndexOp(IRDLOperation):
         return cls(index, parser.parse_type())
 
     def verify_(self) -> None:
-        check_names(self, self.index.names, scope_sizes(self))
+        if not isinstance(self.result.type, Float32Type | Float64Type):
+            raise VerifyException(f"an index becomes a number of type f32 or f64, found {self.result.type}")
+        check_names(self, only_index(self.indices.data).names, scope_sizes(self))
 
 
 @irdl_op_definition
@@ -333,6 +352,10 @@ class FuncOp(RoutineOp):
     """A routine as a sequence of nests over the nodes declared at its top."""
 
     name = "loops.func"
+
+    def verify_(self) -> None:
+        super().verify_()
+        check_labels(self)
 
 
 def element_type(node: SSAValue) -> Attribute:
@@ -353,7 +376,8 @@ def scope_sizes(op: Operation) -> dict[str, int]:
     sizes: dict[str, int] = {}
     parent = op.parent_op()
     while isinstance(parent, NestOp | ReduceOp):
-        sizes.update(parent.space.data)
+        space = parent.properties.get("space")
+        sizes.update(space.data if isinstance(space, SpaceAttr) else ())
         parent = parent.parent_op()
     return sizes
 

@@ -67,7 +67,9 @@ class RoutineOp(IRDLOperation):
 
     @property
     def ranges(self) -> dict[str, int | None]:
-        return dict(self.indices.data)
+        """The ranges of the static indices; none in a routine that is not well-formed."""
+        indices = self.properties.get("indices")
+        return dict(indices.data) if isinstance(indices, IndicesAttr) else {}
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -92,6 +94,14 @@ class RoutineOp(IRDLOperation):
         names = [n for n, _ in self.indices.data]
         if len(set(names)) != len(names):
             raise VerifyException("a static index is declared twice")
+        check_no_arguments(self.body)
+
+
+def check_no_arguments(body: Region) -> None:
+    if body.block.args:
+        raise VerifyException(
+            "the block has no arguments: variables are named in the space, nodes are declared"
+        )
 
 
 def enclosing_routine(op: IRDLOperation) -> RoutineOp | None:

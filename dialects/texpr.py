@@ -1,15 +1,15 @@
 """The `texpr` dialect: pure tensor expressions with inferred shapes, and the code of a routine over them.
 
-An expression has one operation a tensor. As built, `texpr.apply` has a logic (`"."` pointwise, `"@"` compose, `"T"`
-transpose, or an einsum spec) and types with row and dimension variables; after projection inference it has an iteration space
-and index maps instead.
+An expression has one operation a tensor. As built, `texpr.apply` has a logic (`"."` pointwise, `"@"` compose,
+`"T"` transpose, or an einsum spec) and types with row and dimension variables; after projection inference it has
+an iteration space and index maps instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, NoneAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntegerType, NoneAttr, StringAttr, UnitAttr
 from xdsl.ir import (
     Attribute,
     Data,
@@ -32,10 +32,11 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.assign import check_accumulator, check_names
+from ocannl.dialects.assign import check_accumulator, check_names, check_set_once, check_space
 from ocannl.dialects.combine import (
     Combination,
     TermAttr,
+    check_term,
     number_text,
     parse_combination,
     parse_number,
@@ -45,6 +46,7 @@ from ocannl.dialects.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
+    only_index,
     parse_linear,
     parse_optional_map,
     parse_space,
@@ -94,6 +96,10 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def element_or_none(self) -> Attribute | None:
         return None if isinstance(self.element, NoneAttr) else self.element
 
+    def verify(self) -> None:
+        if not isinstance(self.element, NoneAttr | IntegerType | AnyFloat):
+            raise VerifyException(f"the elements of a tensor are numbers, found {self.element}")
+
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
@@ -130,7 +136,7 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             if trailing is not None:
                 parser.raise_error("a row has one variable or split", pos, parser.pos)
             name = parser.parse_optional_identifier()
-            var = None if name is None else RowVar(_numbered(parser, name, pos))
+            var = None if name is None else RowVar(_numbered(parser, name, pos, "bio"))
             trailing = []
         elif (dim := _parse_optional_dim(parser)) is not None:
             (leading if trailing is None else trailing).append(dim)
@@ -146,7 +152,7 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
 def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
     pos = parser.pos
     if parser.parse_optional_punctuation("?"):
-        return DimVar(_numbered(parser, parser.parse_identifier(" after `?`"), pos))
+        return DimVar(_numbered(parser, parser.parse_identifier(" after `?`"), pos, "d"))
     size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if size is None:
         return None
@@ -161,9 +167,11 @@ def _parse_dim(parser: AttrParser) -> DimTerm:
     return dim
 
 
-def _numbered(parser: AttrParser, name: str, pos: int) -> int:
-    if not name[1:].isdigit():
-        parser.raise_error(f"expected a letter and a number, found `{name}`", pos, parser.pos)
+def _numbered(parser: AttrParser, name: str, pos: int, letters: str) -> int:
+    """The number in the name of a variable; the letter of a row variable says nothing."""
+    if name[0] not in letters or not name[1:].isdecimal():
+        examples = " or ".join(f"`{letter}1`" for letter in letters)
+        parser.raise_error(f"a variable is numbered, as in {examples}; found `{name}`", pos, parser.pos)
     return int(name[1:])
 
 
@@ -176,10 +184,15 @@ class DimsAttr(Data[tuple[tuple[str, DimTerm], ...]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, DimTerm], ...]:
         def binding() -> tuple[str, DimTerm]:
-            name = parser.parse_identifier()
+            pos = parser.pos
+            name = parser.parse_identifier(" naming a dimension")
+            if name in names:
+                parser.raise_error(f"`{name}` is given twice", pos, parser.pos)
+            names.add(name)
             parser.parse_punctuation("=")
             return name, _parse_dim(parser)
 
+        names: set[str] = set()
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, binding))
 
     def print_parameter(self, printer: Printer) -> None:
@@ -286,6 +299,10 @@ class ConstantOp(TensorOp):
             parser.raise_error("expected a number", pos, pos + 1)
         return cls(value, _parse_result_type(parser))
 
+    def verify_(self) -> None:
+        if not isinstance(self.term.data, Const):
+            raise VerifyException(f"the term of a constant is a number, found {self.term.data}")
+
 
 @irdl_op_definition
 class SizeOp(TensorOp):
@@ -309,6 +326,10 @@ class SizeOp(TensorOp):
     def parse(cls, parser: Parser) -> SizeOp:
         return cls(_parse_dim(parser), _parse_result_type(parser))
 
+    def verify_(self) -> None:
+        if len(self.dims.data) != 1:
+            raise VerifyException(f"expected one dimension, found {len(self.dims.data)}")
+
 
 @irdl_op_definition
 class RangeOp(TensorOp):
@@ -325,6 +346,11 @@ class RangeOp(TensorOp):
     @classmethod
     def parse(cls, parser: Parser) -> RangeOp:
         return cls(_parse_result_type(parser))
+
+    def verify_(self) -> None:
+        shape = shape_of(self.result)
+        if shape.is_final and (len(shape.memory_sizes) != 1 or shape.output.known != 1):
+            raise VerifyException(f"a range has one axis, in the output row; found {shape}")
 
 
 @irdl_op_definition
@@ -350,8 +376,9 @@ class EmbedOp(TensorOp):
         return cls(parse_linear(parser), _parse_result_type(parser))
 
     def verify_(self) -> None:
+        index = only_index(self.indices.data)
         if enclosing_routine(self) is not None:
-            check_names(self, self.index.names, {})
+            check_names(self, index.names, {})
 
 
 @irdl_op_definition
@@ -382,8 +409,9 @@ class SliceOp(TensorOp):
         return cls(source, parse_linear(parser), _parse_result_type(parser))
 
     def verify_(self) -> None:
+        index = only_index(self.indices.data)
         if enclosing_routine(self) is not None:
-            check_names(self, self.index.names, {})
+            check_names(self, index.names, {})
 
 
 class OfOp(TensorOp):
@@ -423,8 +451,8 @@ class ApplyOp(TensorOp):
     """One tensor operation.
 
     As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
-    `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset to the
-    accumulation's neutral element first. `stop` lets no gradient through.
+    `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset to
+    the accumulation's neutral element first. `stop` lets no gradient through.
     """
 
     name = "texpr.apply"
@@ -554,14 +582,25 @@ class ApplyOp(TensorOp):
             if self.logic is not None:
                 raise VerifyException("a projected operation has index maps, not a logic")
             if self.result_map is None or self.arg_maps is None:
-                raise VerifyException("a projected operation has an index map for its result and every operand")
+                raise VerifyException(
+                    "a projected operation has an index map for its result and every operand"
+                )
             self._verify_maps()
         elif self.logic is None:
             raise VerifyException('an operation has a logic (".", "@", "T" or an einsum spec) or index maps')
+        elif self.result_map is not None or self.arg_maps is not None:
+            raise VerifyException("an operation with a logic has no index maps yet")
+        check_term(self.term.data, len(self.args))
 
     def _verify_maps(self) -> None:
-        assert self.result_map is not None and self.space is not None
+        assert self.result_map is not None
+        assert self.space is not None
+        if len(self.maps) != len(self.args):
+            raise VerifyException(f"{len(self.maps)} index maps for {len(self.args)} operands")
         sizes = dict(self.space.data)
+        check_space(self, sizes)
+        if self.accum is None:
+            check_set_once(self.result_map.data, sizes)
         pairs = [(self.result, self.result_map.data), *zip(self.args, self.maps, strict=True)]
         for value, indices in pairs:
             _check_tensor_access(self, shape_of(value), indices, sizes)
@@ -579,13 +618,15 @@ def _check_tensor_access(
         if enclosing_routine(op) is not None:
             check_names(op, index.names, sizes)
         extremes = index.extremes(sizes)
-        if extremes is not None and not (0 <= extremes[0] and extremes[1] < size) and 0 not in sizes.values():
-            raise VerifyException(f"index {index} runs from {extremes[0]} to {extremes[1]}, outside size {size}")
+        if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():
+            raise VerifyException(
+                f"index {index} runs from {extremes[0]} to {extremes[1]}, outside size {size}"
+            )
 
 
 @irdl_op_definition
 class AssignOp(IRDLOperation):
-    """Writes memory: `texpr.assign %p = %v logic "."`, or accumulates, `texpr.assign %top :max= %v logic "...->... => 0"`.
+    """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
 
     `:` resets the memory to the accumulation's neutral element first.
     """
@@ -675,16 +716,25 @@ class AssignOp(IRDLOperation):
         if self.accum is not None:
             check_accumulator(self.accum.data)
         if not isinstance(self.target.owner, MemoryOp | OfOp):
-            raise VerifyException("only memory can be assigned: a parameter, data, a node, a gradient or a value")
+            raise VerifyException(
+                "only memory can be assigned: a parameter, data, a node, a gradient or a value"
+            )
         if self.is_projected:
+            if self.logic is not None:
+                raise VerifyException("a projected assignment has index maps, not a logic")
             if self.result_map is None or self.value_map is None:
                 raise VerifyException("a projected assignment has two index maps")
             assert self.space is not None
             sizes = dict(self.space.data)
+            check_space(self, sizes)
+            if self.accum is None:
+                check_set_once(self.result_map.data, sizes)
             _check_tensor_access(self, shape_of(self.target), self.result_map.data, sizes)
             _check_tensor_access(self, shape_of(self.value), self.value_map.data, sizes)
         elif self.logic is None:
-            raise VerifyException('an assignment has a logic (".", "@", "T" or an einsum spec) or index maps')
+            raise VerifyException('an assignment has a logic (".", "T" or an einsum spec) or index maps')
+        elif self.result_map is not None or self.value_map is not None:
+            raise VerifyException("an assignment with a logic has no index maps yet")
 
 
 class OnTensorOp(IRDLOperation):

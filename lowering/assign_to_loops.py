@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -13,11 +13,12 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects import assign, loops
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.term import lower
 from ocannl.passes.infer_precisions import widest
-from ocannl.passes.infer_projections import covers
+from ocannl.passes.infer_projections import covers, whole
 
 Space = Sequence[tuple[str, int]]
 
@@ -42,7 +43,9 @@ class Body:
         return self.convert(self.add(loops.LoadOp(value, indices)), self.type)
 
     def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
-        return value if value.type == type else self.builder.convert(conversion(value.type, type), value, type)
+        return (
+            value if value.type == type else self.builder.convert(conversion(value.type, type), value, type)
+        )
 
     def write(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
         stored = self.convert(value, loops.element_type(node))
@@ -67,11 +70,12 @@ def compute_type(op: assign.AccumOp) -> ScalarType:
     return found if isinstance(found, Float64Type) else Float32Type()
 
 
-def accum_to_nests(op: assign.AccumOp) -> list[Operation]:
+def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     type, accum = compute_type(op), None if op.accum is None else op.accum.data
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     outer = dict.fromkeys(n for index in lhs_map for n in index.names if n in space)
-    assert all(len([n for n in index.names if n in space]) <= 1 for index in lhs_map), "points write distinct cells"
+    if any(len([n for n in index.names if n in space]) > 1 for index in lhs_map):
+        raise OcannlError(at_line(op, "an assignment whose points write the same cell cannot be lowered yet"))
     own = [(n, space[n]) for n in outer]
     reduced = [(n, s) for n, s in op.space.data if n not in outer]
     label = node_label(op.lhs)
@@ -89,7 +93,7 @@ def accum_to_nests(op: assign.AccumOp) -> list[Operation]:
     nest = loops.NestOp(label, own, body.region())
     if op.reset is None or covers(lhs_map, dict(own), assign.memref_shape(op.lhs)):
         return [nest]
-    return [fill(op, accum), nest]
+    return [fill(op, accum, taken), nest]
 
 
 def reduce(body: Body, accum: str, space: Space, value: Callable[[Body], SSAValue]) -> SSAValue:
@@ -98,24 +102,22 @@ def reduce(body: Body, accum: str, space: Space, value: Callable[[Body], SSAValu
     return body.add(loops.ReduceOp(accum, space, inner.region(), body.type))
 
 
-def fill(op: assign.AccumOp, accum: str | None) -> Operation:
+def fill(op: assign.AccumOp, accum: str | None, taken: Iterable[str]) -> Operation:
     """Resets the whole node to the accumulation's neutral element."""
     neutral = 0.0 if accum is None else SCALAR_OPS[accum].neutral
     assert neutral is not None
     body = Body(compute_type(op))
-    sizes = assign.memref_shape(op.lhs)
-    indices = [Linear() if s == 1 else Linear.var(f"i{axis}") for axis, s in enumerate(sizes)]
+    indices, space = whole(assign.memref_shape(op.lhs), taken)
     body.write(body.builder.const(neutral), op.lhs, indices)
-    space = [(f"i{axis}", s) for axis, s in enumerate(sizes) if s != 1]
     return loops.NestOp(f"{node_label(op.lhs)} reset", space, body.region())
 
 
-def range_to_nest(op: assign.RangeOp) -> Operation:
-    (size,) = assign.memref_shape(op.lhs)
+def range_to_nest(op: assign.RangeOp, taken: Iterable[str]) -> Operation:
+    indices, space = whole(assign.memref_shape(op.lhs), taken)
     element = loops.element_type(op.lhs)
     body = Body(element if isinstance(element, Float64Type) else Float32Type())
-    body.write(body.add(loops.IndexOp(Linear.var("i"), body.type)), op.lhs, [Linear.var("i")])
-    return loops.NestOp(node_label(op.lhs), [("i", size)], body.region())
+    body.write(body.add(loops.IndexOp(indices[0], body.type)), op.lhs, indices)
+    return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
 def node_label(node: SSAValue) -> str:
@@ -124,9 +126,7 @@ def node_label(node: SSAValue) -> str:
 
 
 def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
-    func = loops.FuncOp(
-        routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes)
-    )
+    func = loops.FuncOp(routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes))
     func.location = routine.location
     ops: list[Operation] = []
     for op in list(routine.body.block.ops):
@@ -135,12 +135,12 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
                 op.detach()
                 ops.append(op)
             case assign.AccumOp():
-                nests = accum_to_nests(op)
+                nests = accum_to_nests(op, routine.ranges)
                 for nest in nests:
                     nest.location = op.location
                 ops += nests
             case assign.RangeOp():
-                ops.append(range_to_nest(op))
+                ops.append(range_to_nest(op, routine.ranges))
             case _:
                 pass
     func.body.block.add_ops(ops)

@@ -64,7 +64,9 @@ def new_context() -> Context:
 
 
 def stage_names(target: str) -> Iterator[str]:
-    """Everything that can be asked for as a stage of a target's pipeline: levels, and the text after any pass."""
+    """Everything that can be asked for as a stage of a target's pipeline: levels, and the text after any
+    pass.
+    """
     yield from ("texpr", *LEVELS)
     for p in PIPELINES[target]:
         yield p.name

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.shape import Shape
-from ocannl.dialects.term import Arg, Const, Term, simplify, substitute
+from ocannl.dialects.term import Arg, Term, simplify, substitute
+from ocannl.passes.infer_projections import whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
 
@@ -32,7 +32,9 @@ class Lowering:
     scalars: list[Operation] = field(default_factory=list[Operation])
     code: list[Operation] = field(default_factory=list[Operation])
     node_of: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    embeds: dict[tuple[Linear, object], SSAValue] = field(default_factory=dict)
+    embeds: dict[tuple[Linear, Attribute], SSAValue] = field(
+        default_factory=dict[tuple[Linear, Attribute], SSAValue]
+    )
     labels: set[str] = field(default_factory=set[str])
     clock: int = 0
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
@@ -143,17 +145,19 @@ class Lowering:
         node = self._node(value)
         match op:
             case texpr.ConstantOp():
-                maps, space = whole(texpr.shape_of(value))
+                maps, space = whole(texpr.shape_of(value).memory_sizes, self.source.ranges)
                 self._emit(op, assign.AccumOp(node, maps, Combination(op.term.data, (), ()), space))
             case texpr.EmbedOp():
-                maps, space = whole(texpr.shape_of(value))
+                maps, space = whole(texpr.shape_of(value).memory_sizes, self.source.ranges)
                 combination = Combination(Arg(0), (self._embed(op),), ((),))
                 self._emit(op, assign.AccumOp(node, maps, combination, space))
             case texpr.RangeOp():
                 self._emit(op, assign.RangeOp(node))
             case texpr.ApplyOp():
                 if op.result_map is None or op.space is None:
-                    raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
+                    raise OcannlError(
+                        at_line(op, "an operation has no index maps yet: run infer-projections first")
+                    )
                 combination = self._combination(op.term.data, tuple(op.args), op.maps)
                 accum = assign.AccumOp(node, op.result_map.data, combination, op.space.data, op.accum_name)
                 self._emit(op, accum)
@@ -210,7 +214,11 @@ class Lowering:
             case texpr.ParamOp():
                 return "on_device", "parameter"
             case texpr.DataOp():
-                return ("on_device", "data that code writes") if memory in self.assigned else ("constant", "data")
+                return (
+                    ("on_device", "data that code writes")
+                    if memory in self.assigned
+                    else ("constant", "data")
+                )
             case texpr.NodeOp():
                 return "on_device", "node"
             case texpr.GradOp():
@@ -245,7 +253,9 @@ class Lowering:
 
 
 def memory_of(value: SSAValue) -> SSAValue:
-    """The value that owns the memory: all gradients of a tensor are one node, `texpr.value %x` is the node of `%x`."""
+    """The value that owns the memory: all gradients of a tensor are one node, `texpr.value %x` is the node
+    of `%x`.
+    """
     op = value.owner
     if isinstance(op, texpr.ValueOp):
         return op.source
@@ -254,13 +264,6 @@ def memory_of(value: SSAValue) -> SSAValue:
             if isinstance(use.operation, texpr.GradOp):
                 return use.operation.result
     return value
-
-
-def whole(shape: Shape) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
-    """An iteration over every cell of a tensor."""
-    sizes = shape.memory_sizes
-    maps = tuple(Linear() if s == 1 else Linear.var(f"i{axis}") for axis, s in enumerate(sizes))
-    return maps, tuple((f"i{axis}", s) for axis, s in enumerate(sizes) if s != 1)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""OCANNL compiles neural-network training: tensor expressions with few shapes, compiled as whole update steps."""
+"""OCANNL compiles neural-network training: tensor expressions with few shapes, compiled as whole update
+steps.
+"""
 
 from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, SpecError, UninitializedError
-from ocannl.functions import OPERATORS
+from ocannl.functions import OPERATORS, Operator
 from ocannl.inference import infer
 from ocannl.leaves import arange as range
 from ocannl.leaves import constant, data, index, node, param
@@ -14,4 +16,56 @@ from ocannl.scopes import block, scope
 from ocannl.shapes import Dim, ShapeView
 from ocannl.tensor import Index, Tensor, TensorLike, einmax, einsum, outer_sum, stop_gradient, tropical
 
-globals().update(OPERATORS)
+__all__ = [
+    "Code",
+    "Context",
+    "DeviceError",
+    "Dim",
+    "Index",
+    "OcannlError",
+    "Routine",
+    "ShapeError",
+    "ShapeView",
+    "SpecError",
+    "Tensor",
+    "TensorLike",
+    "UninitializedError",
+    "accumulate",
+    "backprop",
+    "block",
+    "block_comment",
+    "code",
+    "constant",
+    "data",
+    "einmax",
+    "einsum",
+    "forward",
+    "index",
+    "infer",
+    "init",
+    "node",
+    "outer_sum",
+    "param",
+    "params",
+    "range",
+    "run",
+    "scope",
+    "set",
+    "stop_gradient",
+    "tropical",
+    "zero_grads",
+]
+
+
+def __getattr__(name: str) -> Operator:
+    """Every operator of the scalar table is a function of this module: `oc.relu`, `oc.maximum`,
+    `oc.where`, ...
+    """
+    operator = OPERATORS.get(name)
+    if operator is None:
+        raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+    return operator
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *OPERATORS])

@@ -86,7 +86,8 @@ class Arithmetic:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a tensor expression has no truth value while the program is being built; use oc.where for a choice by value"
+            "a tensor expression has no truth value while the program is being built; "
+            "use oc.where for a choice by value"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -12,7 +12,7 @@ from ocannl import graph
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, pointwise
+from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory
 
 
 class Code:
@@ -51,7 +51,9 @@ def is_recording() -> bool:
 
 @contextmanager
 def code(label: str) -> Generator[Code, None, None]:
-    """Collects the assignments made inside: `t[...] = value`, `t += value`, `oc.accumulate`, and other code by `oc.run`."""
+    """Collects the assignments made inside: `t[...] = value`, `t += value`, `oc.accumulate`, and other
+    code by `oc.run`.
+    """
     block = Code([texpr.CommentOp(label)], label)
     token = _recording.set(block)
     try:
@@ -83,7 +85,8 @@ def _memory(target: Tensor) -> Tensor:
         target = as_tensor(target)
     if not is_memory(target):
         raise OcannlError(
-            f"`{target.label}` is an expression, not memory: only parameters, data, nodes, gradients and values are assigned"
+            f"`{target.label}` is an expression, not memory: "
+            "only parameters, data, nodes, gradients and values are assigned"
         )
     return target
 
@@ -104,12 +107,19 @@ def set(target: Tensor, value: TensorLike) -> Code:
 
 
 def accumulate(
-    target: Tensor, accum: str, value: TensorLike, *, spec: str | None = None, logic: str | None = None, reset: bool = False
+    target: Tensor,
+    accum: str,
+    value: TensorLike,
+    *,
+    spec: str | None = None,
+    logic: str | None = None,
+    reset: bool = False,
 ) -> Code:
-    """Code that accumulates an expression into memory: `oc.accumulate(top, "max", oc.relu(p), spec="...->... => 0")`.
+    """Code that accumulates an expression into memory: `oc.accumulate(top, "max", oc.relu(p), spec="...->...
+    => 0")`.
 
-    `accum` is an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "." or "T". With
-    `reset` the memory starts at the accumulation's neutral element.
+    `accum` is an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
+    or "T". With `reset` the memory starts at the accumulation's neutral element.
     """
     entry = SCALAR_OPS.get(accum)
     if entry is None or entry.neutral is None:
@@ -117,7 +127,9 @@ def accumulate(
         raise OcannlError(f"`{accum}` does not accumulate; use one of {names}")
     how = spec or logic or "."
     if how == "@":
-        raise OcannlError('the logic "@" combines two tensors: accumulate the expression `a @ b` with the logic "."')
+        raise OcannlError(
+            'the logic "@" combines two tensors: accumulate the expression `a @ b` with the logic "."'
+        )
     target = _memory(target)
     op = texpr.AssignOp(target.ir_value, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how)
     return _emit(op)

@@ -24,6 +24,7 @@ from ocannl.runtime.compile import compile_module
 from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.random import stream_key
 from ocannl.tensor import Tensor, TensorLike, as_tensor, handle, is_memory
+from ocannl.values import NodeValue
 
 BACKENDS = ("cpu",)
 
@@ -41,8 +42,8 @@ class Node:
 class Context:
     """Memory and compiled routines on one device.
 
-    Made by `Context.auto()` (`OCANNL_BACKEND`, else the best device there is) or `Context.cpu()`. `ctx[t]` is the value that a
-    tensor's memory has now, as a NumPy array of its own; `ctx[t] = array` sets it.
+    Made by `Context.auto()` (`OCANNL_BACKEND`, else the best device there is) or `Context.cpu()`. `ctx[t]`
+    is the value that a tensor's memory has now, as a NumPy array of its own; `ctx[t] = array` sets it.
     """
 
     def __init__(self, backend: str = "cpu", threads: int = 1) -> None:
@@ -83,7 +84,9 @@ class Context:
         type = _node_types(func)[label]
         return self._allocate(value, is_gradient, type.get_shape(), type.get_element_type())
 
-    def _allocate(self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], element: Attribute) -> Node:
+    def _allocate(
+        self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], element: Attribute
+    ) -> Node:
         key = (value, is_gradient)
         node = self._nodes.get(key)
         if node is None:
@@ -93,7 +96,8 @@ class Context:
         return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
-        """Gives initial values to the parameters that a tensor depends on: those that have none, or with `reinit` all.
+        """Gives initial values to the parameters that a tensor depends on: those that have none, or with
+        `reinit` all.
 
         A parameter's values depend on the seed and its name only.
         """
@@ -124,7 +128,8 @@ class Context:
         return self._nodes[key]
 
     def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:
-        """The value now: what memory holds; an expression that no routine keeps is computed from present memory.
+        """The value now, in an array of its own: what memory holds, or, for an expression that no routine
+        keeps, what it is for present memory. `float(ctx[loss])` is one number.
 
         Raises `UninitializedError` where nothing has written it yet.
         """
@@ -137,7 +142,7 @@ class Context:
             node = self._memory(value, is_gradient)
         if not node.written:
             raise UninitializedError(f"`{target.label}` has no value yet: nothing has written it")
-        return node.array.copy()
+        return NodeValue.copy_of(node.array)
 
     def _evaluate(self, tensor: Tensor) -> Node:
         ops = needed(forward(tensor).statements)
@@ -150,7 +155,9 @@ class Context:
         return self._nodes[_key(tensor)]
 
     def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None:
-        """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the memory's."""
+        """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
+        memory's.
+        """
         if not isinstance(tensor, Tensor):
             tensor = as_tensor(tensor)
         if not is_memory(tensor):
@@ -159,7 +166,8 @@ class Context:
         contents = np.asarray(array)
         if contents.shape != node.array.shape and contents.ndim:
             raise ShapeError(
-                f"`{tensor.label}` has shape {tensor.shape}, an array of {node.array.shape}; found {contents.shape}"
+                f"`{tensor.label}` has shape {tensor.shape}, an array of {node.array.shape}; "
+                f"found {contents.shape}"
             )
         node.array[...] = contents
         node.written = True

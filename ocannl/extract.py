@@ -1,4 +1,6 @@
-"""From code to a module: a copy of the operations that it needs, with names and variables that depend on nothing else."""
+"""From code to a module: a copy of the operations that it needs, with names and variables that depend on
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
 
 @dataclass
 class Program:
-    """A module with one routine, and which value of the program under construction each of its nodes stands for."""
+    """A module with one routine, and which value of the program under construction each of its nodes
+    stands for.
+    """
 
     module: ModuleOp
     routine: texpr.TexprRoutineOp
@@ -27,7 +31,9 @@ class Program:
 
 
 def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
-    """The operations that statements depend on, operands first, with the gradient and value nodes asked for."""
+    """The operations that statements depend on, operands first, with the gradient and value nodes asked
+    for.
+    """
     done: dict[texpr.TensorOp, None] = {}
     stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(_operands(statements))]
     while stack:
@@ -76,7 +82,9 @@ def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
             continue
         for name, size in noted.data:
             if name in found and found[name] != size:
-                raise OcannlError(at_line(op, f"two indices are called `{name}`, with ranges {found[name]} and {size}"))
+                raise OcannlError(
+                    at_line(op, f"two indices are called `{name}`, with ranges {found[name]} and {size}")
+                )
             found[name] = size
     return tuple(found.items())
 
@@ -139,7 +147,9 @@ class _Copier:
             clone.properties["label"] = StringAttr(label)
 
     def _unique(self, wanted: str) -> str:
-        """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of gradients."""
+        """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of
+        gradients.
+        """
         base = f"{wanted}_" if wanted.endswith(".grad") else wanted
         label, count = base, 1
         while label in self.values:

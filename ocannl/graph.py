@@ -1,7 +1,7 @@
 """The program under construction: operations appended by the API, with everything known about their shapes.
 
-The operations are the only truth. The solver's knowledge is derived from them, eagerly, so that a clash is reported at
-the line that makes it.
+The operations are the only truth. The solver's knowledge is derived from them, eagerly, so that a clash is
+reported at the line that makes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How parameters get their initial values: functions of the seed, the parameter's name and the element, nothing else.
+"""How parameters get their initial values: functions of the seed, the parameter's name and the element,
+nothing else.
 
 The same seed gives the same numbers on every target (Threefry-4x32, `ocannl.runtime.random`).
 """

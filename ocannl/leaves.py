@@ -15,10 +15,11 @@ from ocannl import graph
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import ShapeError, SpecError
 from ocannl.dialects.shape import Dim, Row, Shape, closed_row
-from ocannl.init import Initializer, constant as constant_init, scaled_uniform
+from ocannl.init import Initializer, scaled_uniform
+from ocannl.init import constant as constant_init
 from ocannl.scopes import scoped
 from ocannl.shapes import RowSizes, row_of
-from ocannl.tensor import SCALAR, Index, Tensor
+from ocannl.tensor import Index, Tensor
 
 ELEMENTS: dict[np.dtype[Any], Attribute] = {
     np.dtype(np.float32): f32,
@@ -67,9 +68,9 @@ def data(
 ) -> Tensor:
     """A data tensor with the contents of an array.
 
-    All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one letter
-    an array axis in memory order, as "bbo", "oi" or "b|i->o". Floating dtypes keep their precision (lists are f32),
-    integers stay integers, booleans become 0 and 1.
+    All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one
+    letter an array axis in memory order, as "bbo", "oi" or "b|i->o". Floating dtypes keep their precision
+    (lists are f32), integers stay integers, booleans become 0 and 1.
     """
     contents = _contents(array, dtype)
     shape = _data_shape(contents.shape, axes)
@@ -105,10 +106,14 @@ def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
     if "->" in axes:
         letters = _memory_order(axes)
     if len(letters) != len(sizes):
-        raise ShapeError(f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: {tuple(sizes)}")
+        raise ShapeError(
+            f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: {tuple(sizes)}"
+        )
     if "".join(sorted(letters, key="boi".index)) != letters:
         raise SpecError(f"axes={axes!r} is not in memory order: batch, then output, then input axes")
-    rows = {kind: [Dim(s) for letter, s in zip(letters, sizes, strict=True) if letter == kind] for kind in "bio"}
+    rows = {
+        kind: [Dim(s) for letter, s in zip(letters, sizes, strict=True) if letter == kind] for kind in "bio"
+    }
     return Shape(closed_row(*rows["b"]), closed_row(*rows["i"]), closed_row(*rows["o"]))
 
 
@@ -129,8 +134,9 @@ def param(
 ) -> Tensor:
     """A parameter. Rows that are not given are inferred; a batch row there is only when it is given.
 
-    `init` is a number, an array (its axes are those of the rows, in memory order: batch, output, input; with no rows given
-    the last axis of an array of two or more is the input axis) or an `oc.init`; by default uniform with variance 1 / fan_in.
+    `init` is a number, an array (its axes are those of the rows, in memory order: batch, output, input; with
+    no rows given the last axis of an array of two or more is the input axis) or an `oc.init`; by default
+    uniform with variance 1 / fan_in.
     """
     rows = {"batch": batch, "input": input, "output": output}
     initializer: Initializer
@@ -201,10 +207,11 @@ def node(
     init: float | None = None,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """A non-differentiable tensor node: memory for code to write, of the shape and precision of `like` or of the given rows.
+    """A non-differentiable tensor node: memory for code to write, of the shape and precision of `like` or of
+    the given rows.
 
-    It starts at `init`. Without one it starts at zero where a routine updates it from its own value, and reading it
-    before anything wrote it is an error otherwise.
+    It starts at `init`. Without one it starts at zero where a routine updates it from its own value, and
+    reading it before anything wrote it is an error otherwise.
     """
     if like is not None:
         source = like.ir_value.type
@@ -220,5 +227,7 @@ def node(
 
 
 def index(name: str, range: int | None = None) -> Index:
-    """A static index: `oc.index("batch_n", 80)` runs over 0..79 in loops; without a range it is set or advanced."""
+    """A static index: `oc.index("batch_n", 80)` runs over 0..79 in loops; without a range it is set or
+    advanced.
+    """
     return Index(name, range)

@@ -15,7 +15,9 @@ from ocannl.passes.plan_memory import memory_report
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Left-aligned columns; the first row is the heading."""
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
 
 
 def memory_table(func: FuncOp) -> str:

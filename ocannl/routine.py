@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ocannl.code import Code
 from ocannl.dialects.errors import OcannlError, UninitializedError
-from ocannl.extract import Program, extract, origin_of
+from ocannl.extract import Program, origin_of
 from ocannl.passes.plan_memory import memory_report
 from ocannl.passes.routine_facts import RoutineFacts, routine_facts
 from ocannl.report import memory_table, schedule_table
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Routine:
     """Native code over a context's nodes. Calling it runs it once.
 
-    `step[i]` is the value that static index `i` has in a run, `step[i] = 3` sets it, `step(i=3)` sets it by name and runs.
+    `step[i]` is the value that static index `i` has in a run, `step[i] = 3` sets it, `step(i=3)` sets it by
+    name and runs.
     """
 
     def __init__(
@@ -80,14 +81,18 @@ class Routine:
         for label in sorted(self._facts.reads):
             node = self._nodes.get(label)
             if node is not None and not node.written and not self._starts_at_zero(label):
-                raise UninitializedError(f"routine {self.name!r} reads `{label}`, which nobody has written{_advice(label)}")
+                raise UninitializedError(
+                    f"routine {self.name!r} reads `{label}`, which nobody has written{_advice(label)}"
+                )
         for label in self._facts.writes:
             if label in self._nodes:
                 self._nodes[label].written = True
         self._ready = True
 
     def _starts_at_zero(self, label: str) -> bool:
-        """State that the routine updates from its own value, such as a momentum, begins at zero; parameters do not."""
+        """State that the routine updates from its own value, such as a momentum, begins at zero;
+        parameters do not.
+        """
         return label in self._facts.writes and self._kind(label) in ("node", "gradient")
 
     def _kind(self, label: str) -> str:
@@ -113,7 +118,8 @@ class Routine:
         self._set_index(index.name, int(value))
 
     def loop(self) -> Iterator[dict[Index, int]]:
-        """Runs once for every value of all ranged indices, the last one varying fastest; yields them after each run.
+        """Runs once for every value of all ranged indices, the last one varying fastest; yields them after
+        each run.
 
         The indices get back the values from before the loop.
         """
@@ -134,8 +140,8 @@ class Routine:
     ) -> dict[Tensor, NDArray[Any]]:
         """The loop over all ranged indices, `epochs` times, without returning to Python.
 
-        `advance` adds 1 to an unranged index after each run. The result holds for each recorded tensor one value a run,
-        in an array of shape (runs, *its array's shape).
+        `advance` adds 1 to an unranged index after each run. The result holds for each recorded tensor one
+        value a run, in an array of shape (runs, *its array's shape), or (runs,) for one number.
         """
         recorded = [as_tensor(t) for t in record]
         routine = self._keeping(recorded)
@@ -154,7 +160,10 @@ class Routine:
             advance=[self._slots[i.name] for i in advance],
             record=arrays,
         )
-        return dict(zip(recorded, found, strict=True))
+        return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=True)}
+
+    def _is_number(self, tensor: Tensor) -> bool:
+        return self._nodes[self._label_of(tensor)].array.size == 1
 
     def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
         for index in advance:
@@ -162,14 +171,18 @@ class Routine:
                 raise OcannlError(f"routine {self.name!r} has no index `{index.name}` to advance")
             limit = self._facts.limits.get(index.name)
             if limit is not None and self[index] + runs - 1 > limit:
-                raise OcannlError(f"index {index.name} would advance beyond the data that it selects from, 0..{limit}")
+                raise OcannlError(
+                    f"index {index.name} would advance beyond the data that it selects from, 0..{limit}"
+                )
 
     def _label_of(self, tensor: Tensor) -> str:
         from ocannl.context import _key  # pyright: ignore[reportPrivateUsage]
 
         label = self._keys.get(_key(tensor))
         if label is None:
-            raise OcannlError(f"routine {self.name!r} does not compute `{tensor.label}`, so it cannot be recorded")
+            raise OcannlError(
+                f"routine {self.name!r} does not compute `{tensor.label}`, so it cannot be recorded"
+            )
         return label
 
     def _keeping(self, recorded: Sequence[Tensor]) -> Routine:
@@ -214,7 +227,9 @@ class Routine:
         return dict(self._executable.seconds)
 
     def __repr__(self) -> str:
-        return f"<routine {self.name!r}: {len(self._nodes)} nodes, indices {', '.join(self._slots) or 'none'}>"
+        return (
+            f"<routine {self.name!r}: {len(self._nodes)} nodes, indices {', '.join(self._slots) or 'none'}>"
+        )
 
 
 def _advice(label: str) -> str:

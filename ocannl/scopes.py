@@ -57,7 +57,9 @@ class InlineParam(Arithmetic):
 
 
 class Params:
-    """The parameters of one block instance: `p.w` is made on first use, `p.b(0.0, output=16)` configures it first."""
+    """The parameters of one block instance: `p.w` is made on first use, `p.b(0.0, output=16)` configures
+    it first.
+    """
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self._path = path
@@ -81,8 +83,8 @@ class Params:
 def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
     """Makes a block of `function(p, x, ..., *, configuration)`.
 
-    Calling the block with its keyword-only arguments, and a `label` for its scope, configures an instance; calling the
-    instance applies it, with the same parameters each time.
+    Calling the block with its keyword-only arguments, and a `label` for its scope, configures an instance;
+    calling the instance applies it, with the same parameters each time.
     """
     parameters = inspect.signature(function).parameters.values()
     settings = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Dim(Arithmetic):
-    """A dimension by name: bound by an einsum (`d=d`), then a size for parameters and a number in expressions.
+    """A dimension by name: bound by an einsum (`d=d`), then a size for parameters and a number in
+    expressions.
 
     `int(d)` is its size, once that is known. A dimension with a `basis` (a unit) matches only its like.
     """
@@ -82,8 +83,8 @@ def _dim_term(axis: int | Dim) -> DimTerm:
 class ShapeView:
     """What is known of a shape now. Looking closes nothing.
 
-    `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input` and `output` are
-    tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
+    `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input`
+    and `output` are tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
     """
 
     def __init__(self, shape: Shape) -> None:

@@ -21,7 +21,8 @@ def module_text(module: ModuleOp) -> str:
 
 
 def stage_text(code: Code, name: str, stage: str, target: str = "cpu") -> str:
-    """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of that name.
+    """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
+    that name.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """

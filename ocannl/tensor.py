@@ -29,7 +29,9 @@ SCALAR = Shape(Row(), Row(), Row())
 
 
 class Index(Arithmetic):
-    """A static index of a routine: a slice position, or a number in an expression, known when the routine runs."""
+    """A static index of a routine: a slice position, or a number in an expression, known when the routine
+    runs.
+    """
 
     def __init__(self, name: str, range: int | None = None) -> None:
         if not name.isidentifier():
@@ -59,7 +61,8 @@ class Index(Arithmetic):
 class Tensor(Arithmetic):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
-    It is a handle on a value of the program under construction. Handles of the same value are equal, and can be keys.
+    It is a handle on a value of the program under construction. Handles of the same value are equal, and can
+    be keys.
     """
 
     __slots__ = ("ir_value",)
@@ -107,7 +110,9 @@ class Tensor(Arithmetic):
 
     @property
     def value(self) -> Tensor:
-        """The memory that the last computation of this expression left; asking for it keeps it on the device."""
+        """The memory that the last computation of this expression left; asking for it keeps it on the
+        device.
+        """
         if is_memory(self):
             return self
         return Tensor(graph.memory_of_tensor(self.ir_value, texpr.ValueOp))
@@ -156,13 +161,16 @@ class Tensor(Arithmetic):
             position = Linear((), _position(int(index)))
             return Tensor(graph.add(texpr.SliceOp(self.ir_value, position, graph.fresh_type())))
         raise TypeError(
-            f"a tensor is sliced by an oc.index or an integer, along its leftmost batch axis, found {type(index).__name__}; "
+            f"a tensor is sliced by an oc.index or an integer, along its leftmost batch axis, "
+            f"found {type(index).__name__}; "
             "other axes are taken by an einsum spec with a fixed position"
         )
 
     def __setitem__(self, key: EllipsisType, value: TensorLike) -> None:
         if key is not ...:
-            raise TypeError("memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec")
+            raise TypeError(
+                "memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec"
+            )
         from ocannl.code import record_set
 
         record_set(self, value)
@@ -201,7 +209,7 @@ class Tensor(Arithmetic):
         return f"<{self.label}: {self.shape}>"
 
 
-TensorLike: TypeAlias = Tensor | Index | Dim | Number
+TensorLike: TypeAlias = Arithmetic | Number
 
 
 def handle(value: SSAValue) -> Tensor:
@@ -237,7 +245,16 @@ def as_tensor(value: TensorLike) -> Tensor:
         return value.tensor()
     if is_tensor_like(value):
         return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type())))
-    raise TypeError(f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data")
+    raise TypeError(
+        f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data"
+    )
+
+
+def _point(value: TensorLike) -> Tensor:
+    """A number in a pointwise operation has no axes: it broadcasts, and asks nothing of the result's shape."""
+    if isinstance(value, Arithmetic) or not is_tensor_like(value):
+        return as_tensor(value)
+    return Tensor(graph.add(texpr.ConstantOp(float(value), texpr.TensorType.of(SCALAR))))
 
 
 def apply(
@@ -251,7 +268,7 @@ def apply(
     stop: bool = False,
 ) -> texpr.ApplyOp:
     """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
-    operands = [as_tensor(a).ir_value for a in args]
+    operands = [(_point(a) if logic == "." else as_tensor(a)).ir_value for a in args]
     op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
     return graph.add(op, label or _operator_hint(term, accum))
 
@@ -296,7 +313,9 @@ def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
     if isinstance(dim, Dim):
         return dim.term
     if isinstance(dim, bool) or not isinstance(dim, int):
-        raise SpecError(f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}")
+        raise SpecError(
+            f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}"
+        )
     return Dim(name, dim).term
 
 

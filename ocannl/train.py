@@ -20,7 +20,9 @@ def sgd_update(
     weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> oc.Code:
-    """Code that updates every parameter of a loss by stochastic gradient descent (as PyTorch's `optim.SGD`)."""
+    """Code that updates every parameter of a loss by stochastic gradient descent (as PyTorch's
+    `optim.SGD`).
+    """
     updates = [
         sgd_one(
             p, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov

@@ -1,8 +1,9 @@
 """Reverse-mode differentiation on index maps.
 
-The adjoint of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` with respect to one operand is the same iteration
-space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d op`. For a `max` or `min` accumulation a
-contribution is gated by equality with the result, so every point that attains it receives the gradient.
+The adjoint of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` with respect to one operand is the same
+iteration space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d op`. For a `max` or `min`
+accumulation a contribution is gated by equality with the result, so every point that attains it receives the
+gradient.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
+from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.term import App, Arg, Const, Term, derivative, simplify
 from ocannl.dialects.texpr import (
     ApplyOp,
@@ -46,7 +48,9 @@ def gradient_element(value: SSAValue) -> Attribute:
 
 @dataclass
 class Gradients:
-    """Reverse mode in one routine: gradient nodes, and adjoint expressions put before the code that needs them."""
+    """Reverse mode in one routine: gradient nodes, and adjoint expressions put before the code that needs
+    them.
+    """
 
     routine: TexprRoutineOp
     nodes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -121,15 +125,16 @@ def insert(op: OpT, before: Operation) -> OpT:
     return op
 
 
-def identity(value: SSAValue) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
-    """One variable an axis of a tensor, and their space."""
-    projection = Projection(set())
+def identity(value: SSAValue, at: Operation) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
+    """One variable an axis of a tensor, and their space; the routine's static indices keep their names."""
+    routine = enclosing_routine(at)
+    projection = Projection(set(routine.ranges) if routine is not None else set())
     maps = projection.result(shape_of(value)).memory
     return maps, tuple(projection.space.items())
 
 
 def set_pointwise(target: SSAValue, value: SSAValue, accum: str | None, before: Operation) -> None:
-    indices, space = identity(target)
+    indices, space = identity(target, before)
     insert(
         AssignOp(target, value, accum=accum, result_map=indices, value_map=indices, space=space),
         before,
@@ -139,7 +144,7 @@ def set_pointwise(target: SSAValue, value: SSAValue, accum: str | None, before: 
 def sum_of(values: Iterable[SSAValue], before: Operation) -> SSAValue:
     first, *others = values
     for other in others:
-        indices, space = identity(first)
+        indices, space = identity(first, before)
         combination = Combination.of(App("add", (Arg(0), Arg(1))), [first, other], [indices, indices])
         total = ApplyOp.projected(combination, tensor_type(first), None, indices, space)
         first = insert(total, before).result
@@ -148,7 +153,8 @@ def sum_of(values: Iterable[SSAValue], before: Operation) -> SSAValue:
 
 def contribution(op: ApplyOp, index: int, adjoint: SSAValue) -> ApplyOp | None:
     """The adjoint expression of one argument; None where the derivative is identically zero."""
-    assert op.result_map is not None and op.space is not None
+    assert op.result_map is not None
+    assert op.space is not None
     target, target_map = op.args[index], op.maps[index]
     operands = [*op.args, op.result, adjoint]
     maps = [*op.maps, op.result_map.data, op.result_map.data]
@@ -194,7 +200,9 @@ def differentiate(routine: TexprRoutineOp) -> None:
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
-    """Replaces `texpr.zero_grads` and `texpr.backprop` by adjoint expressions and assignments to gradient nodes."""
+    """Replaces `texpr.zero_grads` and `texpr.backprop` by adjoint expressions and assignments to gradient
+    nodes.
+    """
 
     name = "differentiate"
 

@@ -21,6 +21,7 @@ from ocannl.passes.nests import (
     Names,
     drop_unit_variables,
     functions,
+    names_in,
     nests,
     operations,
     points,
@@ -56,7 +57,7 @@ class Group:
 
 
 def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
-    """Scalars always fuse; others to share what they load or pass on; contractions only while small."""
+    """Scalars always fuse, others where they touch the same elements; contractions only while small."""
     size = points(target.nest.space.data)
     if target.reduction_work and group.reduction_work:
         work = (target.reduction_work + group.reduction_work) * size
@@ -66,13 +67,13 @@ def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
 
 
 def _shares_data(target: Group, group: Group, renaming: Renaming) -> bool:
-    """Both touch the same elements of a node, other elements at other points."""
-    for node in _common_nodes(target, group):
-        for indices in group.accesses.maps[node]:
-            varies = indices is not None and any(index.terms for index in indices)
-            if varies and renamed(indices, renaming) in target.accesses.maps[node]:
-                return True
-    return False
+    """At every point both touch the same element of a node, another one at every point."""
+    return any(
+        renaming.keys() <= names_in(indices) and renamed(indices, renaming) in target.accesses.maps[node]
+        for node in _common_nodes(target, group)
+        for indices in group.accesses.maps[node]
+        if indices is not None
+    )
 
 
 def _common_nodes(target: Group, group: Group) -> Iterable[SSAValue]:

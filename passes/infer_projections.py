@@ -1,24 +1,23 @@
 """Infers iteration spaces and index maps, for each operation by itself, from its logic and the final shapes.
 
-Two axes of equal size are iterated together only if the operation's own logic ties them. An axis of size 1 is indexed
-at 0 and takes no iteration variable.
+Two axes of equal size are iterated together only if the operation's own logic ties them. An axis of size 1
+is indexed at 0 and takes no iteration variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.shape import Row, Shape
 from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, parse_spec
 from ocannl.dialects.term import Arg
-from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TexprRoutineOp, refine_type, shape_of
+from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TexprRoutineOp, shape_of
 
 ZERO = Linear()
 
@@ -151,12 +150,24 @@ class SpecMaps:
                 raise AssertionError(f"shape inference admits no axis {axis}")
 
 
+def whole(
+    sizes: Sequence[int], taken: Iterable[str]
+) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
+    """An iteration over every cell of an array, with variables that are not `taken`."""
+    projection = Projection(set(taken))
+    maps = tuple(projection.variable(size, "i") for size in sizes)
+    return maps, tuple(projection.space.items())
+
+
 def covers(indices: Sequence[Linear], space: Mapping[str, int], sizes: Sequence[int]) -> bool:
     """The map from the space onto an array of these sizes is a bijection."""
     variables = [index.variable for index, size in zip(indices, sizes, strict=True) if size != 1]
     return (
         sorted(v for v in variables if v is not None) == sorted(space)
-        and all(v is not None and space[v] == s for v, s in zip(variables, (s for s in sizes if s != 1), strict=True))
+        and all(
+            v is not None and space[v] == s
+            for v, s in zip(variables, (s for s in sizes if s != 1), strict=True)
+        )
         and all(index == ZERO for index, size in zip(indices, sizes, strict=True) if size == 1)
     )
 

@@ -21,10 +21,12 @@ from ocannl.passes.nests import (
     ZERO,
     Accesses,
     Copier,
+    Indexed,
     Names,
     covering_axes,
     drop_unit_variables,
     functions,
+    names_in,
     nests,
     node_mode,
     operations,
@@ -49,21 +51,29 @@ SIMPLE_MATH = (
     math_dialect.TruncOp,
 )
 TRANSCENDENTAL = 20
-# A body up to this cost is rather computed again than stored and loaded.
+# A body up to this cost is rather computed again than stored and loaded ...
 CHEAP = 4
+# ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
+CHEAP_IF_UNIFORM = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point."""
+    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
+
+    A uniform body has the same value at every point.
+    """
 
     operations: int
     arrays: int
     reduction_work: int
+    is_uniform: bool
 
     @property
     def is_free(self) -> bool:
-        return self.operations == 0 and self.arrays <= 1 and self.reduction_work == 0
+        if self.reduction_work or self.arrays > 1:
+            return False
+        return self.operations == 0 or (self.is_uniform and self.operations <= CHEAP_IF_UNIFORM)
 
 
 @dataclass(slots=True)
@@ -106,7 +116,7 @@ class Site:
     @staticmethod
     def of(load: LoadOp, nest: NestOp) -> Site:
         """A value that does not vary in the reductions around it is computed before them."""
-        names = {name for index in load.indices.data for name in index.names}
+        names = names_in(load.indices.data)
         anchor: Operation = load
         evaluations, in_reduction = 1, False
         inner: Operation = load
@@ -150,13 +160,17 @@ def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
 
 def cost_of(ops: Sequence[Operation], space: Space) -> Cost:
     """Operations inside reductions count once: reductions have a rule of their own."""
-    total = 0
+    total, is_uniform = 0, True
     arrays: set[tuple[SSAValue, Map]] = set()
+    variables = {name for name, size in space if size > 1}
     for op in with_reduced(ops):
-        if isinstance(op, LoadOp) and _varies_everywhere(op.indices.data, space):
-            arrays.add((op.node, op.indices.data))
         total += operation_cost(op)
-    return Cost(total, len(arrays), reduction_work(ops))
+        if isinstance(op, Indexed):
+            varying = variables & names_in(op.indices.data)
+            is_uniform = is_uniform and not varying
+            if isinstance(op, LoadOp) and varying == variables:
+                arrays.add((op.node, op.indices.data))
+    return Cost(total, len(arrays), reduction_work(ops), is_uniform)
 
 
 def operation_cost(op: Operation) -> int:
@@ -165,11 +179,6 @@ def operation_cost(op: Operation) -> int:
     if op.name.startswith("math.") and type(op) not in COSTS and not isinstance(op, SIMPLE_MATH):
         return TRANSCENDENTAL
     return COSTS.get(type(op), 1)
-
-
-def _varies_everywhere(indices: Map, space: Space) -> bool:
-    used = {name for index in indices for name in index.names}
-    return all(size == 1 or name in used for name, size in space)
 
 
 def operations_for(store: StoreOp, block: Block) -> list[Operation]:

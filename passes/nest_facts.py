@@ -1,4 +1,4 @@
-"""A nest as the scheduler sees it: scopes (the nest and its reductions) with their accesses and arithmetic."""
+"""A nest as the scheduler sees it: the nest and its reductions, with their accesses and arithmetic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Access:
 
 @dataclass(slots=True)
 class Scope:
-    """The nest, or one of its reductions: `space` are its own variables, `around` those of the scopes around it.
+    """The nest, or one of its reductions: `space` are its own variables, `around` those outside of it.
 
     `work` is its arithmetic at a point, in instructions. `varies` are the variables around it that its value
     depends on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,8 +50,8 @@ def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
     return found
 
 
-def stores(nest: NestOp) -> Iterator[StoreOp]:
-    return (op for op in nest.body.block.ops if isinstance(op, StoreOp))
+def names_in(indices: Map) -> set[str]:
+    return {name for index in indices for name, _ in index.terms}
 
 
 def points(space: Space) -> int:

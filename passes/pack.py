@@ -1,30 +1,64 @@
-"""Copies of operands that are contiguous along the lanes of the nest that reads them."""
+"""Copies of operands in the order in which a nest reads them: panels that are contiguous along the lanes."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import MapAttr, identity_map
+from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, element_type
-from ocannl.passes.nest_facts import Access
-from ocannl.passes.nests import nodes, operations
+from ocannl.passes.nests import Names, nodes, operations, substitute_indices
 
 
-def pack(nest: NestOp, access: Access, schedule: Schedule) -> NestOp:
-    """Makes a load read a copy whose last axis is the lanes' variable; returns the nest that writes the copy."""
-    load = access.op
-    assert isinstance(load, LoadOp) and schedule.lanes is not None
-    sizes = variable_sizes(nest)
-    names = [name for name in sizes if name in access.strides and name != schedule.lanes[0]]
-    names.append(schedule.lanes[0])
-    space = tuple((name, sizes[name]) for name in names)
+def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Schedule, list[NestOp]]:
+    """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write the copies.
 
+    If whole vectors cover the lanes' variable, it becomes two: one of panels, and one of the lanes in a panel.
+    """
     func = nest.parent_op()
     assert isinstance(func, FuncOp)
-    label = f"{node_label(load)}.packed"
+    assert schedule.lanes is not None
+    lanes, width = schedule.lanes
+    size = dict(nest.space.data)[lanes]
+    panel = None
+    if size > width and size % width == 0:
+        panel = Names.of(func, nest).fresh(f"{lanes}_panel")
+        schedule = split(nest, schedule, panel)
+    return schedule, [copy_nest(func, nest, load, lanes, panel) for load in loads]
+
+
+def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
+    """Splits the lanes' variable of a nest: the variable `panel` counts vectors."""
+    assert schedule.lanes is not None
+    lanes, width = schedule.lanes
+    space: list[tuple[str, int]] = []
+    for name, size in nest.space.data:
+        space += [(panel, size // width), (lanes, width)] if name == lanes else [(name, size)]
+    nest.properties["space"] = SpaceAttr(tuple(space))
+    substitute_indices(operations(nest.body.block), {lanes: Linear.of({panel: width, lanes: 1})})
+    place = schedule.order.index(lanes)
+    order = (*schedule.order[:place], panel, lanes, *schedule.order[place + 1 :])
+    return Schedule(order, schedule.rows, schedule.lanes)
+
+
+def copy_nest(func: FuncOp, nest: NestOp, load: LoadOp, lanes: str, panel: str | None) -> NestOp:
+    """Makes a load read a copy that is laid out by its variables; returns the nest that writes it."""
+    sizes = variable_sizes(nest)
+    used = {name for index in load.indices.data for name in index.names if name in sizes}
+    own = [name for name in nest.space.names if name in used and name not in (panel, lanes)]
+    reduced = [name for name in sizes if name in used and name not in nest.space.names]
+    names = [*own, *reduced]
+    if lanes in used:
+        names = [*own, *([panel] if panel is not None else []), *reduced, lanes]
+    space = tuple((name, sizes[name]) for name in names)
+
+    source = load.node.owner
+    assert isinstance(source, NodeOp)
+    label = f"{source.label.data}.packed"
     type = MemRefType(element_type(load.node), [size for _, size in space])
     node = NodeOp(label, "local", f"contiguous copy for {nest.label.data}", type)
     Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
@@ -46,8 +80,3 @@ def variable_sizes(nest: NestOp) -> dict[str, int]:
         if isinstance(op, ReduceOp):
             sizes.update(op.space.data)
     return sizes
-
-
-def node_label(load: LoadOp) -> str:
-    assert isinstance(load.node.owner, NodeOp)
-    return load.node.owner.label.data

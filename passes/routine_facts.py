@@ -1,4 +1,6 @@
-"""What a routine needs from outside and leaves behind: nodes it reads first, nodes it writes, limits of its indices."""
+"""What a routine needs from outside and leaves behind: nodes it reads first, nodes it writes, limits of
+its indices.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ocannl.passes.infer_projections import covers
 
 @dataclass
 class RoutineFacts:
-    """By node label: `reads` are needed from before the run, `writes` are set by it; `limits` bound static indices."""
+    """By node label: `reads` are needed from before the run, `writes` are set by it; `limits` bound static
+    indices.
+    """
 
     reads: set[str] = field(default_factory=set[str])
     writes: set[str] = field(default_factory=set[str])

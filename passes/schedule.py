@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import NestOp, Schedule, ScheduleAttr, StoreOp
+from ocannl.dialects.loops import LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
 from ocannl.passes.nest_facts import Access, Scope, nest_facts
 from ocannl.passes.nests import functions, nests
 from ocannl.passes.pack import pack
@@ -19,7 +19,7 @@ from ocannl.passes.tile_cost import TileCost
 
 # A smaller rest tile costs code, and hides less latency.
 REST_PENALTY = 1.05
-# The widest tile of a nest without a contraction, in vectors, and how much arithmetic in a point still allows it.
+# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
 WIDEST, WIDEST_WORK = 4, 12
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
 TRANSPOSED = 8
@@ -29,7 +29,7 @@ ACCUMULATORS = 16
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Annotates the nests that have no schedule yet, and packs operands that are not contiguous along the lanes."""
+    """Annotates the nests that have no schedule yet, and packs operands that do not fit the lanes."""
 
     name = "schedule"
 
@@ -58,9 +58,12 @@ def schedule_nest(nest: NestOp, target: TargetDescription) -> None:
     schedule, packed = chooser.best()
     if schedule.lanes is None and schedule.rows is None and len(schedule.order) < 2:
         return
+    copies = list[NestOp]()
+    if packed:
+        schedule, copies = pack(nest, packed, schedule)
     nest.properties["schedule"] = ScheduleAttr(schedule)
-    for access in packed:
-        schedule_nest(pack(nest, access, schedule), target)
+    for copy in copies:
+        schedule_nest(copy, target)
 
 
 class Chooser:
@@ -75,9 +78,9 @@ class Chooser:
         self.elements = max(1, target.vector_bytes // self.element_bytes)
         self.work = sum(scope.work for scope in facts.walk())
 
-    def best(self) -> tuple[Schedule, list[Access]]:
+    def best(self) -> tuple[Schedule, list[LoadOp]]:
         """The cheapest schedule, and the loads to pack for it."""
-        found, lowest, packed = Schedule(), float("inf"), list[Access]()
+        found, lowest, packed = Schedule(), float("inf"), list[LoadOp]()
         for candidate in self.candidates():
             cost = TileCost(candidate, self.target, self.element_bytes, self.facts.space)
             cycles = cost.nest(self.facts)
@@ -124,11 +127,11 @@ class Chooser:
             return
         budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
         for name, size in self.facts.space.items():
-            if 1 < size and name != lane_name and name in self.dominant.varies and 1 < budget:
+            if size > 1 and name != lane_name and name in self.dominant.varies and budget > 1:
                 yield name, best_height(size, budget)
 
     def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
-        """Some access is contiguous along the rows only, so that square tiles can be transposed in registers."""
+        """Some access is contiguous along the rows only, so that square tiles are worth transposing."""
         if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
             return False
         return any(
@@ -137,23 +140,26 @@ class Chooser:
         )
 
     def order(self, schedule: Schedule) -> tuple[str, ...]:
-        """Outermost what moves furthest through memory; what the dominant reduction ignores inside of the rest."""
-        lanes = schedule.lanes[0] if schedule.lanes else None
-        rows = schedule.rows[0] if schedule.rows else None
+        """Outermost what moves furthest in memory; innermost what the dominant reduction does not see."""
         order = sorted(self.facts.space, key=self.store_stride, reverse=True)
         if self.dominant is None:
             return tuple(order)
-        if lanes in self.facts.space:
-            order.remove(lanes)
-            order.append(lanes)
-        if rows is not None:
-            order.remove(rows)
-            order.append(rows)
         varies = self.dominant.varies
         outer, inner = [n for n in order if n in varies], [n for n in order if n not in varies]
-        if lanes in outer:
+        lanes = schedule.lanes[0] if schedule.lanes else None
+        if lanes in outer and not self.fits_near(lanes):
+            outer.sort(key=lambda name: name == lanes)
+            if schedule.rows is not None:
+                outer.sort(key=lambda name: name == schedule.rows[0])
             self.move_out(outer, lanes)
         return (*outer, *inner)
+
+    def fits_near(self, lanes: str) -> bool:
+        """What a reduction reads along the lanes stays in the first-level cache, whatever the order."""
+        assert self.dominant is not None
+        inside = {lanes, *self.dominant.space}
+        along = [access for access in self.dominant.accesses if lanes in access.strides]
+        return sum(self.footprint(access, inside) for access in along) <= self.target.l1_bytes // 2
 
     def store_stride(self, name: str) -> int:
         return max(

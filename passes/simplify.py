@@ -22,6 +22,7 @@ from ocannl.passes.nests import (
     drop_unit_variables,
     functions,
     is_unused,
+    names_in,
     nests,
     operations,
     remove_unused_operations,
@@ -398,13 +399,7 @@ def simplify_reduce(op: ReduceOp) -> None:
 
 
 def _drop_unused_variables(op: ReduceOp) -> None:
-    used = {
-        name
-        for inner in operations(op.body.block)
-        if isinstance(inner, Indexed)
-        for index in inner.indices.data
-        for name in index.names
-    }
+    used = {n for i in operations(op.body.block) if isinstance(i, Indexed) for n in names_in(i.indices.data)}
     kept = tuple((name, size) for name, size in op.space.data if name in used or size == 0)
     if len(kept) < len(op.space.data):
         op.properties["space"] = SpaceAttr(kept)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ocannl.dialects.loops import NestOp, Schedule, StoreOp
+from ocannl.dialects.loops import LoadOp, NestOp, Schedule, StoreOp
 from ocannl.passes.nest_facts import Access, Scope
 from ocannl.passes.target import TargetDescription
 
@@ -20,10 +20,14 @@ MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
 # A vector load or store beyond the first-level cache.
 FAR_VECTOR = 2.0
+# How much longer a load takes that finds its place in the cache taken; ways of the second-level cache.
+CONFLICT, WAYS = 4.0, 16
+# Such steps are at least this many tiles wide; smaller ones read the memory between them too.
+WIDE_STEP = 4
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 PACKED_ELEMENT = 0.4
-# The cycles that a run must save for a tile to have one more vector, moved element or transposed vector in its code.
+# The cycles that a run must save for one more vector, moved element or transposed vector in the code.
 CODE_VECTOR, CODE_ELEMENT, CODE_TRANSPOSED = 4.0, 1.0, 40.0
 # Accumulators that hide the latency of a reduction along the lanes.
 INDEPENDENT = 8
@@ -52,7 +56,7 @@ class TileCost:
     target: TargetDescription
     element_bytes: int
     own: Mapping[str, int]
-    packed: list[Access] = field(default_factory=list[Access])
+    packed: list[LoadOp] = field(default_factory=list[LoadOp])
     code: float = 0.0
 
     def nest(self, facts: Scope) -> float:
@@ -66,7 +70,7 @@ class TileCost:
         memory = 0.0
         for access in scope.accesses:
             if is_reduction and access.strides.keys() & scope.space.keys():
-                memory += self.reduced_access(access, view, sizes)
+                memory += self.reduced_access(access, scope, view, sizes)
             elif not is_reduction:
                 memory += self.access(access, view, sizes)
         arithmetic = scope.work * view.height * view.vectors
@@ -91,7 +95,7 @@ class TileCost:
         return View(lanes, width, self.vectors(width), rows, mean_height, runs)
 
     def lanes(self, scope: Scope) -> tuple[str, int] | None:
-        """The vector dimension in a scope: a reduction that is the same for all lanes has lanes of its own."""
+        """The vector dimension of a scope: a reduction that all lanes share has lanes of its own."""
         lanes = self.schedule.lanes
         if lanes is None or lanes[0] in scope.varies or lanes[0] in scope.space or lanes[0] not in self.own:
             return lanes
@@ -102,18 +106,30 @@ class TileCost:
     def vectors(self, width: int) -> int:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
 
-    def reduced_access(self, access: Access, view: View, sizes: Mapping[str, int]) -> float:
-        """An access that moves with a reduction, from a contiguous copy where that saves more than it costs."""
+    def reduced_access(self, access: Access, scope: Scope, view: View, sizes: Mapping[str, int]) -> float:
+        """An access in a reduction, from a contiguous copy where that saves more than it costs."""
         direct = self.access(access, view, sizes)
-        if view.lanes not in self.own or access.strides.get(view.lanes, 0) in (0, 1):
+        if view.lanes is None or view.lanes not in self.own:
             return direct
+        stride = access.strides.get(view.lanes, 0)
+        contiguous = self.rows(access, view) * (view.vectors if stride else 1)
+        if self.conflicts(access, scope, view):
+            direct += CONFLICT * contiguous
         elements = math.prod([sizes[name] for name in access.strides if name in sizes])
         copy = PACKING_SETUP + PACKED_ELEMENT * elements
-        contiguous = self.rows(access, view) * view.vectors
         if view.runs * (direct - contiguous) / 2 <= copy:
             return direct
-        self.packed.append(access)
+        assert isinstance(access.op, LoadOp)
+        self.packed.append(access.op)
         return contiguous + 2 * copy / view.runs
+
+    def conflicts(self, access: Access, scope: Scope, view: View) -> bool:
+        """A reduction moves by multiples of a large power of two, more often than the cache has room for."""
+        steps = [name for name in scope.space if name in access.strides]
+        way = self.target.l2_bytes // WAYS
+        apart = math.gcd(way, *[access.bytes * access.strides[name] for name in steps])
+        is_wide = apart >= WIDE_STEP * max(view.width, int(view.height)) * access.bytes
+        return is_wide and math.prod([scope.space[name] for name in steps]) > WAYS * way // apart
 
     def access(self, access: Access, view: View, sizes: Mapping[str, int]) -> float:
         """The cost of an access of one tile, in instructions."""

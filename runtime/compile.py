@@ -32,8 +32,8 @@ class Executable:
 def compile_module(module: ModuleOp, target: str = "cpu") -> Executable:
     """Runs the target's whole pipeline on a module with one routine, in place, and compiles what comes out.
 
-    `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there, `OCANNL_TIMING=1` prints where
-    the time went.
+    `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there,
+    `OCANNL_TIMING=1` prints where the time went.
     """
     seconds: dict[str, float] = {}
     dump = Dump.from_environment(module)

@@ -128,7 +128,7 @@ class FunctionBuilder:
         return loop
 
     def close_loop(self, loop: Loop, values: Sequence[str] = ()) -> None:
-        """Leaves a loop; `values` are what it carries to the next iteration, and the result after the last."""
+        """Leaves a loop; `values` are what it carries on, and its results after the last iteration."""
         start, stop, step = loop.bounds
         following = self.emit(f"add nuw nsw i64 {loop.index}, {step}")
         again = self.emit(f"icmp ult i64 {following}, {stop}")

@@ -1,4 +1,4 @@
-"""The scalar operations of `arith` and `math` as LLVM instructions; the same table serves scalars and vectors."""
+"""The scalar operations of `arith` and `math` as LLVM instructions, on scalars and on vectors."""
 
 from __future__ import annotations
 

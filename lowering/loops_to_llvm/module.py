@@ -23,7 +23,8 @@ class EntryLayout:
     """What a routine's entry `void name(ptr args)` expects in its slots of 8 bytes.
 
     Slot 0 holds the arena's address. `nodes` are the labels of the nodes with memory of their own, whose
-    addresses stand from `node_slot` on; `indices` the static indices, whose values stand from `index_slot` on.
+    addresses stand from `node_slot` on; `indices` are the static indices, with their values from `index_slot`
+    on.
     """
 
     nodes: tuple[str, ...]

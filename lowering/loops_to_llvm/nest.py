@@ -73,7 +73,7 @@ class NestEmitter:
         carried: Sequence[str] = (),
         type: str = "",
     ) -> Sequence[str]:
-        """Emits `body` for every step of a segment, on carried values of one type; returns their last ones."""
+        """Emits `body` for the steps of a segment, on carried values of one type; returns their last ones."""
         if segment.count == 1:
             self.positions[variable] = Position(None, segment.start)
             return body(carried)

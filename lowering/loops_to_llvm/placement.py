@@ -1,7 +1,7 @@
 """Where each operation of a nest is computed: in the outermost loop that knows its operands.
 
-A value's dependence is a set of loops around it, as a bit mask with the outermost loop in bit 0: its bit length is
-then the number of loops that the value stands in.
+A value's dependence is a set of loops around it, as a bit mask with the outermost loop in bit 0: its bit length
+is then the number of loops that the value stands in.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Placing:
 
 
 def take_product(op: ReduceOp, levels: list[Level]) -> arith.MulfOp | None:
-    """Removes and returns the product that a sum accumulates, if it is computed in the innermost loop for the sum only."""
+    """Takes the product out that a sum accumulates, if the innermost loop computes it for the sum only."""
     product = op.yielded.owner
     if op.accum.data != "add" or not isinstance(product, arith.MulfOp) or not levels:
         return None

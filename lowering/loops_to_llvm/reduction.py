@@ -64,12 +64,12 @@ class Accumulation:
             rows = [across_lanes(b, self.accum, row, self.type) for row in rows]
         return Tile(rows, self.scalar, b.depth)
 
-    def join(self, parts: list[str]) -> str:
+    def join(self, parts: Sequence[str]) -> str:
         """Combines the accumulators of one row."""
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=False)
             joined = [combine(self.b, self.accum, x, y, self.type) for x, y in pairs]
-            parts = joined + parts[len(joined) * 2 :]
+            parts = [*joined, *parts[len(joined) * 2 :]]
         return parts[0]
 
     def accumulate(self, levels: Sequence[Level], values: Sequence[str]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from ocannl.lowering.loops_to_llvm.types import ValueType
 
 
 def transpose(b: FunctionBuilder, rows: Sequence[str], type: ValueType) -> list[str]:
-    """The columns of as many vectors as they have lanes: blocks of 1, 2, 4, ... change places across the diagonal."""
+    """The columns of a square of vectors: blocks of 1, 2, 4, ... change places across the diagonal."""
     tile, size = list(rows), type.width
     assert len(tile) == size
     block = 1

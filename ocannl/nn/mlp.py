@@ -10,7 +10,9 @@ Layer = Callable[[oc.TensorLike], oc.Tensor]
 
 
 def mlp_layer(*, hid_dim: int, label: str = "layer") -> Layer:
-    """`relu(w @ x + b)`: batch | in -> batch | hid_dim, with parameters `label.w`: in -> hid_dim and `label.b`: hid_dim."""
+    """`relu(w @ x + b)`: batch | in -> batch | hid_dim, with parameters `label.w`: in -> hid_dim and
+    `label.b`: hid_dim.
+    """
     with oc.scope(label):
         w, b = oc.param("w"), oc.param("b", 0.0, output=hid_dim)
     return lambda x: oc.relu(w @ x + b)

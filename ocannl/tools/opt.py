@@ -32,7 +32,9 @@ class LLVMTarget(Target):
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         for op in module.body.block.ops:
             if not isinstance(op, FuncOp):
-                raise OcannlError(at_line(op, f"`{op.name}` is no loops.func yet: run the pipeline first, `-p cpu`"))
+                raise OcannlError(
+                    at_line(op, f"`{op.name}` is no loops.func yet: run the pipeline first, `-p cpu`")
+                )
         output.write(loops_to_llvm(module))
 
 
@@ -90,14 +92,20 @@ class OptMain(xDSLOptMain):
             if name not in self.available_passes:
                 known = [*PIPELINES, *self.available_passes]
                 near = difflib.get_close_matches(name, known, 3)
-                hint = f"; did you mean {' or '.join(near)}?" if near else f"; pipelines are {', '.join(PIPELINES)}"
+                hint = (
+                    f"; did you mean {' or '.join(near)}?"
+                    if near
+                    else f"; pipelines are {', '.join(PIPELINES)}"
+                )
                 raise UsageError(f"there is no pass `{name}`{hint}")
 
 
 def expand_pipelines(passes: str) -> str:
     """The list of passes with each pipeline's name replaced by its passes."""
     parts = [p.strip() for p in passes.split(",")] if "{" not in passes else [passes]
-    return ",".join(",".join(p.name for p in PIPELINES[part]) if part in PIPELINES else part for part in parts)
+    return ",".join(
+        ",".join(p.name for p in PIPELINES[part]) if part in PIPELINES else part for part in parts
+    )
 
 
 def _names(passes: str) -> list[str]:

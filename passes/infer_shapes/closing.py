@@ -5,10 +5,12 @@ the order of constraints. In each round the first of these that applies:
 
 0. rows that refine each other around a cycle are equal;
 1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
-   they can; a leaf that something uses waits, and what only has operands that broadcast to anything (no axes, size 1);
+   they can; a leaf that something uses waits, and what only has operands that broadcast to anything (no axes,
+   size 1);
 2. leaves without operands take the greatest that their uses allow, through any results that are themselves
-   open;
-3. what only a number of elements decides gets one axis of what is left, and what waits since 1 takes the least;
+   open; numbers do so after 3, since they broadcast to anything and should ask nothing of the others;
+3. what only a number of elements decides gets one axis of what is left, and what waits since 1 takes the
+   least;
 4. a parameter that is still open is an error;
 5. anything else gets no more axes, or size 1.
 """
@@ -62,12 +64,16 @@ class Closing:
         if settled:
             return dict.fromkeys(settled, 0)
         limits = graph.limits()
-        raised = graph.sources(var for var in owners if var in limits)
+        numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
+        raised = graph.sources(var for var in owners if var in limits and var not in numbers)
         if raised:
             return {var: limits[var] for var in raised}
         flat = self._flat_rows() or dict.fromkeys(graph.settled_at_last(open_vars), 0)
         if flat:
             return flat
+        raised = graph.sources(var for var in numbers if var in limits)
+        if raised:
+            return {var: limits[var] for var in raised}
         self._check_rows(graph)
         return dict.fromkeys(graph.sources(open_vars), 0)
 
@@ -102,12 +108,16 @@ class Closing:
         settled = graph.settled(open_vars, owners, patient=graph.used(owners))
         if settled:
             return self._least(settled)
-        raised = graph.sources(var for var in owners if var in store.lower)
+        numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
+        raised = graph.sources(var for var in owners if var in store.lower and var not in numbers)
         if raised:
             return {var: store.lower[var].size for var in raised}
         flat = self._flat_dims() or self._least(graph.settled_at_last(open_vars))
         if flat:
             return flat
+        raised = graph.sources(var for var in numbers if var in store.lower)
+        if raised:
+            return {var: store.lower[var].size for var in raised}
         self._check_dims(graph)
         return self._least(graph.sources(open_vars))
 

@@ -15,9 +15,10 @@ from ocannl.passes.infer_shapes.terms import DimVar, Row, RowVar
 class Graph:
     """The order between open variables, by number: dimensions, or row variables by their ranks.
 
-    `operands` are the variables above a variable, `has_known` those above which something known stands, `has_unit` those
-    above which something known broadcasts to anything (no axes, or size 1), and `bounds` the greatest ranks that known results allow. `results` are the variables below a variable, with
-    how much higher its rank may be.
+    `operands` are the variables above a variable, `has_known` those above which something known stands,
+    `has_unit` those above which something known broadcasts to anything (no axes, or size 1), and `bounds` the
+    greatest ranks that known results allow. `results` are the variables below a variable, with how much
+    higher its rank may be.
     """
 
     operands: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
@@ -37,7 +38,7 @@ class Graph:
         self.bounds[operand] = min(limit, self.bounds.get(operand, limit))
 
     def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int]) -> set[int]:
-        """The variables that have something known above them, directly or through others, but for `patient` ones.
+        """The variables with something known above them, directly or through others, but for `patient` ones.
 
         So has a variable that is no leaf's and has nothing above it: nothing can ever ask more of it.
         """
@@ -117,14 +118,19 @@ def dim_graph(store: Store) -> Graph:
 
 
 def row_cycles(store: Store) -> list[list[RowVar]]:
-    """Row variables that refine each other around a cycle, and so are equal: memory that is updated from its own value."""
+    """Row variables that refine each other around a cycle, and so are equal.
+
+    Memory that is updated from its own value has such rows.
+    """
     above: dict[int, list[int]] = defaultdict(list[int])
     for rule in store.rules.values():
         if isinstance(rule, LeRule):
             res, opnd = store.row(rule.left), store.row(rule.right)
             if res.var is not None and opnd.var is not None and not res.known and not opnd.known:
                 above[res.var.id].append(opnd.var.id)
-    return [[RowVar(var) for var in sorted(component)] for component in components(above) if len(component) > 1]
+    return [
+        [RowVar(var) for var in sorted(component)] for component in components(above) if len(component) > 1
+    ]
 
 
 def components(successors: Mapping[int, Sequence[int]]) -> list[list[int]]:

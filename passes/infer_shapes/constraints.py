@@ -47,7 +47,9 @@ class Demands:
     def row(self, place: Place) -> Row:
         return shape_of(place.value).row(place.kind)
 
-    def refines(self, result: SSAValue, kind: RowKind, operand: SSAValue, other: RowKind | None = None) -> None:
+    def refines(
+        self, result: SSAValue, kind: RowKind, operand: SSAValue, other: RowKind | None = None
+    ) -> None:
         """A row of `result` refines a row of `operand`."""
         left, right = Place(result, kind), Place(operand, other or kind)
         self.found.append(RowLe(self.row(left), self.row(right), Origin(self.op, left, right)))
@@ -191,7 +193,9 @@ class SpecRows:
             case Anything():
                 return self.solver.fresh_dim()
             case _:
-                raise SpecError(f"axis `{axis}` of a spec: affine, concatenated and product axes are not supported yet")
+                raise SpecError(
+                    f"axis `{axis}` of a spec: affine, concatenated and product axes are not supported yet"
+                )
 
 
 def _spec(

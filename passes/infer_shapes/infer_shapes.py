@@ -79,7 +79,9 @@ class ShapeInference:
         return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
 
     def _final(self, value: SSAValue) -> Shape:
-        """The final shape; a row keeps the split that it was written with, which decides where it broadcasts."""
+        """The final shape; a row keeps the split that it was written with, which decides where it
+        broadcasts.
+        """
         rows: list[Row] = []
         for written in shape_of(value):
             axes, split = self.solver.row(written).axes, len(written.leading)
@@ -121,7 +123,9 @@ def variable_counts(ops: Iterable[Operation]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class InferShapesPass(ModulePass):
-    """Solves the constraints of each routine, closes what is left, and writes the final shapes into the types."""
+    """Solves the constraints of each routine, closes what is left, and writes the final shapes into the
+    types.
+    """
 
     name = "infer-shapes"
 

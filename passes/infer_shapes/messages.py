@@ -1,4 +1,6 @@
-"""Shape errors as users read them: the operation and its line, both shapes in full with the clash marked, and why."""
+"""Shape errors as users read them: the operation and its line, both shapes in full with the clash marked,
+and why.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,8 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     example = f"oc.param({error.leaf.name!r}, {kind}=16)"
     message = (
         f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} row)\n"
-        f"  nothing that uses `{error.leaf.name}` determines it; give it where the parameter is made, as in {example}, "
+        f"  nothing that uses `{error.leaf.name}` determines it; give it where the parameter is made, "
+        f"as in {example}, "
         "or give the size of a parameter that is added to it"
     )
     return ShapeError(at_line(origin, message))
@@ -174,5 +177,5 @@ def _hint(op: Operation, shape_of: ShapeOf) -> str | None:
     if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
         return "`@` is the tensor product; `*` works point by point"
     if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
-        return "the product applies its right side first, as composed functions do: try the operands the other way around"
+        return "the product applies its right side first, as composed functions do: try to swap the operands"
     return None

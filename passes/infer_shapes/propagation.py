@@ -67,7 +67,7 @@ def _rule(constraint: Constraint, number: int) -> Rule:
         case RowLe(res, opnd, origin):
             return LeRule(res, opnd, origin, len(opnd.leading), number)
         case RowEq(a, b, origin):
-            return EqRule(a, b, origin)
+            return EqRule(a, b, origin, number)
         case DimLe(res, opnd, origin):
             return AxisRule(False, res, opnd, origin)
         case DimEq(a, b, origin):

@@ -72,6 +72,8 @@ class RowRules:
     def run_eq(self, rule: EqRule) -> None:
         """Raises `ShapeConflict`, `RankCycle`."""
         left, right = self.store.row(rule.left), self.store.row(rule.right)
+        if max(left.known, right.known) > MOST_AXES:
+            raise self._cycle(rule)
         if left.var is None and right.var is None:
             if left.known != right.known:
                 raise self._conflict(rule, "the numbers of axes differ")
@@ -97,7 +99,7 @@ class RowRules:
             raise self._cycle(rule)
         self._pair_shared_ends(rule, left, right)
         if len(left.leading) != len(right.leading) and left.var is not None:
-            self.store.watch_row(left.var, rule)
+            self.store.wait(rule, (left.var,))
 
     def _equate_open(self, rule: EqRule, left: Row, right: Row) -> None:
         """One variable contains the other where its own axes fit inside the other's on both sides."""
@@ -130,10 +132,8 @@ class RowRules:
         elif len(trailing) > len(leading):
             inner = Row((), self.store.fresh_row(), trailing[len(leading) :])
             self.bind(before.var, inner, rule)
-        for row in (before, after):
-            var = self.store.row(row).var
-            assert var is not None
-            self.store.watch_row(var, rule)
+        rows = (self.store.row(before), self.store.row(after))
+        self.store.wait(rule, (row.var for row in rows if row.var is not None))
 
     def _pair_shared_ends(self, rule: EqRule, left: Row, right: Row) -> None:
         leading = min(len(left.leading), len(right.leading))
@@ -160,9 +160,7 @@ class RowRules:
     # Variables.
 
     def bind(self, var: RowVar, value: Row, rule: Rule) -> None:
-        """Gives a row variable its axes. Raises `RankCycle` where they are too many to be meant."""
-        if value.known > MOST_AXES and isinstance(rule, (EqRule, LeRule)):
-            raise self._cycle(rule)
+        """Gives a row variable its axes."""
         self.store.bind_row(var, value, rule)
         self.queue.extend(self.store.row_rules(var))
 

@@ -15,6 +15,7 @@ class EqRule:
     left: Row
     right: Row
     origin: object
+    id: int
 
 
 @dataclass(slots=True, eq=False)

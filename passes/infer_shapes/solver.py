@@ -32,7 +32,9 @@ class Solver:
         return self._store.fresh_row()
 
     def reserve(self, dims: int, rows: int) -> None:
-        """Makes the variables numbered below these counts known as variables, without anything known of them."""
+        """Makes the variables numbered below these counts known as variables, without anything known of
+        them.
+        """
         self._store.next_dim = max(self._store.next_dim, dims)
         self._store.next_row = max(self._store.next_row, rows)
 

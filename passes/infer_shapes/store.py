@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from ocannl.passes.infer_shapes.rules import AxisRule, Rule
+from ocannl.passes.infer_shapes.rules import AxisRule, EqRule, Rule, TotalRule
 from ocannl.passes.infer_shapes.terms import Dim, DimTerm, DimVar, Row, RowVar
 
 _MISSING: Any = object()
@@ -83,7 +83,7 @@ class Store:
     row_watchers: dict[int, Watchers]
     paired: dict[tuple[int, int], bool]
     progress: dict[int, Progress]
-    totals: dict[int, tuple[set[int], set[int]]]
+    waiting: dict[int, tuple[set[int], set[int]]]
     rules: dict[int, Rule]
     log: list[_Undo]
 
@@ -108,7 +108,7 @@ class Store:
             dict(self.row_watchers),
             dict(self.paired),
             dict(self.progress),
-            dict(self.totals),
+            dict(self.waiting),
             dict(self.rules),
             [],
         )
@@ -221,6 +221,18 @@ class Store:
     def watch_row(self, var: RowVar, rule: Rule) -> None:
         rest = self.row_watchers.get(var.id)
         self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
+
+    def wait(self, rule: EqRule | TotalRule, rows: Iterable[RowVar], dims: Iterable[DimVar] = ()) -> None:
+        """Makes `rule` wait for exactly these variables, and for each of them once."""
+        before = self.waiting.get(rule.id, (set[int](), set[int]()))
+        now = ({row.id for row in rows}, {dim.id for dim in dims})
+        if now == before:
+            return
+        self.put(self.waiting, rule.id, now)
+        for row in now[0] - before[0]:
+            self.watch_row(RowVar(row), rule)
+        for dim in now[1] - before[1]:
+            self.watch_dim(DimVar(dim), rule)
 
     def dim_rules(self, var: DimVar) -> Iterator[Rule]:
         return _each(self.dim_watchers.get(var.id))

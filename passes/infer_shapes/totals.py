@@ -46,7 +46,7 @@ class TotalRules:
     def run(self, rule: TotalRule) -> None:
         """Raises `ShapeConflict`."""
         total = Total.of(self.store, rule)
-        self._watch(rule, total)
+        self.store.wait(rule, total.rows, total.dims)
         if not total.rows and not total.dims:
             if total.known != rule.total:
                 raise self._conflict(rule, f"{rule.total} elements are given, the axes have {total.known}")
@@ -74,20 +74,6 @@ class TotalRules:
             if lower is not None and (lower.size.size == 0 or rest % lower.size.size):
                 self.dims.assign(var, ONE, rule)
                 return
-
-    def _watch(self, rule: TotalRule, total: Total) -> None:
-        waiting = ({row.id for row in total.rows}, {dim.id for dim in total.dims})
-        watched = self.store.totals.get(rule.id)
-        if waiting == watched:
-            return
-        old_rows, old_dims = watched or (set[int](), set[int]())
-        self.store.put(self.store.totals, rule.id, waiting)
-        for row in total.rows:
-            if row.id not in old_rows:
-                self.store.watch_row(row, rule)
-        for dim in total.dims:
-            if dim.id not in old_dims:
-                self.store.watch_dim(dim, rule)
 
     def _conflict(self, rule: TotalRule, reason: str) -> ShapeConflict:
         return ShapeConflict(

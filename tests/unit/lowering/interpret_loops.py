@@ -1,4 +1,4 @@
-"""A direct interpreter of the `loops` dialect in NumPy: all points of a nest at once, one array axis a variable."""
+"""An interpreter of the `loops` dialect in NumPy: all points of a nest at once, one axis a variable."""
 
 from __future__ import annotations
 

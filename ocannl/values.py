@@ -1,0 +1,24 @@
+"""The arrays that a context hands out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class NodeValue(np.ndarray[Any, np.dtype[Any]]):
+    """A NumPy array of which `float` and `int` give the one number, whatever its axes, when it has one
+    element.
+    """
+
+    @staticmethod
+    def copy_of(array: NDArray[Any]) -> NodeValue:
+        return array.copy().view(NodeValue)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())

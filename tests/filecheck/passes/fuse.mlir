@@ -1,0 +1,235 @@
+// RUN: ocannl-opt %s --split-input-file -p fuse | filecheck %s
+
+// Two nests over the same points, written with other names and in another order. `h` is not loaded again.
+// CHECK-LABEL: loops.func @renamed_and_transposed
+// CHECK:         "h" virtual
+// CHECK:         loops.nest "h .. out" (b = 2, o = 3) {
+// CHECK-NEXT:      %v = loops.load %x[b, o]
+// CHECK-NEXT:      %e = math.exp %v : f32
+// CHECK-NEXT:      %r = loops.reduce add (o1 = 2) : f32 {
+// CHECK-NEXT:        %w = loops.load %x[o1, o]
+// CHECK-NEXT:        %p = arith.mulf %e, %w : f32
+// CHECK-NEXT:        loops.yield %p
+// CHECK-NEXT:      }
+// CHECK-NEXT:      loops.store %r, %out[o, b]
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @renamed_and_transposed {
+  %x = assign.node "x" on_device : memref<2x3xf32>
+  %h = assign.node "h" local because "intermediate value" : memref<2x3xf32>
+  %out = assign.node "out" on_device : memref<3x2xf32>
+  loops.nest "h" (b = 2, o = 3) {
+    %v = loops.load %x[b, o]
+    %e = math.exp %v : f32
+    loops.store %e, %h[b, o]
+  }
+  loops.nest "out" (i = 3, j = 2) {
+    %r = loops.reduce add (o = 2) : f32 {
+      %v = loops.load %h[j, i]
+      %w = loops.load %x[o, i]
+      %p = arith.mulf %v, %w : f32
+      loops.yield %p
+    }
+    loops.store %r, %out[i, j]
+  }
+}
+
+// -----
+
+// A value that other points read cannot be passed on inside a nest.
+// CHECK-LABEL: loops.func @other_points
+// CHECK:         loops.nest "h" (i = 3)
+// CHECK:         loops.nest "reversed" (i = 3)
+// CHECK:         loops.nest "summed" (i = 3)
+loops.func @other_points {
+  %x = assign.node "x" on_device : memref<3xf32>
+  %h = assign.node "h" on_device : memref<3xf32>
+  %reversed = assign.node "reversed" on_device : memref<3xf32>
+  %summed = assign.node "summed" on_device : memref<3xf32>
+  loops.nest "h" (i = 3) {
+    %v = loops.load %x[i]
+    loops.store %v, %h[i]
+  }
+  loops.nest "reversed" (i = 3) {
+    %v = loops.load %h[-i + 2]
+    loops.store %v, %reversed[i]
+  }
+  loops.nest "summed" (i = 3) {
+    %0 = loops.reduce add (j = 3) : f32 {
+      %v = loops.load %reversed[j]
+      loops.yield %v
+    }
+    loops.store %0, %summed[i]
+  }
+}
+
+// -----
+
+// `b` moves up past a nest that it does not depend on; `c` must not overtake what writes `scale`, nor what writes
+// `b` may be overtaken by that.
+// CHECK-LABEL: loops.func @moving_up
+// CHECK:         loops.nest "a .. b" (i = 3)
+// CHECK:         loops.nest "other" (i = 2)
+// CHECK:         loops.nest "scale" (i = 2)
+// CHECK:         loops.nest "c" (i = 3)
+loops.func @moving_up {
+  %x = assign.node "x" on_device : memref<3xf32>
+  %other = assign.node "other" on_device : memref<2xf32>
+  %scale = assign.node "scale" on_device : memref<2xf32>
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  %c = assign.node "c" on_device : memref<3xf32>
+  loops.nest "a" (i = 3) {
+    %v = loops.load %x[i]
+    loops.store %v, %a[i]
+  }
+  loops.nest "other" (i = 2) {
+    %v = loops.load %x[i]
+    loops.store %v, %other[i]
+  }
+  loops.nest "b" (i = 3) {
+    %v = loops.load %a[i]
+    %n = arith.negf %v : f32
+    loops.store %n, %b[i]
+  }
+  loops.nest "scale" (i = 2) {
+    %v = loops.load %b[i]
+    %n = arith.negf %v : f32
+    loops.store %n, %scale[i]
+  }
+  loops.nest "c" (i = 3) {
+    %v = loops.load %a[i]
+    %s = loops.load %scale[0]
+    %p = arith.mulf %v, %s : f32
+    loops.store %p, %c[i]
+  }
+}
+
+// -----
+
+// The gradient of `w` moves down to the update, past the last reader of the old `w`.
+// CHECK-LABEL: loops.func @moving_down
+// CHECK:         "w.grad" virtual
+// CHECK-NOT:     loops.nest "w.grad"
+// CHECK:         loops.nest "x.grad" (b = 2)
+// CHECK:         loops.nest "w.grad .. w" (i = 3)
+// CHECK:         loops.reduce
+// CHECK:         loops.load %w[i]
+// CHECK:         arith.subf
+// CHECK-NEXT:    loops.store %{{.*}}, %w[i]
+loops.func @moving_down {
+  %x = assign.node "x" on_device : memref<2x3xf32>
+  %adjoint = assign.node "adjoint" on_device : memref<2xf32>
+  %w = assign.node "w" on_device because "parameter" : memref<3xf32>
+  %g = assign.node "w.grad" local because "gradient" : memref<3xf32>
+  %xg = assign.node "x.grad" on_device : memref<2xf32>
+  loops.nest "w.grad" (i = 3) {
+    %0 = loops.reduce add (b = 2) : f32 {
+      %v = loops.load %x[b, i]
+      %a = loops.load %adjoint[b]
+      %p = arith.mulf %v, %a : f32
+      loops.yield %p
+    }
+    loops.store %0, %g[i]
+  }
+  loops.nest "x.grad" (b = 2) {
+    %a = loops.load %adjoint[b]
+    %v = loops.load %w[b]
+    %p = arith.mulf %v, %a : f32
+    loops.store %p, %xg[b]
+  }
+  loops.nest "w" (i = 3) {
+    %v = loops.load %w[i]
+    %d = loops.load %g[i]
+    %s = arith.subf %v, %d : f32
+    loops.store %s, %w[i]
+  }
+}
+
+// -----
+
+// Two large contractions keep their nests, also where they share data; a pointwise neighbour joins one.
+// CHECK-LABEL: loops.func @contractions
+// CHECK:         loops.nest "p .. bias" (i = 64, j = 64)
+// CHECK:         loops.nest "q" (i = 64, j = 64)
+loops.func @contractions {
+  %x = assign.node "x" on_device : memref<64x64xf32>
+  %y = assign.node "y" on_device : memref<64x64xf32>
+  %p = assign.node "p" on_device : memref<64x64xf32>
+  %q = assign.node "q" on_device : memref<64x64xf32>
+  loops.nest "p" (i = 64, j = 64) {
+    %0 = loops.reduce add (k = 64) : f32 {
+      %v = loops.load %x[i, k]
+      %w = loops.load %y[k, j]
+      %m = arith.mulf %v, %w : f32
+      loops.yield %m
+    }
+    loops.store %0, %p[i, j]
+  }
+  loops.nest "bias" (i = 64, j = 64) {
+    %v = loops.load %p[i, j]
+    %one = arith.constant 1.0 : f32
+    %s = arith.addf %v, %one : f32
+    loops.store %s, %p[i, j]
+  }
+  loops.nest "q" (i = 64, j = 64) {
+    %0 = loops.reduce add (k = 64) : f32 {
+      %v = loops.load %x[k, i]
+      %w = loops.load %y[k, j]
+      %m = arith.mulf %v, %w : f32
+      loops.yield %m
+    }
+    %v = loops.load %p[i, j]
+    %s = arith.addf %v, %0 : f32
+    loops.store %s, %q[i, j]
+  }
+}
+
+// -----
+
+// Scalars fuse also where they have nothing in common; larger nests only to share what they load.
+// CHECK-LABEL: loops.func @nothing_shared
+// CHECK:         loops.nest "a" (i = 3)
+// CHECK:         loops.nest "b" (i = 3)
+// CHECK:         loops.nest "c .. d" ()
+loops.func @nothing_shared {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  %c = assign.node "c" on_device : memref<f32>
+  %d = assign.node "d" on_device : memref<1xf32>
+  loops.nest "a" (i = 3) {
+    %one = arith.constant 1.0 : f32
+    loops.store %one, %a[i]
+  }
+  loops.nest "b" (i = 3) {
+    %two = arith.constant 2.0 : f32
+    loops.store %two, %b[i]
+  }
+  loops.nest "c" () {
+    %one = arith.constant 1.0 : f32
+    loops.store %one, %c[]
+  }
+  loops.nest "d" (i = 1) {
+    %two = arith.constant 2.0 : f32
+    loops.store %two, %d[i]
+  }
+}
+
+// -----
+
+// A nest with a schedule stays as it was written.
+// CHECK-LABEL: loops.func @scheduled
+// CHECK:         loops.nest "a" (i = 3) schedule <lanes = i : 4>
+// CHECK:         loops.nest "b" (i = 3) {
+loops.func @scheduled {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  loops.nest "a" (i = 3) schedule <lanes = i : 4> {
+    %one = arith.constant 1.0 : f32
+    loops.store %one, %a[i]
+  }
+  loops.nest "b" (i = 3) {
+    %v = loops.load %a[i]
+    loops.store %v, %b[i]
+  }
+}

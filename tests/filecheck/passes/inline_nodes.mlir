@@ -1,0 +1,333 @@
+// RUN: ocannl-opt %s --split-input-file -p inline-nodes | filecheck %s
+
+// A slice, a product, a bias and a relu become one nest; the names of the reader stay, the others give way.
+// CHECK-LABEL: loops.func @layer
+// CHECK-DAG:     "x" virtual because "computed where it is used"
+// CHECK-DAG:     "product" virtual
+// CHECK-DAG:     "sum" virtual
+// CHECK:         loops.nest "h" (i = 10, j = 16) {
+// CHECK-NEXT:      %zero = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      %bias = loops.load %b1[j]
+// CHECK-NEXT:      %acc = loops.reduce add (i1 = 2) : f32 {
+// CHECK-NEXT:        %w = loops.load %w1[j, i1]
+// CHECK-NEXT:        %v = loops.load %data[batch_n, i, i1]
+// CHECK-NEXT:        %p = arith.mulf %w, %v : f32
+// CHECK-NEXT:        loops.yield %p
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %s = arith.addf %bias, %acc : f32
+// CHECK-NEXT:      %r = arith.maximumf %s, %zero : f32
+// CHECK-NEXT:      loops.store %r, %h[i, j]
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @layer indices (batch_n = 80) {
+  %data = assign.node "data" constant because "data" : memref<80x10x2xf32>
+  %w1 = assign.node "w1" on_device because "parameter" : memref<16x2xf32>
+  %b1 = assign.node "b1" on_device because "parameter" : memref<16xf32>
+  %x = assign.node "x" local because "intermediate value" : memref<10x2xf32>
+  %product = assign.node "product" local because "intermediate value" : memref<10x16xf32>
+  %sum = assign.node "sum" local because "intermediate value" : memref<10x16xf32>
+  %h = assign.node "h" on_device because "kept" : memref<10x16xf32>
+  loops.nest "x" (b = 10, i = 2) {
+    %v = loops.load %data[batch_n, b, i]
+    loops.store %v, %x[b, i]
+  }
+  loops.nest "product" (b = 10, o = 16) {
+    %acc = loops.reduce add (i = 2) : f32 {
+      %w = loops.load %w1[o, i]
+      %v = loops.load %x[b, i]
+      %p = arith.mulf %w, %v : f32
+      loops.yield %p
+    }
+    loops.store %acc, %product[b, o]
+  }
+  loops.nest "sum" (b = 10, o = 16) {
+    %bias = loops.load %b1[o]
+    %p = loops.load %product[b, o]
+    %s = arith.addf %bias, %p : f32
+    loops.store %s, %sum[b, o]
+  }
+  loops.nest "h" (i = 10, j = 16) {
+    %zero = arith.constant 0.0 : f32
+    %s = loops.load %sum[i, j]
+    %r = arith.maximumf %s, %zero : f32
+    loops.store %r, %h[i, j]
+  }
+}
+
+// -----
+
+// The reset of a gradient is a constant: what accumulates onto it is one nest, and the reset is gone.
+// CHECK-LABEL: loops.func @reset_and_accumulate
+// CHECK:         "w.grad" on_device
+// CHECK-NEXT:    loops.nest "w.grad" (o = 3) {
+// CHECK-NEXT:      %zero = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      %a = loops.load %adjoint[o]
+// CHECK-NEXT:      %s = arith.addf %zero, %a : f32
+// CHECK-NEXT:      loops.store %s, %g[o]
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @reset_and_accumulate {
+  %adjoint = assign.node "adjoint" constant : memref<3xf32>
+  %g = assign.node "w.grad" on_device because "gradient" : memref<3xf32>
+  loops.nest "w.grad reset" (i0 = 3) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %g[i0]
+  }
+  loops.nest "w.grad" (o = 3) {
+    %old = loops.load %g[o]
+    %a = loops.load %adjoint[o]
+    %s = arith.addf %old, %a : f32
+    loops.store %s, %g[o]
+  }
+}
+
+// -----
+
+// `a` is written between the computation of `t` and its use.
+// CHECK-LABEL: loops.func @operand_written_between
+// CHECK:         "t" local
+// CHECK:         loops.nest "t"
+// CHECK:         loops.nest "a"
+// CHECK:         loops.load %t[i]
+loops.func @operand_written_between {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<3xf32>
+  loops.nest "t" (i = 3) {
+    %v = loops.load %a[i]
+    %n = arith.negf %v : f32
+    loops.store %n, %t[i]
+  }
+  loops.nest "a" (i = 3) {
+    %v = loops.load %b[i]
+    loops.store %v, %a[i]
+  }
+  loops.nest "b" (i = 3) {
+    %v = loops.load %t[i]
+    loops.store %v, %b[i]
+  }
+}
+
+// -----
+
+// `a = a + f(a)` at the same point may read `a` directly, `a = a + f(transposed a)` may not.
+// CHECK-LABEL: loops.func @reader_writes_operand
+// CHECK:         "t" virtual
+// CHECK:         "u" local
+// CHECK:         loops.nest "same point"
+// CHECK-COUNT-2: loops.load %a[i, j]
+// CHECK:         loops.nest "u"
+// CHECK:         loops.nest "other point"
+// CHECK:         loops.load %u[i, j]
+loops.func @reader_writes_operand {
+  %a = assign.node "a" on_device : memref<3x3xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<3x3xf32>
+  %u = assign.node "u" local because "intermediate value" : memref<3x3xf32>
+  loops.nest "t" (i = 3, j = 3) {
+    %v = loops.load %a[i, j]
+    loops.store %v, %t[i, j]
+  }
+  loops.nest "same point" (i = 3, j = 3) {
+    %v = loops.load %a[i, j]
+    %f = loops.load %t[i, j]
+    %s = arith.addf %v, %f : f32
+    loops.store %s, %a[i, j]
+  }
+  loops.nest "u" (i = 3, j = 3) {
+    %v = loops.load %a[j, i]
+    loops.store %v, %u[i, j]
+  }
+  loops.nest "other point" (i = 3, j = 3) {
+    %v = loops.load %a[i, j]
+    %f = loops.load %u[i, j]
+    %s = arith.addf %v, %f : f32
+    loops.store %s, %a[i, j]
+  }
+}
+
+// -----
+
+// A nest that has stored to a node loads the new value.
+// CHECK-LABEL: loops.func @loaded_after_store
+// CHECK:         loops.nest "p0"
+// CHECK:         loops.store %one, %a[i]
+// CHECK-NEXT:    loops.load %a[i]
+loops.func @loaded_after_store {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  loops.nest "a" (i = 3) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %a[i]
+  }
+  loops.nest "p0" (i = 3) {
+    %one = arith.constant 1.0 : f32
+    loops.store %one, %a[i]
+    %v = loops.load %a[i]
+    loops.store %v, %b[i]
+  }
+}
+
+// -----
+
+// Only a part of `t` is computed by the last nest that writes it.
+// CHECK-LABEL: loops.func @part_written
+// CHECK:         "t" local
+// CHECK:         loops.load %t[i]
+loops.func @part_written {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<3xf32>
+  loops.nest "t reset" (i = 3) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %t[i]
+  }
+  loops.nest "t" (i = 2) {
+    %one = arith.constant 1.0 : f32
+    loops.store %one, %t[i + 1]
+  }
+  loops.nest "a" (i = 3) {
+    %v = loops.load %t[i]
+    loops.store %v, %a[i]
+  }
+}
+
+// -----
+
+// A sum that two nests read is computed once; so is one whose reader reads it again and again.
+// CHECK-LABEL: loops.func @reductions_stay
+// CHECK:         "twice" local
+// CHECK:         "row" local
+// CHECK:         loops.nest "twice"
+// CHECK:         loops.nest "row"
+// CHECK:         loops.nest "a"
+// CHECK:         loops.nest "b"
+// CHECK:         loops.load %row[j]
+loops.func @reductions_stay {
+  %x = assign.node "x" on_device : memref<3x4xf32>
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3x4xf32>
+  %twice = assign.node "twice" local because "intermediate value" : memref<3xf32>
+  %row = assign.node "row" local because "intermediate value" : memref<4xf32>
+  loops.nest "twice" (i = 3) {
+    %acc = loops.reduce add (j = 4) : f32 {
+      %v = loops.load %x[i, j]
+      loops.yield %v
+    }
+    loops.store %acc, %twice[i]
+  }
+  loops.nest "row" (j = 4) {
+    %acc = loops.reduce add (i = 3) : f32 {
+      %v = loops.load %x[i, j]
+      loops.yield %v
+    }
+    loops.store %acc, %row[j]
+  }
+  loops.nest "a" (i = 3) {
+    %v = loops.load %twice[i]
+    loops.store %v, %a[i]
+  }
+  loops.nest "b" (i = 3, j = 4) {
+    %v = loops.load %twice[i]
+    %w = loops.load %row[j]
+    %s = arith.addf %v, %w : f32
+    loops.store %s, %b[i, j]
+  }
+}
+
+// -----
+
+// An exponential is not repeated inside a product; a single reader at the same points takes it in.
+// CHECK-LABEL: loops.func @costly
+// CHECK:         "e" local
+// CHECK:         "f" virtual
+// CHECK:         loops.nest "e"
+// CHECK:         math.exp
+// CHECK:         loops.nest "product"
+// CHECK-NOT:     math.exp
+// CHECK:         loops.nest "total"
+// CHECK:         loops.reduce
+// CHECK:         math.exp
+loops.func @costly {
+  %x = assign.node "x" on_device : memref<3x4xf32>
+  %w = assign.node "w" on_device : memref<5x4xf32>
+  %e = assign.node "e" local because "intermediate value" : memref<3x4xf32>
+  %f = assign.node "f" local because "intermediate value" : memref<3x4xf32>
+  %product = assign.node "product" on_device : memref<3x5xf32>
+  %total = assign.node "total" on_device : memref<f32>
+  loops.nest "e" (i = 3, j = 4) {
+    %v = loops.load %x[i, j]
+    %r = math.exp %v : f32
+    loops.store %r, %e[i, j]
+  }
+  loops.nest "product" (i = 3, o = 5) {
+    %acc = loops.reduce add (j = 4) : f32 {
+      %v = loops.load %e[i, j]
+      %u = loops.load %w[o, j]
+      %p = arith.mulf %u, %v : f32
+      loops.yield %p
+    }
+    loops.store %acc, %product[i, o]
+  }
+  loops.nest "f" (i = 3, j = 4) {
+    %v = loops.load %x[i, j]
+    %r = math.exp %v : f32
+    loops.store %r, %f[i, j]
+  }
+  loops.nest "total" () {
+    %acc = loops.reduce add (i = 3, j = 4) : f32 {
+      %v = loops.load %f[i, j]
+      loops.yield %v
+    }
+    loops.store %acc, %total[]
+  }
+}
+
+// -----
+
+// A value that does not vary in a reduction is computed before it.
+// CHECK-LABEL: loops.func @before_reduction
+// CHECK:         loops.nest "r" (i = 3) {
+// CHECK-NEXT:      %v = loops.load %x[i]
+// CHECK-NEXT:      %n = arith.negf %v : f32
+// CHECK-NEXT:      loops.reduce add (j = 4) : f32 {
+loops.func @before_reduction {
+  %x = assign.node "x" on_device : memref<3xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<3xf32>
+  %r = assign.node "r" on_device : memref<3xf32>
+  loops.nest "t" (i = 3) {
+    %v = loops.load %x[i]
+    %n = arith.negf %v : f32
+    loops.store %n, %t[i]
+  }
+  loops.nest "r" (i = 3) {
+    %0 = loops.reduce add (j = 4) : f32 {
+      %f = loops.load %t[i]
+      %v = loops.load %y[j]
+      %p = arith.mulf %f, %v : f32
+      loops.yield %p
+    }
+    loops.store %0, %r[i]
+  }
+}
+
+// -----
+
+// A local node that is read before it is written keeps its memory; one that is never read has none.
+// CHECK-LABEL: loops.func @read_first
+// CHECK:         "state" local
+// CHECK:         "unread" virtual because "never read"
+// CHECK:         loops.load %state[]
+// CHECK-NOT:     "unread"
+loops.func @read_first {
+  %state = assign.node "state" local because "intermediate value" : memref<f32>
+  %unread = assign.node "unread" local because "intermediate value" : memref<f32>
+  %a = assign.node "a" on_device : memref<f32>
+  loops.nest "a" () {
+    %v = loops.load %state[]
+    loops.store %v, %a[]
+  }
+  loops.nest "unread" () {
+    %v = loops.load %a[]
+    loops.store %v, %unread[]
+  }
+}

@@ -1,0 +1,221 @@
+// RUN: ocannl-opt %s --split-input-file -p simplify | filecheck %s
+
+// CHECK-LABEL: loops.func @identities
+// CHECK:         loops.nest "all" (i = 3) {
+// CHECK-NEXT:      %x = loops.load %a[i]
+// CHECK-NEXT:      loops.store %x, %o0[i]
+// CHECK-NEXT:      loops.store %x, %o1[i]
+// CHECK-NEXT:      loops.store %x, %o2[i]
+// CHECK-NEXT:      loops.store %x, %o3[i]
+// CHECK-NEXT:      loops.store %x, %o4[i]
+// CHECK-NEXT:    }
+loops.func @identities {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %o0 = assign.node "o0" on_device : memref<3xf32>
+  %o1 = assign.node "o1" on_device : memref<3xf32>
+  %o2 = assign.node "o2" on_device : memref<3xf32>
+  %o3 = assign.node "o3" on_device : memref<3xf32>
+  %o4 = assign.node "o4" on_device : memref<3xf32>
+  loops.nest "all" (i = 3) {
+    %x = loops.load %a[i]
+    %unused = loops.load %o4[i]
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %0 = arith.addf %zero, %x : f32
+    %1 = arith.subf %0, %zero : f32
+    loops.store %1, %o0[i]
+    %2 = arith.mulf %one, %x : f32
+    %3 = arith.divf %2, %one : f32
+    loops.store %3, %o1[i]
+    %4 = arith.negf %x : f32
+    %5 = arith.negf %4 : f32
+    loops.store %5, %o2[i]
+    %true = arith.constant true
+    %6 = arith.select %true, %x, %zero : f32
+    loops.store %6, %o3[i]
+    %low = arith.constant 0xFF800000 : f32
+    %7 = arith.maximumf %x, %low : f32
+    loops.store %7, %o4[i]
+  }
+}
+
+// -----
+
+// NaN and infinities survive.
+// CHECK-LABEL: loops.func @not_identities
+// CHECK:         arith.mulf %x, %zero
+// CHECK:         arith.subf %x, %x
+loops.func @not_identities {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %o0 = assign.node "o0" on_device : memref<3xf32>
+  %o1 = assign.node "o1" on_device : memref<3xf32>
+  loops.nest "all" (i = 3) {
+    %x = loops.load %a[i]
+    %zero = arith.constant 0.0 : f32
+    %0 = arith.mulf %x, %zero : f32
+    loops.store %0, %o0[i]
+    %1 = arith.subf %x, %x : f32
+    loops.store %1, %o1[i]
+  }
+}
+
+// -----
+
+// Constants in the precision of the operation: 2^24 + 1 is 2^24 in f32. What a type cannot hold is left alone.
+// CHECK-LABEL: loops.func @constants
+// CHECK:         %sum = arith.constant 0x4B800000 : f32
+// CHECK:         arith.mulf %huge, %huge : f32
+// CHECK:         [[HALF:%.*]] = arith.constant 5.000000e-01 : f32
+// CHECK:         arith.mulf %x, [[HALF]] : f32
+// CHECK:         arith.divf %x, %three : f32
+loops.func @constants {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %o0 = assign.node "o0" on_device : memref<3xf32>
+  %o1 = assign.node "o1" on_device : memref<3xf32>
+  %o2 = assign.node "o2" on_device : memref<3xf32>
+  %o3 = assign.node "o3" on_device : memref<3xf32>
+  loops.nest "all" (i = 3) {
+    %c1 = arith.constant 16777216.0 : f32
+    %c2 = arith.constant 1.0 : f32
+    %sum = arith.addf %c1, %c2 : f32
+    loops.store %sum, %o0[i]
+    %huge = arith.constant 1.0e+38 : f32
+    %overflow = arith.mulf %huge, %huge : f32
+    loops.store %overflow, %o1[i]
+    %x = loops.load %a[i]
+    %two = arith.constant 2.0 : f32
+    %half = arith.divf %x, %two : f32
+    loops.store %half, %o2[i]
+    %three = arith.constant 3.0 : f32
+    %third = arith.divf %x, %three : f32
+    loops.store %third, %o3[i]
+  }
+}
+
+// -----
+
+// A product that only a sum needs is fused with it.
+// CHECK-LABEL: loops.func @fma
+// CHECK:         [[RATE:%.*]] = arith.constant -1.000000e-01 : f32
+// CHECK:         [[STEP:%.*]] = math.fma [[RATE]], %g, %w : f32
+// CHECK:         loops.store [[STEP]], %a[i]
+// CHECK:         %p = arith.mulf %g, %w : f32
+// CHECK:         arith.addf %p, %w : f32
+loops.func @fma {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  %c = assign.node "c" on_device : memref<3xf32>
+  loops.nest "all" (i = 3) {
+    %w = loops.load %a[i]
+    %g = loops.load %b[i]
+    %rate = arith.constant 0.1 : f32
+    %step = arith.mulf %rate, %g : f32
+    %0 = arith.subf %w, %step : f32
+    loops.store %0, %a[i]
+    %p = arith.mulf %g, %w : f32
+    %1 = arith.addf %p, %w : f32
+    loops.store %1, %b[i]
+    loops.store %p, %c[i]
+  }
+}
+
+// -----
+
+// CHECK-LABEL: loops.func @signs
+// CHECK:         arith.addf %x, %y : f32
+// CHECK:         arith.subf %y, %x : f32
+// CHECK:         arith.negf %y : f32
+// CHECK:         math.absf %x : f32
+loops.func @signs {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  %o0 = assign.node "o0" on_device : memref<3xf32>
+  %o1 = assign.node "o1" on_device : memref<3xf32>
+  %o2 = assign.node "o2" on_device : memref<3xf32>
+  %o3 = assign.node "o3" on_device : memref<3xf32>
+  loops.nest "all" (i = 3) {
+    %x = loops.load %a[i]
+    %y = loops.load %b[i]
+    %zero = arith.constant 0.0 : f32
+    %minus_x = arith.negf %x : f32
+    %minus_y = arith.negf %y : f32
+    %0 = arith.subf %x, %minus_y : f32
+    loops.store %0, %o0[i]
+    %1 = arith.addf %minus_x, %y : f32
+    loops.store %1, %o1[i]
+    %2 = arith.subf %zero, %y : f32
+    loops.store %2, %o2[i]
+    %3 = math.absf %minus_x : f32
+    loops.store %3, %o3[i]
+  }
+}
+
+// -----
+
+// A truth that became a number and a truth again; a condition of constants.
+// CHECK-LABEL: loops.func @truths
+// CHECK:         [[BIT:%.*]] = arith.cmpf olt, %x, %y : f32
+// CHECK-NEXT:    [[LESS:%.*]] = arith.select [[BIT]], %x, %y : f32
+// CHECK-NEXT:    loops.store [[LESS]], %o0[i]
+// CHECK-NEXT:    [[MORE:%.*]] = arith.select [[BIT]], %y, %x : f32
+// CHECK-NEXT:    loops.store [[MORE]], %o1[i]
+// CHECK-NEXT:    loops.store %y, %o2[i]
+loops.func @truths {
+  %a = assign.node "a" on_device : memref<3xf32>
+  %b = assign.node "b" on_device : memref<3xf32>
+  %o0 = assign.node "o0" on_device : memref<3xf32>
+  %o1 = assign.node "o1" on_device : memref<3xf32>
+  %o2 = assign.node "o2" on_device : memref<3xf32>
+  loops.nest "all" (i = 3) {
+    %x = loops.load %a[i]
+    %y = loops.load %b[i]
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %bit = arith.cmpf olt, %x, %y : f32
+    %number = arith.uitofp %bit : i1 to f32
+    %again = arith.cmpf une, %number, %zero : f32
+    %0 = arith.select %again, %x, %y : f32
+    loops.store %0, %o0[i]
+    %not = arith.cmpf oeq, %number, %zero : f32
+    %1 = arith.select %not, %x, %y : f32
+    loops.store %1, %o1[i]
+    %never = arith.cmpf ogt, %zero, %one : f32
+    %2 = arith.select %never, %x, %y : f32
+    loops.store %2, %o2[i]
+  }
+}
+
+// -----
+
+// Variables of size 1 go, and with them reductions that have no others. A maximum over values that do not vary is
+// one of them; a sum is not.
+// CHECK-LABEL: loops.func @variables
+// CHECK:         loops.nest "all" (i = 3) {
+// CHECK-NEXT:      [[X:%.*]] = loops.load %a[i, 0]
+// CHECK-NEXT:      loops.store [[X]], %o0[i]
+// CHECK-NEXT:      [[Y:%.*]] = loops.load %a[i, 0]
+// CHECK-NEXT:      loops.store [[Y]], %o1[i]
+// CHECK-NEXT:      loops.reduce add (k = 4) : f32 {
+loops.func @variables {
+  %a = assign.node "a" on_device : memref<3x1xf32>
+  %o0 = assign.node "o0" on_device : memref<3xf32>
+  %o1 = assign.node "o1" on_device : memref<3xf32>
+  %o2 = assign.node "o2" on_device : memref<3xf32>
+  loops.nest "all" (i = 3, j = 1) {
+    %0 = loops.reduce add (k = 1) : f32 {
+      %x = loops.load %a[i, j + k]
+      loops.yield %x
+    }
+    loops.store %0, %o0[i]
+    %1 = loops.reduce max (k = 4) : f32 {
+      %x = loops.load %a[i, j]
+      loops.yield %x
+    }
+    loops.store %1, %o1[i]
+    %2 = loops.reduce add (k = 4) : f32 {
+      %x = loops.load %a[i, j]
+      loops.yield %x
+    }
+    loops.store %2, %o2[i]
+  }
+}

@@ -1,0 +1,277 @@
+"""Every operator of the scalar table through the whole compiler, and on every level."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+import ocannl as oc
+from ocannl.dialects.scalar import SCALAR_OPS, ScalarOp, accumulators
+from ocannl.lowering.pipelines import new_context, stage_names
+
+Array = NDArray[Any]
+
+PUBLIC = {"max": "maximum", "min": "minimum", "or": "logical_or", "and": "logical_and", "not": "logical_not"}
+TABLE = pytest.mark.parametrize("name", SCALAR_OPS)
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+
+EXACT = {
+    *("id", "relu", "sat01", "neg", "abs", "sign", "floor", "ceil", "round", "not", "fst", "snd", "add", "sub"),
+    *("mul", "div", "relu_gate", "sat01_gate", "lt", "le", "eq", "ne", "or", "and", "max", "min", "where"),
+    *("sqrt", "recip"),
+}
+ULPS = {"pow": 8, "mod": 1, "fma": 1, "mul3": 1, "recip_sqrt": 2}
+"""In units in the last place; of the largest operand for `mod` and `fma`. Elsewhere 4."""
+PERIODIC = {"sin", "cos"}
+
+
+def function(name: str) -> Callable[..., oc.Tensor]:
+    return getattr(oc, PUBLIC.get(name, name))
+
+
+def special(dtype: type[np.floating]) -> Array:
+    tiny, most = np.finfo(dtype).tiny, np.finfo(dtype).max
+    values = [np.nan, np.inf, 0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 3.75, 0.1, 0.9999, 7.25, 20.0, 85.0]
+    values += [1e-5, 1e-3, 1234.5, 1e6, tiny, most, 2.0**23 + 1, np.pi]
+    return np.array([*values, *(-v for v in values)], dtype)
+
+
+def operands(dtype: type[np.floating]) -> tuple[Array, Array, Array]:
+    """Every pair of special values, and a third that varies with both."""
+    values = special(dtype)
+    x, y = np.meshgrid(values, values)
+    return x, y, np.roll(x, 5, axis=1) + 0
+
+
+@dataclass
+class Compiled:
+    inputs: tuple[Array, Array, Array]
+    results: dict[str, Array]
+
+
+@lru_cache
+def all_operators(dtype: type[np.floating]) -> Compiled:
+    """Every operator of the table in one routine."""
+    inputs = operands(dtype)
+    tensors = [oc.data(array) for array in inputs]
+    results = {name: function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()}
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(sum(map(oc.forward, results.values()), oc.Code()), name="all_operators")()
+    return Compiled(inputs, {name: ctx[tensor] for name, tensor in results.items()})
+
+
+def reference(op: ScalarOp, *args: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return op.reference(*args)
+
+
+def check(name: str, args: tuple[Array, ...], found: Array):
+    op = SCALAR_OPS[name]
+    dtype = args[0].dtype.type
+    wanted = np.broadcast_to(reference(op, *args), found.shape)
+    assert found.dtype == dtype
+    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    finite = np.isfinite(wanted) & np.isfinite(found)
+    scale = np.abs(wanted)
+    if name in ("mod", "fma"):
+        with np.errstate(all="ignore"):
+            operand = np.abs(args[0] * args[1]) if name == "fma" else np.abs(args[1])
+        scale = np.where(np.isfinite(operand), np.maximum(scale, operand), scale)
+    if name in PERIODIC:
+        scale = np.maximum(scale, 1)
+    near_zero = np.finfo(dtype).tiny  # results below the normal range may be flushed to zero
+    allowed = 0 if name in EXACT else ULPS.get(name, 4)
+    error = np.abs(found - wanted, where=finite, out=np.full(found.shape, np.inf, dtype))
+    spacing = np.spacing(np.where(finite, np.abs(scale), 1).astype(dtype))
+    same |= finite & (error <= allowed * spacing + near_zero)
+    if name == "mod":
+        with np.errstate(all="ignore"):
+            quotient = np.abs(args[0] / args[1])
+        same |= ~(quotient < 1 / np.finfo(dtype).eps)  # the quotient itself has no fraction
+    if name in PERIODIC:
+        same |= np.abs(args[0]) > 1e5  # the reduction of huge angles
+    if name in ("fma", "mul3"):
+        same |= ~np.isfinite(args[0] * args[1])  # which of the roundings overflows
+    if not np.all(same):
+        worst = np.argwhere(~same)[:5]
+        cases = [[*(a[tuple(w)] for a in args), found[tuple(w)], wanted[tuple(w)]] for w in worst]
+        pytest.fail(f"{name} (operands, found, wanted): {cases}")
+
+
+@TABLE
+@DTYPES
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_special_values(name: str, dtype: type[np.floating]):
+    compiled = all_operators(dtype)
+    check(name, compiled.inputs[: SCALAR_OPS[name].arity], compiled.results[name])
+
+
+def random_operands(dtype: type[np.floating], shapes: list[tuple[int, ...]]) -> list[Array]:
+    rng = np.random.default_rng(7)
+    return [rng.uniform(-3, 3, shape).astype(dtype) for shape in shapes]
+
+
+@lru_cache
+def broadcast_operators(dtype: type[np.floating]) -> tuple[list[Array], dict[str, Array]]:
+    arrays = random_operands(dtype, [(5, 1, 17), (7, 1), ()])
+    tensors = [oc.data(array) for array in arrays]
+    results = {name: function(name)(*tensors[3 - op.arity :]) for name, op in SCALAR_OPS.items()}
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(sum(map(oc.forward, results.values()), oc.Code()), name="broadcast_operators")()
+    return arrays, {name: ctx[tensor] for name, tensor in results.items()}
+
+
+@TABLE
+@DTYPES
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_broadcasting(name: str, dtype: type[np.floating]):
+    arrays, results = broadcast_operators(dtype)
+    args = np.broadcast_arrays(*arrays[3 - SCALAR_OPS[name].arity :])
+    assert results[name].shape == args[0].shape
+    check(name, tuple(args), results[name])
+
+
+@DTYPES
+def test_trigonometry_of_large_angles(dtype: type[np.floating]):
+    """An angle of a few thousand turns is reduced exactly enough for four places in the last."""
+    x = np.linspace(-9e4, 9e4, 1001).astype(dtype)
+    tensors = oc.sin(oc.data(x)), oc.cos(oc.data(x))
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(oc.forward(tensors[0]) + oc.forward(tensors[1]), name="angles")()
+    for tensor, meaning in zip(tensors, (np.sin, np.cos), strict=True):
+        wanted = meaning(x.astype(np.float64))
+        assert np.abs(ctx[tensor] - wanted).max() < 8 * np.finfo(dtype).eps
+
+
+@DTYPES
+def test_python_operators(dtype: type[np.floating]):
+    a, b = random_operands(dtype, [(3, 4), (3, 4)])
+    x, y = oc.data(a), oc.data(b)
+    pairs = [
+        (x + y, a + b),
+        (x - y, a - b),
+        (x * y, a * b),
+        (x / y, a / b),
+        (x**2, a**2),
+        (-x, -a),
+        (x + 1, a + 1),
+        (1 + x, 1 + a),
+        (1 - x, 1 - a),
+        (x - 1, a - 1),
+        (2 * x, 2 * a),
+        (1 / x, 1 / a),
+        (x / 4, a / 4),
+        (2**x, 2**a),
+        (x < y, a < b),
+        (x <= y, a <= b),
+        (x > y, a > b),
+        (x >= y, a >= b),
+        (oc.eq(x, x), a == a),
+        (oc.ne(x, y), a != b),
+        (oc.where(x < y, x, y), np.minimum(a, b)),
+        (np.float64(0.5) * x, 0.5 * a),
+    ]
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(sum((oc.forward(t) for t, _ in pairs), oc.Code()), name="python_operators")()
+    for tensor, wanted in pairs:
+        assert ctx[tensor].dtype == dtype
+        np.testing.assert_allclose(ctx[tensor], wanted.astype(dtype), rtol=8 * np.finfo(dtype).eps)
+
+
+ACCUMULATORS = pytest.mark.parametrize("op", accumulators(), ids=lambda op: op.name)
+
+
+@DTYPES
+@ACCUMULATORS
+@pytest.mark.parametrize("reset", [False, True], ids=["keep", "reset"])
+def test_accumulation(op: ScalarOp, dtype: type[np.floating], reset: bool):
+    """Each accumulator over rows of awkward lengths, from what is there or from its neutral element."""
+    assert op.neutral is not None
+    for length in (1, 3, 8, 37):
+        (array,) = random_operands(dtype, [(4, length)])
+        if op.name in ("or", "and"):
+            array = (array > 0).astype(dtype)
+        total = oc.node("total", output=4)
+        ctx = oc.Context.cpu(threads=1)
+        rows = oc.data(array)
+        spec = "b | o => b"
+        routine = ctx.compile(oc.accumulate(total, op.name, rows, spec=spec, reset=reset), name="accumulation")
+        before = np.array([1, 0, -1, 0.5], dtype)
+        if op.name in ("or", "and"):
+            before = np.abs(np.sign(before))
+        ctx[total] = before
+        routine()
+        wanted = np.full(4, op.neutral, dtype) if reset else before.astype(dtype)
+        for k in range(length):
+            wanted = reference(op, wanted, array[:, k])
+        scale = np.abs(array).sum(axis=1).max() if op.name == "add" else np.abs(wanted)
+        assert np.all(np.abs(ctx[total] - wanted) <= 4 * length * np.finfo(np.float32).eps * scale)
+
+
+@DTYPES
+@pytest.mark.parametrize("special_value", [np.nan, np.inf, -np.inf])
+def test_reductions_of_special_values(dtype: type[np.floating], special_value: float):
+    (array,) = random_operands(dtype, [(6, 21)])
+    for row, column in enumerate((0, 3, 8, 15, 20)):
+        array[row, column] = special_value
+    x = oc.data(array)
+    total, most = oc.einsum("b | o => b", x), oc.einmax("b | o => b", x)
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(oc.forward(total) + oc.forward(most), name="special_reductions")()
+    np.testing.assert_allclose(ctx[total], array.sum(axis=1), rtol=64 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(ctx[most], array.max(axis=1))
+
+
+@DTYPES
+def test_contractions(dtype: type[np.floating]):
+    """The schedule's sizes, and sizes just beside them."""
+    for m, k, n in [(1, 1, 1), (5, 3, 2), (16, 16, 16), (17, 33, 15), (31, 7, 65)]:
+        a, b = random_operands(dtype, [(m, k), (k, n)])
+        x, y = oc.data(a, axes="oi"), oc.data(b, axes="oi")
+        product, most = x @ y, oc.tropical("k -> m; n -> k => n -> m", x, y)
+        ctx = oc.Context.cpu(threads=1)
+        ctx.compile(oc.forward(product) + oc.forward(most), name="contractions")()
+        scale = np.abs(a) @ np.abs(b)
+        assert np.all(np.abs(ctx[product] - a @ b) <= (k + 4) * np.finfo(dtype).eps * scale)
+        np.testing.assert_array_equal(ctx[most], (a[:, :, None] + b[None]).max(axis=1))
+
+
+def printed(module: Any) -> str:
+    text = io.StringIO()
+    Printer(stream=text).print_op(module)
+    return text.getvalue().strip()
+
+
+def check_round_trip(text: str):
+    module = Parser(new_context(), text).parse_module()
+    module.verify()
+    assert printed(module) == text.strip()
+
+
+@TABLE
+@pytest.mark.parametrize("stage", ["texpr", "assign", "loops"])
+def test_levels(name: str, stage: str):
+    arity = SCALAR_OPS[name].arity
+    arrays = random_operands(np.float32, [(3, 4), (3, 4), (3, 4)])
+    text = function(name)(*(oc.data(a) for a in arrays[:arity])).ir(stage)
+    assert stage != "texpr" or name == "id" or f"{name}(" in text
+    check_round_trip(text)
+
+
+@pytest.mark.parametrize("stage", list(stage_names("cpu")))
+def test_all_operators_at_every_stage(stage: str):
+    """One routine with every operator and its derivative."""
+    arrays = random_operands(np.float64, [(3, 4), (3, 4), (3, 4)])
+    params = [oc.param(f"p{k}", a, batch=[], output=[3, 4], input=[]) for k, a in enumerate(arrays)]
+    total = sum(function(name)(*params[: op.arity]) for name, op in SCALAR_OPS.items())
+    assert isinstance(total, oc.Tensor)
+    check_round_trip((oc.forward(total) + total.backprop).ir(stage))

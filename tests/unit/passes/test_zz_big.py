@@ -1,0 +1,126 @@
+"""The passes over loops keep the values of all nodes that persist, alone and one after the other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.typing import NDArray
+from unit.lowering.interpret_loops import dtype, run_func
+from unit.passes.loop_programs import loop_programs
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.math import Math
+from xdsl.parser import Parser
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.loops import LOOPS, FuncOp
+from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
+from ocannl.passes.fuse import FusePass
+from ocannl.passes.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.inline_nodes import InlineNodesPass
+from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
+from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
+from ocannl.passes.simplify import SimplifyPass
+
+PIPELINE = (
+    InlineNodesPass,
+    FusePass,
+    SimplifyPass,
+    EliminateCommonSubexpressionsPass,
+    HoistInvariantsPass,
+    PlanMemoryPass,
+)
+Arrays = dict[str, NDArray[Any]]
+
+
+def context() -> Context:
+    found = Context()
+    for dialect in (Builtin, Arith, Math, ASSIGN, LOOPS):
+        found.load_dialect(dialect)
+    return found
+
+
+def parse(text: str) -> ModuleOp:
+    module = Parser(context(), text).parse_module()
+    module.verify()
+    return module
+
+
+def initial_arrays(func: FuncOp) -> Arrays:
+    """Small whole numbers, other ones for every node; local nodes in one arena if memory is planned."""
+    arena = func.attributes.get("arena")
+    memory = np.zeros(0 if arena is None else arena.value.data, np.uint8)
+    arrays: Arrays = {}
+    for k, node in enumerate(nodes(func)):
+        shape, element = node.result.type.get_shape(), dtype(node.result.type.get_element_type())
+        if node.mode.data == "on_device":
+            arrays[node.label.data] = np.random.default_rng(k).integers(-4, 5, shape).astype(element)
+        elif node.offset is not None:
+            start, size = node.offset.data, int(np.prod(shape)) * element.itemsize
+            arrays[node.label.data] = memory[start : start + size].view(element).reshape(shape)
+    return arrays
+
+
+def run(module: ModuleOp) -> Arrays:
+    """The nodes that persist, after a run with each value of the static index."""
+    (func,) = functions(module)
+    arrays = initial_arrays(func)
+    for s in range(2):
+        run_func(func, arrays, {"s": s})
+    return {node.label.data: arrays[node.label.data] for node in nodes(func) if node.mode.data == "on_device"}
+
+
+def assert_points_are_independent(module: ModuleOp) -> None:
+    """The interpreter runs all points of a nest at once, and would not notice."""
+    (func,) = functions(module)
+    for nest in nests(func):
+        accesses = Accesses.of(operations(nest.body.block))
+        for node in accesses.written:
+            assert len(accesses.maps[node]) == 1, f"in {nest.label.data}:\n{module}"
+            assert accesses.maps[node][0] is not None
+
+
+def check(text: str, *passes: type[ModulePass]) -> None:
+    module = parse(text)
+    expected = run(module)
+    for transformation in passes:
+        transformation().apply(context(), module)
+        module.verify()
+        assert_points_are_independent(module)
+        found = run(module)
+        for label, array in expected.items():
+            np.testing.assert_array_equal(
+                found[label], array, f"{label} after {transformation.name}\n{module}"
+            )
+
+
+@pytest.mark.parametrize("transformation", PIPELINE)
+@settings(max_examples=400, deadline=None)
+@given(text=loop_programs())
+def test_each_pass_keeps_values(transformation: type[ModulePass], text: str):
+    check(text, transformation)
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=loop_programs())
+def test_nodes_of_one_nest_share_no_memory(text: str):
+    module = parse(text)
+    PlanMemoryPass().apply(context(), module)
+    (func,) = functions(module)
+    rows = {node.result: row for node, row in zip(nodes(func), memory_report(func), strict=True)}
+    for nest in nests(func):
+        touched = [rows[node] for node in Accesses.of(operations(nest.body.block)).maps]
+        blocks = sorted((row.offset, row.offset + row.bytes) for row in touched if row.offset is not None)
+        assert all(end <= start for (_, end), (start, _) in pairwise(blocks))
+
+
+@settings(max_examples=40000, deadline=None)
+@given(text=loop_programs())
+def test_all_passes_keep_values(text: str):
+    check(text, *PIPELINE)
