@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.code import Code
-from ocannl.dialects.errors import OcannlError, UninitializedError
+from ocannl.dialects import texpr
+from ocannl.dialects.errors import OcannlError, UninitializedError, location_text
 from ocannl.extract import Program, origin_of
+from ocannl.passes.infer_shapes.messages import describe
 from ocannl.passes.plan_memory import memory_report
 from ocannl.passes.routine_facts import RoutineFacts, routine_facts
 from ocannl.report import memory_table, schedule_table
@@ -44,6 +46,7 @@ class Routine:
         self.context = context
         self.name = name
         self._code = code
+        self._program = program
         self._executable = executable
         self._nodes = dict(nodes)
         self._keys = {origin_of(program, label): label for label in nodes}
@@ -81,13 +84,21 @@ class Routine:
         for label in sorted(self._facts.reads):
             node = self._nodes.get(label)
             if node is not None and not node.written and not self._starts_at_zero(label):
-                raise UninitializedError(
-                    f"routine {self.name!r} reads `{label}`, which nobody has written{_advice(label)}"
-                )
+                raise UninitializedError(self._unwritten(label))
         for label in self._facts.writes:
             if label in self._nodes:
                 self._nodes[label].written = True
         self._ready = True
+
+    def _unwritten(self, label: str) -> str:
+        """The message for a read without a value; expressions are told by the line that made them."""
+        value, is_gradient = origin_of(self._program, label)
+        op = value.owner
+        what = f"`{label}`"
+        if isinstance(op, texpr.ApplyOp | texpr.SliceOp):
+            of = "gradient" if is_gradient else "value"
+            what = f"the {of} of `{describe(op)}`, made at {location_text(op)},"
+        return f"routine {self.name!r} reads {what} which nobody has written{_advice(op, is_gradient)}"
 
     def _starts_at_zero(self, label: str) -> bool:
         """State that the routine updates from its own value, such as a momentum, begins at zero;
@@ -232,7 +243,11 @@ class Routine:
         )
 
 
-def _advice(label: str) -> str:
-    if label.endswith(".grad"):
+def _advice(op: object, is_gradient: bool) -> str:
+    if is_gradient:
         return ": zero the gradients first, as train.grad_update does"
-    return ": set it by ctx[...] = array, or initialize parameters by ctx.init_params(...)"
+    if isinstance(op, texpr.ParamOp):
+        return ": initialize parameters by ctx.init_params(...), or set it by ctx[...] = array"
+    if isinstance(op, texpr.MemoryOp):
+        return ": set it by ctx[...] = array, or in code"
+    return ": run a routine that computes it first"

@@ -251,7 +251,7 @@ def as_tensor(value: TensorLike) -> Tensor:
 
 
 def _point(value: TensorLike) -> Tensor:
-    """A number in a pointwise operation has no axes: it broadcasts, and asks nothing of the result's shape."""
+    """A number in a pointwise operation has no axes, so it asks nothing of the result's shape."""
     if isinstance(value, Arithmetic) or not is_tensor_like(value):
         return as_tensor(value)
     return Tensor(graph.add(texpr.ConstantOp(float(value), texpr.TensorType.of(SCALAR))))

@@ -18,12 +18,11 @@ LOOP_OVERHEAD = 0.25
 ADDITION_LATENCY = 4.0
 MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
-# A vector load or store beyond the first-level cache.
-FAR_VECTOR = 2.0
-# How much longer a load takes that finds its place in the cache taken; ways of the second-level cache.
-CONFLICT, WAYS = 4.0, 16
-# Such steps are at least this many tiles wide; smaller ones read the memory between them too.
-WIDE_STEP = 4
+# How much longer a load takes from the second-level cache, and from beyond it.
+FAR, FARTHEST = 2.0, 6.0
+LINE = 64
+# Places that are this far apart share the lines of a cache; steps that matter so are some tiles wide.
+L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 PACKED_ELEMENT = 0.4
@@ -72,7 +71,7 @@ class TileCost:
             if is_reduction and access.strides.keys() & scope.space.keys():
                 memory += self.reduced_access(access, scope, view, sizes)
             elif not is_reduction:
-                memory += self.access(access, view, sizes)
+                memory += self.access(access, view, sizes, self.distance(self.bytes(access, sizes)))
         arithmetic = scope.work * view.height * view.vectors
         self.code += CODE_VECTOR * view.height * view.vectors
         step = max(memory / 2, arithmetic / 2) + LOOP_OVERHEAD
@@ -108,42 +107,52 @@ class TileCost:
 
     def reduced_access(self, access: Access, scope: Scope, view: View, sizes: Mapping[str, int]) -> float:
         """An access in a reduction, from a contiguous copy where that saves more than it costs."""
-        direct = self.access(access, view, sizes)
         if view.lanes is None or view.lanes not in self.own:
-            return direct
-        stride = access.strides.get(view.lanes, 0)
-        contiguous = self.rows(access, view) * (view.vectors if stride else 1)
-        if self.conflicts(access, scope, view):
-            direct += CONFLICT * contiguous
+            return self.access(access, view, sizes, self.distance(self.bytes(access, sizes)))
+        rows, stride = self.rows(access, view), access.strides.get(view.lanes, 0)
+        tile = rows * (view.vectors * self.target.vector_bytes if stride else access.bytes)
+        lines = (
+            max(1.0, tile / LINE) if stride == 1 or access.strides.get(view.rows or "") == 1 else tile / LINE
+        )
+        steps = [name for name in scope.space if name in access.strides]
+        total = int(tile * math.prod([scope.space[name] for name in steps]))
+        pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
+
+        direct = self.access(access, view, sizes, 1.0) + (self.distance(total, int(tile), pitch) - 1) * lines
+        copied = rows * (view.vectors if stride else 1) + (self.distance(total) - 1) * tile / LINE
         elements = math.prod([sizes[name] for name in access.strides if name in sizes])
-        copy = PACKING_SETUP + PACKED_ELEMENT * elements
-        if view.runs * (direct - contiguous) / 2 <= copy:
+        cost = PACKING_SETUP + PACKED_ELEMENT * elements
+        if view.runs * (direct - copied) / 2 <= cost:
             return direct
         assert isinstance(access.op, LoadOp)
         self.packed.append(access.op)
-        return contiguous + 2 * copy / view.runs
+        return copied + 2 * cost / view.runs
 
-    def conflicts(self, access: Access, scope: Scope, view: View) -> bool:
-        """A reduction moves by multiples of a large power of two, more often than the cache has room for."""
-        steps = [name for name in scope.space if name in access.strides]
-        way = self.target.l2_bytes // WAYS
-        apart = math.gcd(way, *[access.bytes * access.strides[name] for name in steps])
-        is_wide = apart >= WIDE_STEP * max(view.width, int(view.height)) * access.bytes
-        return is_wide and math.prod([scope.space[name] for name in steps]) > WAYS * way // apart
+    def distance(self, total: int, tile: int = 0, pitch: int = 0) -> float:
+        """How many times as long as in the first-level cache a load takes.
 
-    def access(self, access: Access, view: View, sizes: Mapping[str, int]) -> float:
+        The `total` bytes are read again and again, in tiles that stand `pitch` bytes apart.
+        """
+        for size, way, factor in ((self.target.l1_bytes, L1_WAY, 1.0), (self.target.l2_bytes, L2_WAY, FAR)):
+            # Steps by multiples of a large power of two meet in few places of a cache.
+            apart = math.gcd(way, pitch)
+            room = size // apart * tile if apart >= WIDE_STEP * tile else size
+            if total <= min(room, size // 2):
+                return factor
+        return FARTHEST
+
+    def access(self, access: Access, view: View, sizes: Mapping[str, int], distance: float) -> float:
         """The cost of an access of one tile, in instructions."""
         rows = self.rows(access, view)
         issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
         stride = 0 if view.lanes is None else access.strides.get(view.lanes, 0)
         if view.lanes is None or stride == 0:
             return issue * rows
-        far = FAR_VECTOR if self.bytes(access, sizes) > self.target.l1_bytes else 1.0
         if stride == 1:
-            return issue * rows * view.vectors * far
+            return issue * rows * view.vectors * distance
         if view.height == view.width and view.rows is not None and access.strides.get(view.rows) == 1:
             self.code += CODE_TRANSPOSED * rows
-            return issue * rows * view.vectors * TRANSPOSED_VECTOR * far
+            return issue * rows * view.vectors * TRANSPOSED_VECTOR * distance
         elements = rows * mean_extent(sizes[view.lanes], view.width)
         self.code += CODE_ELEMENT * elements
         return issue * MOVED_ELEMENT * elements

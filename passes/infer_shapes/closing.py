@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ocannl.passes.infer_shapes.closing_graph import Graph, dim_graph, row_cycles, row_graph
+from ocannl.passes.infer_shapes.closing_graph import EqualRanks, Graph, dim_graph, row_cycles, row_graph
 from ocannl.passes.infer_shapes.errors import MissingDimension
 from ocannl.passes.infer_shapes.propagation import Propagation
 from ocannl.passes.infer_shapes.rules import ClosingRule
@@ -45,8 +45,9 @@ class Closing:
                 self.propagation.add(RowEq(Row(var=first), Row(var=other)))
         self.propagation.run()
         while open_rows := self.store.open_rows():
-            owners = self._row_owners()
-            for var, rank in self._choose_ranks({row.id for row in open_rows}, owners).items():
+            ranks = EqualRanks(self.store)
+            owners = self._row_owners(ranks)
+            for var, rank in self._choose_ranks({ranks.of(row) for row in open_rows}, owners, ranks).items():
                 axes = tuple(self.store.fresh_dim() for _ in range(rank))
                 self.propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
             self.propagation.run()
@@ -58,8 +59,10 @@ class Closing:
 
     # Ranks.
 
-    def _choose_ranks(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, int]:
-        graph = row_graph(self.store)
+    def _choose_ranks(
+        self, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
+    ) -> dict[int, int]:
+        graph = row_graph(self.store, ranks)
         settled = graph.settled(open_vars, owners, patient=graph.used(owners))
         if settled:
             return dict.fromkeys(settled, 0)
@@ -68,32 +71,32 @@ class Closing:
         raised = graph.sources(var for var in owners if var in limits and var not in numbers)
         if raised:
             return {var: limits[var] for var in raised}
-        flat = self._flat_rows() or dict.fromkeys(graph.settled_at_last(open_vars), 0)
+        flat = self._flat_rows(ranks) or dict.fromkeys(graph.settled_at_last(open_vars), 0)
         if flat:
             return flat
         raised = graph.sources(var for var in numbers if var in limits)
         if raised:
             return {var: limits[var] for var in raised}
-        self._check_rows(graph)
+        self._check_rows(graph, ranks)
         return dict.fromkeys(graph.sources(open_vars), 0)
 
-    def _flat_rows(self) -> dict[int, int]:
+    def _flat_rows(self, equal: EqualRanks) -> dict[int, int]:
         """Data given flat, of which nothing else is known, has one axis: the innermost that may have any."""
         ranks: dict[int, int] = {}
         for rule, total in open_totals(self.store):
             if total.rows and not total.dims and total.known != rule.total:
-                ranks.setdefault(total.rows[-1].id, 1)
+                ranks.setdefault(equal.of(total.rows[-1]), 1)
         return ranks
 
-    def _check_rows(self, graph: Graph) -> None:
+    def _check_rows(self, graph: Graph, ranks: EqualRanks) -> None:
         """Raises `MissingDimension` for a parameter that may still have any number of axes."""
         missing: list[tuple[int, Leaf, RowKind]] = [
-            (var.id, leaf, kind)
+            (ranks.of(var), leaf, kind)
             for leaf in self._parameters()
             for kind in _MISSING_ORDER
             if (var := self.store.row(leaf.shape.row(kind)).var) is not None
             # A parameter that is only used pointwise has no input or batch axes, unless it is given some.
-            and (kind == "output" or var.id in graph.operands)
+            and (kind == "output" or ranks.of(var) in graph.operands)
         ]
         sources = graph.sources(var for var, _, _ in missing)
         for var, leaf, kind in missing:
@@ -151,14 +154,14 @@ class Closing:
     def _parameters(self) -> list[Leaf]:
         return [leaf for leaf in self.leaves if leaf.kind is LeafKind.PARAM]
 
-    def _row_owners(self) -> dict[int, Leaf]:
+    def _row_owners(self, ranks: EqualRanks) -> dict[int, Leaf]:
         """The open row variables of leaves."""
         owners: dict[int, Leaf] = {}
         for leaf in self.leaves:
             for row in (leaf.shape.batch, leaf.shape.input, leaf.shape.output):
                 var = self.store.row(row).var
                 if var is not None:
-                    owners.setdefault(var.id, leaf)
+                    owners.setdefault(ranks.of(var), leaf)
         return owners
 
     def _dim_owners(self) -> dict[int, Leaf]:

@@ -83,29 +83,46 @@ class Graph:
         return {var for var in given if var not in self.operands} or given
 
 
-def row_graph(store: Store) -> Graph:
+class EqualRanks:
+    """Open row variables that have the same rank, since an equation between them waits to know it.
+
+    One stands for all of them: with its rank, the equations give the others theirs.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._same: dict[int, int] = {}
+        for rule in store.rules.values():
+            if isinstance(rule, EqRule):
+                left, right = store.row(rule.left).var, store.row(rule.right).var
+                if left is not None and right is not None and self.of(left) != self.of(right):
+                    self._same[self.of(left)] = self.of(right)
+
+    def of(self, var: RowVar) -> int:
+        """The number of the variable that stands for `var`."""
+        number = var.id
+        while number in self._same:
+            number = self._same[number]
+        return number
+
+
+def row_graph(store: Store, ranks: EqualRanks) -> Graph:
     """The order between open row variables, by rank."""
     graph = Graph()
     for rule in store.rules.values():
         if isinstance(rule, LeRule):
-            _add_order(graph, store.row(rule.left), store.row(rule.right))
-        elif isinstance(rule, EqRule):
-            left, right = store.row(rule.left), store.row(rule.right)
-            if left.var is not None and right.var is not None:
-                _add_order(graph, left, right)
-                _add_order(graph, right, left)
+            _add_order(graph, store.row(rule.left), store.row(rule.right), ranks)
     return graph
 
 
-def _add_order(graph: Graph, res: Row, opnd: Row) -> None:
+def _add_order(graph: Graph, res: Row, opnd: Row, ranks: EqualRanks) -> None:
     slack = res.known - opnd.known
     if res.var is None:
         if opnd.var is not None:
-            graph.bound(opnd.var.id, slack)
+            graph.bound(ranks.of(opnd.var), slack)
     elif opnd.var is None:
-        (graph.has_known if opnd.known else graph.has_unit).add(res.var.id)
+        (graph.has_known if opnd.known else graph.has_unit).add(ranks.of(res.var))
     else:
-        graph.relate(res.var.id, opnd.var.id, slack)
+        graph.relate(ranks.of(res.var), ranks.of(opnd.var), slack)
 
 
 def dim_graph(store: Store) -> Graph:

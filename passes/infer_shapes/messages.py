@@ -121,13 +121,36 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
     at = op if origin is None else origin.op
     lines = [at_line(at, f"shapes do not fit in `{describe(at)}`")]
     if origin is not None:
-        lines += _place_lines(origin.left, error.left, error.left_axis, shape_of)
-        if origin.right.value is not origin.left.value or origin.right.kind != origin.left.kind:
-            lines += _place_lines(origin.right, error.right, error.right_axis, shape_of)
+        lines += _sides(error, origin, shape_of)
     lines.append(f"  {error}")
     lines += [f"  because of {line}" for line in _because(error.because, at)]
     hint = _hint(at, shape_of)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
+
+
+def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]:
+    """Both sides of the clash; where a result and an operand clash, all operands: what the user wrote."""
+    left, right, op = origin.left, origin.right, origin.op
+    if isinstance(op, ApplyOp) and left.value is op.result and left.kind == right.kind and len(op.args) > 1:
+        from_end = _from_end(error)
+        return [line for arg in op.args for line in _operand_lines(arg, right.kind, from_end, shape_of)]
+    lines = _place_lines(left, error.left, error.left_axis, shape_of)
+    if right.value is not left.value or right.kind != left.kind:
+        lines += _place_lines(right, error.right, error.right_axis, shape_of)
+    return lines
+
+
+def _from_end(error: ShapeConflict) -> int | None:
+    """Where the clashing axis stands, counted from the end of the operand's row."""
+    if isinstance(error.right, Row) and error.right_axis is not None:
+        return len(error.right.axes) - error.right_axis
+    return None
+
+
+def _operand_lines(value: SSAValue, kind: RowKind, from_end: int | None, shape_of: ShapeOf) -> list[str]:
+    row = shape_of(value).row(kind)
+    axis = None if from_end is None or len(row.axes) < from_end else len(row.axes) - from_end
+    return _place_lines(Place(value, kind), row, axis, shape_of)
 
 
 def _place_lines(place: Place, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
@@ -176,6 +199,9 @@ def _hint(op: Operation, shape_of: ShapeOf) -> str | None:
     left, right = (shape_of(a) for a in op.args)
     if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
         return "`@` is the tensor product; `*` works point by point"
+    if op.logic.data == "@" and left.input.is_closed and not left.input.axes:
+        name = tensor_name(op.args[0])
+        return f"`{name}` has no input axes for `@` to sum over; weights stand on the left, `w @ x`"
     if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
         return "the product applies its right side first, as composed functions do: try to swap the operands"
     return None

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ocannl.passes.infer_shapes.errors import (
@@ -19,6 +19,7 @@ from ocannl.passes.infer_shapes.errors import (
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.terms import (
     EMPTY_ROW,
+    Constraint,
     Dim,
     DimAtLeast,
     DimEq,
@@ -271,6 +272,14 @@ def test_rank_cycles():
         s.add(RowLe(Row((), sigma), Row((), rho)))
 
 
+def test_rank_cycle_through_an_equation_that_waits():
+    s = Solver()
+    rho, sigma, dim = s.fresh_row(), s.fresh_row(), s.fresh_dim()
+    s.add(RowLe(Row((), rho), Row((), sigma, (dim,))))
+    with pytest.raises(RankCycle):
+        s.add(RowEq(Row((dim,), sigma), Row((), rho, (dim,))))
+
+
 def test_equation_that_waits_for_a_rank():
     s = Solver()
     rho, sigma = s.fresh_row(), s.fresh_row()
@@ -478,7 +487,7 @@ def test_final_shapes_satisfy_all_constraints(p: Program):
     try:
         p.solve()
     except ShapeInferenceError:
-        assume(False)
+        return
     assert all(row.is_closed for shape in p.results() for row in (shape.batch, shape.input, shape.output))
     assert all(holds(constraint, p.solver) for constraint in p.constraints)
 
@@ -516,3 +525,38 @@ def test_equations_between_rows_unify_words(first: list[int], second: list[int],
     s.add(RowEq(a, b))
     s.add(*(RowEq(Row((), var), Row((), None, tuple(value))) for var, value in values.items()))
     assert s.row(a).axes == s.row(b).axes == tuple(word)
+
+
+@st.composite
+def constraint_sets(draw: st.DrawFn) -> tuple[Solver, list[Constraint], list[Leaf]]:
+    """Any constraints over few variables, broadcasting in the middle included."""
+    s = Solver()
+    row_vars, dim_vars = [s.fresh_row() for _ in range(4)], [s.fresh_dim() for _ in range(3)]
+    dim = st.sampled_from([*dim_vars, Dim(1), Dim(2), Dim(3), Dim(3, "rgb")])
+    ends = st.lists(dim, max_size=1).map(tuple)
+    row = st.builds(Row, ends, st.sampled_from([*row_vars, *row_vars, None]), ends)
+    order = st.builds(RowLe, row, row)
+    equation = st.builds(RowEq, row, row)
+    of_dims = st.builds(DimLe, dim, dim) | st.builds(DimEq, dim, dim)
+    other = of_dims | st.builds(DimAtLeast, dim, st.integers(1, 3))
+    constraints = draw(st.lists(order | order | equation | other, max_size=8))
+    leaves = [
+        Leaf(Shape(EMPTY_ROW, EMPTY_ROW, Row((), var)), kind, str(var))
+        for var in row_vars
+        if (kind := draw(st.none() | st.sampled_from(LeafKind))) is not None
+    ]
+    return s, constraints, leaves
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(constraint_sets(), st.randoms(use_true_random=False))
+def test_order_of_any_constraints_changes_no_shape(
+    given_set: tuple[Solver, list[Constraint], list[Leaf]], rng: random.Random
+):
+    solver, constraints, leaves = given_set
+    p = Program(solver, constraints, leaves, [leaf.shape for leaf in leaves])
+    expected = outcome(p)
+    for _ in range(3):
+        found = outcome(p, rng.sample(range(len(constraints)), len(constraints)))
+        # Where a parameter is missing and sizes clash too, either may be told first.
+        assert found == expected or not (isinstance(found, list) or isinstance(expected, list))
