@@ -48,6 +48,8 @@ class Lowering:
         block = self.source.body.block
         for op in block.ops:
             self._declare_use(op)
+            if isinstance(op, texpr.TensorOp):
+                self.memory[op.result] = self._memory(op)
         for op in block.ops:
             if isinstance(op, texpr.MemoryOp | texpr.OfOp):
                 self._node(op.result)
@@ -125,20 +127,13 @@ class Lowering:
 
     def _is_good(self, value: SSAValue) -> bool:
         when = self.computed.get(value)
-        return when is not None and all(self.written.get(m, 0) <= when for m in self._memory(value))
+        return when is not None and all(self.written.get(m, 0) <= when for m in self.memory[value])
 
-    def _memory(self, value: SSAValue) -> frozenset[SSAValue]:
-        """The memory that an expression reads, at any depth."""
-        known = self.memory.get(value)
-        if known is None:
-            op = value.owner
-            if isinstance(op, texpr.MemoryOp | texpr.OfOp):
-                known = frozenset([memory_of(value)])
-            else:
-                assert isinstance(op, Operation)
-                known = frozenset[SSAValue]().union(*(self._memory(v) for v in op.operands))
-            self.memory[value] = known
-        return known
+    def _memory(self, op: texpr.TensorOp) -> frozenset[SSAValue]:
+        """The memory that an expression reads, at any depth; its operands' is known."""
+        if isinstance(op, texpr.MemoryOp | texpr.OfOp):
+            return frozenset([memory_of(op.result)])
+        return frozenset[SSAValue]().union(*(self.memory[v] for v in op.operands))
 
     def _compute(self, value: SSAValue) -> None:
         op = value.owner

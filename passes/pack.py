@@ -15,9 +15,9 @@ from ocannl.passes.nests import Names, nodes, operations, substitute_indices
 
 
 def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Schedule, list[NestOp]]:
-    """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write the copies.
+    """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write them.
 
-    If whole vectors cover the lanes' variable, it becomes two: one of panels, and one of the lanes in a panel.
+    If whole vectors cover the lanes' variable, it becomes two: one of panels, and one of lanes in a panel.
     """
     func = nest.parent_op()
     assert isinstance(func, FuncOp)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from ocannl.dialects.loops import LoadOp, NestOp, Schedule, StoreOp
 from ocannl.passes.nest_facts import Access, Scope
@@ -27,15 +28,25 @@ HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 PACKED_ELEMENT = 0.4
 # The cycles that a run must save for one more vector, moved element or transposed vector in the code.
-CODE_VECTOR, CODE_ELEMENT, CODE_TRANSPOSED = 4.0, 1.0, 40.0
+CODE_VECTOR, CODE_ELEMENT, CODE_TRANSPOSED = 4.0, 20.0, 40.0
 # Accumulators that hide the latency of a reduction along the lanes.
 INDEPENDENT = 8
 
 
+class Layout(Enum):
+    """How an access lies along the lanes; `TRANSPOSED` if it is contiguous in the rows of a square tile."""
+
+    UNIFORM = auto()
+    CONTIGUOUS = auto()
+    TRANSPOSED = auto()
+    STRIDED = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class View:
-    """The tile in one scope: its lanes and rows there, and how many tiles there are."""
+    """The tile in one scope: the variables there, its lanes and rows, and how many tiles there are."""
 
+    sizes: Mapping[str, int]
     lanes: str | None
     width: int
     vectors: int
@@ -63,24 +74,44 @@ class TileCost:
 
     def scope(self, scope: Scope) -> float:
         """The cycles of a scope and of the scopes in it."""
-        sizes = scope.around | scope.space
-        view = self.view(scope, sizes)
-        is_reduction = not isinstance(scope.op, NestOp)
-        memory = 0.0
-        for access in scope.accesses:
-            if is_reduction and access.strides.keys() & scope.space.keys():
-                memory += self.reduced_access(access, scope, view, sizes)
-            elif not is_reduction:
-                memory += self.access(access, view, sizes, self.distance(self.bytes(access, sizes)))
+        view = self.view(scope)
         arithmetic = scope.work * view.height * view.vectors
         self.code += CODE_VECTOR * view.height * view.vectors
-        step = max(memory / 2, arithmetic / 2) + LOOP_OVERHEAD
-        total = view.runs * max(step, self.latency(scope, view)) + self.across_lanes(scope, view)
+        if isinstance(scope.op, NestOp):
+            memory = sum([self.access(a, view, self.distance(self.bytes(a, view))) for a in scope.accesses])
+            self.code += sum([self.code_size(access, view) for access in scope.accesses])
+            total = view.runs * self.step(memory, arithmetic)
+        else:
+            total = self.reduction(scope, view, arithmetic)
         for inner in scope.inner:
             total += self.scope(inner)
         return total
 
-    def view(self, scope: Scope, sizes: Mapping[str, int]) -> View:
+    def step(self, memory: float, arithmetic: float) -> float:
+        return max(memory, arithmetic) / 2 + LOOP_OVERHEAD
+
+    def reduction(self, scope: Scope, view: View, arithmetic: float) -> float:
+        """The cycles of a reduction, with copies of the operands for which that pays."""
+        moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
+        costs = [self.reduced_access(access, scope, view) for access in moving]
+        memory, copies = sum([direct for direct, _ in costs]), 0.0
+        total = view.runs * max(self.step(memory, arithmetic), self.latency(scope, view))
+        saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0])
+        for access, (direct, copied) in saving_most:
+            rest = memory - direct + copied
+            copy = copies + PACKING_SETUP + PACKED_ELEMENT * self.bytes(access, view) / access.bytes
+            packed = copy + view.runs * max(self.step(rest, arithmetic), self.latency(scope, view))
+            code = self.code_size(access, view)
+            if packed < total + code:
+                assert isinstance(access.op, LoadOp)
+                self.packed.append(access.op)
+                memory, copies, total = rest, copy, packed
+            else:
+                self.code += code
+        return total + self.across_lanes(scope, view)
+
+    def view(self, scope: Scope) -> View:
+        sizes = scope.around | scope.space
         involved = scope.varies | scope.space.keys()
         lanes, width = self.lanes(scope) or (None, 1)
         rows, height = self.schedule.rows or (None, 1)
@@ -91,7 +122,7 @@ class TileCost:
         if lanes not in involved:
             lanes, width = None, 1
         mean_height = mean_extent(sizes[rows], height) if rows is not None and rows in involved else 1.0
-        return View(lanes, width, self.vectors(width), rows, mean_height, runs)
+        return View(sizes, lanes, width, self.vectors(width), rows, mean_height, runs)
 
     def lanes(self, scope: Scope) -> tuple[str, int] | None:
         """The vector dimension of a scope: a reduction that all lanes share has lanes of its own."""
@@ -105,30 +136,22 @@ class TileCost:
     def vectors(self, width: int) -> int:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
 
-    def reduced_access(self, access: Access, scope: Scope, view: View, sizes: Mapping[str, int]) -> float:
-        """An access in a reduction, from a contiguous copy where that saves more than it costs."""
-        if view.lanes is None or view.lanes not in self.own:
-            return self.access(access, view, sizes, self.distance(self.bytes(access, sizes)))
+    def reduced_access(self, access: Access, scope: Scope, view: View) -> tuple[float, float]:
+        """The cost of an access in a reduction: as it is, and from a copy that fits the lanes."""
+        if view.lanes not in self.own:
+            direct = self.access(access, view, self.distance(self.bytes(access, view)))
+            return direct, direct
         rows, stride = self.rows(access, view), access.strides.get(view.lanes, 0)
+        instructions = rows * (view.vectors if stride else 1)
         tile = rows * (view.vectors * self.target.vector_bytes if stride else access.bytes)
-        lines = (
-            max(1.0, tile / LINE) if stride == 1 or access.strides.get(view.rows or "") == 1 else tile / LINE
-        )
+        lines = max(1.0, tile / LINE) if 1 in (stride, access.strides.get(view.rows or "")) else tile / LINE
         steps = [name for name in scope.space if name in access.strides]
-        total = int(tile * math.prod([scope.space[name] for name in steps]))
+        total = int(tile) * math.prod([scope.space[name] for name in steps])
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
+        direct = self.access(access, view, 1.0) + (self.distance(total, int(tile), pitch) - 1) * lines
+        return direct, instructions + (self.distance(total) - 1) * tile / LINE
 
-        direct = self.access(access, view, sizes, 1.0) + (self.distance(total, int(tile), pitch) - 1) * lines
-        copied = rows * (view.vectors if stride else 1) + (self.distance(total) - 1) * tile / LINE
-        elements = math.prod([sizes[name] for name in access.strides if name in sizes])
-        cost = PACKING_SETUP + PACKED_ELEMENT * elements
-        if view.runs * (direct - copied) / 2 <= cost:
-            return direct
-        assert isinstance(access.op, LoadOp)
-        self.packed.append(access.op)
-        return copied + 2 * cost / view.runs
-
-    def distance(self, total: int, tile: int = 0, pitch: int = 0) -> float:
+    def distance(self, total: int, tile: int = 1, pitch: int = 1) -> float:
         """How many times as long as in the first-level cache a load takes.
 
         The `total` bytes are read again and again, in tiles that stand `pitch` bytes apart.
@@ -141,27 +164,47 @@ class TileCost:
                 return factor
         return FARTHEST
 
-    def access(self, access: Access, view: View, sizes: Mapping[str, int], distance: float) -> float:
+    def access(self, access: Access, view: View, distance: float) -> float:
         """The cost of an access of one tile, in instructions."""
         rows = self.rows(access, view)
         issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
+        match self.layout(access, view):
+            case Layout.UNIFORM:
+                return issue * rows
+            case Layout.CONTIGUOUS:
+                return issue * rows * view.vectors * distance
+            case Layout.TRANSPOSED:
+                return issue * rows * view.vectors * TRANSPOSED_VECTOR * distance
+            case Layout.STRIDED:
+                return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
+
+    def code_size(self, access: Access, view: View) -> float:
+        """The price of an access's code."""
+        match self.layout(access, view):
+            case Layout.TRANSPOSED:
+                return CODE_TRANSPOSED * self.rows(access, view)
+            case Layout.STRIDED:
+                return CODE_ELEMENT * self.rows(access, view) * self.lane_count(view)
+            case _:
+                return 0.0
+
+    def layout(self, access: Access, view: View) -> Layout:
+        """How the elements of an access lie along the lanes."""
         stride = 0 if view.lanes is None else access.strides.get(view.lanes, 0)
-        if view.lanes is None or stride == 0:
-            return issue * rows
-        if stride == 1:
-            return issue * rows * view.vectors * distance
-        if view.height == view.width and view.rows is not None and access.strides.get(view.rows) == 1:
-            self.code += CODE_TRANSPOSED * rows
-            return issue * rows * view.vectors * TRANSPOSED_VECTOR * distance
-        elements = rows * mean_extent(sizes[view.lanes], view.width)
-        self.code += CODE_ELEMENT * elements
-        return issue * MOVED_ELEMENT * elements
+        if stride in (0, 1):
+            return Layout.CONTIGUOUS if stride else Layout.UNIFORM
+        is_square = view.height == view.width and view.rows is not None
+        return Layout.TRANSPOSED if is_square and access.strides.get(view.rows or "") == 1 else Layout.STRIDED
+
+    def lane_count(self, view: View) -> float:
+        return 1.0 if view.lanes is None else mean_extent(view.sizes[view.lanes], view.width)
 
     def rows(self, access: Access, view: View) -> float:
         return view.height if view.rows in access.strides else 1.0
 
-    def bytes(self, access: Access, sizes: Mapping[str, int]) -> int:
-        return access.bytes * math.prod([sizes[name] for name in access.strides if name in sizes])
+    def bytes(self, access: Access, view: View) -> int:
+        """What an access reads or writes in the whole nest."""
+        return access.bytes * math.prod([view.sizes[name] for name in access.strides if name in view.sizes])
 
     def latency(self, scope: Scope, view: View) -> float:
         """The cycles between two steps of a reduction, which depend on each other."""

@@ -31,8 +31,7 @@ class RowRules:
         progress = self.store.progress.get(rule.id, Progress())
         if progress.done:
             return
-        self._fit_ranks(rule)
-        res, opnd = self.store.row(rule.left), self.store.row(rule.right)
+        res, opnd = self._fitting(rule)
         left, right = _meeting(rule, res, opnd)
         done = res.var is None and opnd.var is None
         res_var = None if res.var is None else res.var.id
@@ -46,20 +45,22 @@ class RowRules:
         self._pair_le(rule, res.axes, opnd.axes, range(progress.left, left))
         self._pair_le(rule, res.axes, opnd.axes, range(-progress.right - 1, -right - 1, -1))
 
-    def _fit_ranks(self, rule: LeRule) -> None:
-        """The result has at least as many axes as the operand."""
+    def _fitting(self, rule: LeRule) -> tuple[Row, Row]:
+        """The rows, after the result got as many axes as the operand has."""
         res, opnd = self.store.row(rule.left), self.store.row(rule.right)
         lacking = opnd.known - res.known
+        if lacking < 0 or (lacking == 0 and (res.var is not None or opnd.var is None)):
+            return res, opnd
         if res.var is not None:
-            if lacking > 0:
-                if res.var == opnd.var:
-                    raise self._cycle(rule)
-                to_split = min(lacking, max(0, rule.split - len(res.leading)))
-                self._extend(res.var, to_split, lacking - to_split, rule)
+            if res.var == opnd.var:
+                raise self._cycle(rule)
+            to_split = min(lacking, max(0, rule.split - len(res.leading)))
+            self._extend(res.var, to_split, lacking - to_split, rule)
         elif lacking > 0:
             raise self._conflict(rule, "the operand has more axes than the result")
-        elif lacking == 0 and opnd.var is not None:
+        elif opnd.var is not None:
             self.bind(opnd.var, EMPTY_ROW, rule)
+        return self.store.row(rule.left), self.store.row(rule.right)
 
     def _pair_le(
         self, rule: LeRule, res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], places: range

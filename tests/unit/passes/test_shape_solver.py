@@ -539,7 +539,7 @@ def constraint_sets(draw: st.DrawFn) -> tuple[Solver, list[Constraint], list[Lea
     equation = st.builds(RowEq, row, row)
     of_dims = st.builds(DimLe, dim, dim) | st.builds(DimEq, dim, dim)
     other = of_dims | st.builds(DimAtLeast, dim, st.integers(1, 3))
-    constraints = draw(st.lists(order | order | equation | other, max_size=8))
+    constraints: list[Constraint] = [*draw(st.lists(order | order | equation | other, max_size=8))]
     leaves = [
         Leaf(Shape(EMPTY_ROW, EMPTY_ROW, Row((), var)), kind, str(var))
         for var in row_vars

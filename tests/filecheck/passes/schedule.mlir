@@ -1,0 +1,150 @@
+// RUN: ocannl-opt %s -p schedule | filecheck %s
+// RUN: ocannl-opt %s -p 'schedule{vector_bytes=32 vector_registers=16}' | filecheck %s --check-prefix=AVX2
+
+// The weights are contiguous along the reduction: a copy in panels of 32 outputs makes them fit the lanes.
+loops.func @forward {
+  %w = assign.node "w" on_device : memref<512x784xf32>
+  %x = assign.node "x" on_device : memref<128x784xf32>
+  %y = assign.node "y" on_device : memref<128x512xf32>
+  loops.nest "y" (b = 128, o = 512) {
+    %sum = loops.reduce add (i = 784) : f32 {
+      %wv = loops.load %w[o, i]
+      %xv = loops.load %x[b, i]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, o]
+  }
+}
+// CHECK-LABEL: loops.func @forward
+// CHECK: %[[PACKED:.*]] = assign.node "w.packed" local because "contiguous copy for y" : memref<16x784x32xf32>
+// CHECK-NEXT: loops.nest "w.packed" (o_panel = 16, i = 784, o = 32) schedule <order = (o_panel, i, o), rows = i : 16, lanes = o : 16> {
+// CHECK-NEXT: %[[W:.*]] = loops.load %w[o + 32*o_panel, i]
+// CHECK-NEXT: loops.store %[[W]], %[[PACKED]][o_panel, i, o]
+// CHECK: loops.nest "y" (b = 128, o_panel = 16, o = 32) schedule <order = (o_panel, o, b), rows = b : 8, lanes = o : 32> {
+// CHECK: loops.load %[[PACKED]][o_panel, i, o]
+// CHECK: loops.load %x[b, i]
+// CHECK: loops.store %{{.*}}, %y[b, o + 32*o_panel]
+
+// AVX2-LABEL: loops.func @forward
+// AVX2: loops.nest "y" {{.*}} schedule <order = (o_panel, o, b), rows = b : 6, lanes = o : 16> {
+
+// Both gradients read their operands contiguously along the lanes as they are.
+loops.func @backward {
+  %w = assign.node "w" on_device : memref<512x784xf32>
+  %g = assign.node "g" on_device : memref<128x512xf32>
+  %x = assign.node "x" on_device : memref<128x784xf32>
+  %dx = assign.node "dx" on_device : memref<128x784xf32>
+  %dw = assign.node "dw" on_device : memref<512x784xf32>
+  loops.nest "dx" (b = 128, i = 784) {
+    %sum = loops.reduce add (o = 512) : f32 {
+      %gv = loops.load %g[b, o]
+      %wv = loops.load %w[o, i]
+      %p = arith.mulf %gv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %dx[b, i]
+  }
+  loops.nest "dw" (o = 512, i = 784) {
+    %sum = loops.reduce add (b = 128) : f32 {
+      %gv = loops.load %g[b, o]
+      %xv = loops.load %x[b, i]
+      %p = arith.mulf %gv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %dw[o, i]
+  }
+}
+// CHECK-LABEL: loops.func @backward
+// CHECK-NOT: packed
+// CHECK: loops.nest "dx" (b = 128, i = 784) schedule <order = (i, b), rows = b : 8, lanes = i : 32> {
+// CHECK: loops.nest "dw" (o = 512, i = 784) schedule <order = (i, o), rows = o : 8, lanes = i : 32> {
+
+// Rows of 4 kilobytes share the places of a cache: the panels stand elsewhere.
+loops.func @conflict {
+  %a = assign.node "a" on_device : memref<1024x1024xf32>
+  %b = assign.node "b" on_device : memref<1024x1024xf32>
+  %c = assign.node "c" on_device : memref<1024x1024xf32>
+  loops.nest "c" (i = 1024, j = 1024) {
+    %sum = loops.reduce add (k = 1024) : f32 {
+      %av = loops.load %a[i, k]
+      %bv = loops.load %b[k, j]
+      %p = arith.mulf %av, %bv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %c[i, j]
+  }
+}
+// CHECK-LABEL: loops.func @conflict
+// CHECK: loops.nest "b.packed" (j_panel = 32, k = 1024, j = 32)
+// CHECK: loops.nest "c" (i = 1024, j_panel = 32, j = 32)
+
+// A few outputs: dot products along the contiguous variable.
+loops.func @dots {
+  %w = assign.node "w" on_device : memref<10x512xf32>
+  %x = assign.node "x" on_device : memref<128x512xf32>
+  %y = assign.node "y" on_device : memref<128x10xf32>
+  loops.nest "y" (b = 128, o = 10) {
+    %sum = loops.reduce add (i = 512) : f32 {
+      %wv = loops.load %w[o, i]
+      %xv = loops.load %x[b, i]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, o]
+  }
+}
+// CHECK-LABEL: loops.func @dots
+// CHECK: loops.nest "y" (b = 128, o = 10) schedule <order = (b, o), rows = o : 10, lanes = i : 16> {
+
+loops.func @sums {
+  %g = assign.node "g" on_device : memref<128x512xf32>
+  %columns = assign.node "columns" on_device : memref<512xf32>
+  %total = assign.node "total" on_device : memref<f32>
+  loops.nest "columns" (o = 512) {
+    %sum = loops.reduce add (b = 128) : f32 {
+      %v = loops.load %g[b, o]
+      loops.yield %v
+    }
+    loops.store %sum, %columns[o]
+  }
+  loops.nest "total" () {
+    %sum = loops.reduce add (b = 128, o = 512) : f32 {
+      %v = loops.load %g[b, o]
+      loops.yield %v
+    }
+    loops.store %sum, %total[]
+  }
+}
+// CHECK-LABEL: loops.func @sums
+// CHECK: loops.nest "columns" (o = 512) schedule <order = (o), lanes = o : 64> {
+// CHECK: loops.nest "total" () schedule <lanes = o : 64> {
+
+loops.func @pointwise {
+  %x = assign.node "x" on_device : memref<64x512xf32>
+  %y = assign.node "y" on_device : memref<64x512xf32>
+  %t = assign.node "t" on_device : memref<512x64xf32>
+  loops.nest "scaled" (j = 512, i = 64) {
+    %c = arith.constant 2.0 : f32
+    %v = loops.load %x[i, j]
+    %s = arith.mulf %v, %c : f32
+    loops.store %s, %y[i, j]
+  }
+  loops.nest "transposed" (i = 64, j = 512) {
+    %v = loops.load %x[i, j]
+    loops.store %v, %t[j, i]
+  }
+  loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
+    %v = loops.load %x[i, j]
+    loops.store %v, %t[j, i]
+  }
+  loops.nest "one" () {
+    %v = loops.load %x[0, 0]
+    loops.store %v, %t[0, 0]
+  }
+}
+// CHECK-LABEL: loops.func @pointwise
+// CHECK: loops.nest "scaled" (j = 512, i = 64) schedule <order = (i, j), lanes = j : {{16|32|64}}> {
+// CHECK: loops.nest "transposed" (i = 64, j = 512) schedule <order = (j, i), rows = {{.}} : 16, lanes = {{.}} : 16> {
+// CHECK: loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
+// CHECK: loops.nest "one" () {
