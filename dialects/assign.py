@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -31,7 +31,7 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.operand import parse_defined_operand
+from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 
@@ -57,13 +57,14 @@ class NodeOp(IRDLOperation):
     def __init__(
         self, label: str, mode: str, why: str, type: MemRefType[Attribute], offset: int | None = None
     ) -> None:
-        super().__init__(
-            properties={
-                "label": StringAttr(label),
-                "mode": StringAttr(mode),
-                "why": StringAttr(why),
-                "offset": None if offset is None else IntAttr(offset),
-            },
+        Operation.__init__(
+            self,
+            properties=given(
+                label=StringAttr(label),
+                mode=StringAttr(mode),
+                why=StringAttr(why),
+                offset=None if offset is None else IntAttr(offset),
+            ),
             result_types=[type],
         )
 
@@ -152,8 +153,7 @@ class AccumOp(IRDLOperation):
     reset = opt_prop_def(UnitAttr)
     term = prop_def(TermAttr)
     lhs_map = prop_def(MapAttr)
-    rhs_maps = prop_def(MapAttr)
-    ranks = prop_def(MapAttr)
+    rhs_maps = prop_def(ArrayAttr[MapAttr])
     space = prop_def(SpaceAttr)
 
     def __init__(
@@ -165,29 +165,23 @@ class AccumOp(IRDLOperation):
         accum: str | None = None,
         reset: bool = True,
     ) -> None:
-        maps = combination.maps
-        super().__init__(
-            operands=[lhs, list(combination.operands)],
-            properties={
-                "accum": None if accum is None else StringAttr(accum),
-                "reset": UnitAttr() if reset else None,
-                "term": TermAttr(combination.term),
-                "lhs_map": MapAttr(tuple(lhs_map)),
-                "rhs_maps": MapAttr(tuple(index for m in maps for index in m)),
-                "ranks": MapAttr(tuple(Linear((), len(m)) for m in maps)),
-                "space": SpaceAttr(tuple(space)),
-            },
+        Operation.__init__(
+            self,
+            operands=[lhs, *combination.operands],
+            properties=given(
+                accum=None if accum is None else StringAttr(accum),
+                reset=UnitAttr() if reset else None,
+                term=TermAttr(combination.term),
+                lhs_map=MapAttr(tuple(lhs_map)),
+                rhs_maps=ArrayAttr(MapAttr(tuple(m)) for m in combination.maps),
+                space=SpaceAttr(tuple(space)),
+            ),
         )
 
     @property
     def maps(self) -> tuple[tuple[Linear, ...], ...]:
         """The index map of each operand of the term."""
-        flat, start = self.rhs_maps.data, 0
-        maps: list[tuple[Linear, ...]] = []
-        for rank in self.ranks.data:
-            maps.append(flat[start : start + rank.constant])
-            start += rank.constant
-        return tuple(maps)
+        return tuple(m.data for m in self.rhs_maps.data)
 
     @property
     def combination(self) -> Combination:
@@ -217,7 +211,7 @@ class AccumOp(IRDLOperation):
     def verify_(self) -> None:
         if self.accum is not None:
             check_accumulator(self.accum.data)
-        if len(self.ranks.data) != len(self.rhs) or sum(map(len, self.maps)) != len(self.rhs_maps.data):
+        if len(self.rhs_maps.data) != len(self.rhs):
             raise VerifyException(f"the index maps {self.maps} are not those of {len(self.rhs)} operands")
         check_term(self.term.data, len(self.rhs))
         sizes = dict(self.space.data)

@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.linear import Linear, parse_optional_map, print_map
-from ocannl.dialects.operand import parse_optional_defined_operand
+from ocannl.dialects.op_helpers import parse_optional_defined_operand
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.term import App, Arg, Const, Term
 
@@ -114,7 +114,9 @@ class Combination:
 
     @staticmethod
     def of(term: Term, operands: Sequence[SSAValue], maps: Sequence[tuple[Linear, ...]]) -> Combination:
-        """Canonical form: arguments numbered by first occurrence, equal reads are one, unused ones are gone."""
+        """Canonical form: arguments numbered by first occurrence, equal reads are one, unused ones are
+        gone.
+        """
         order: dict[tuple[SSAValue, tuple[Linear, ...]], int] = {}
 
         def renumber(t: Term) -> Term:

@@ -2,8 +2,8 @@
 
 A nest is a space of independent points, each with a small block of scalar operations (upstream `arith` and
 `math`), affine loads and stores, and reductions over inner spaces. It stays compact until it becomes target
-code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and written
-by hand.
+code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and
+written by hand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.operand import parse_defined_operand
+from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
 
 
@@ -49,8 +49,8 @@ from ocannl.dialects.routine import RoutineOp, check_no_arguments
 class Schedule:
     """How a nest runs: `order` of its own loops, outermost first; a register tile of `rows` x `lanes`.
 
-    `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable that
-    is unrolled in registers beside it, with the tile's height. `lanes` may be a reduction's variable.
+    `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable
+    that is unrolled in registers beside it, with the tile's height. `lanes` may be a reduction's variable.
     """
 
     order: tuple[str, ...] = ()
@@ -121,12 +121,13 @@ class NestOp(IRDLOperation):
     def __init__(
         self, label: str, space: Sequence[tuple[str, int]], body: Region, schedule: Schedule | None = None
     ) -> None:
-        super().__init__(
-            properties={
-                "label": StringAttr(label),
-                "space": SpaceAttr(tuple(space)),
-                "schedule": None if schedule is None else ScheduleAttr(schedule),
-            },
+        Operation.__init__(
+            self,
+            properties=given(
+                label=StringAttr(label),
+                space=SpaceAttr(tuple(space)),
+                schedule=None if schedule is None else ScheduleAttr(schedule),
+            ),
             regions=[body],
         )
 
@@ -189,7 +190,8 @@ class ReduceOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, accum: str, space: Sequence[tuple[str, int]], body: Region, type: Attribute) -> None:
-        super().__init__(
+        Operation.__init__(
+            self,
             properties={"accum": StringAttr(accum), "space": SpaceAttr(tuple(space))},
             regions=[body],
             result_types=[type],
@@ -240,7 +242,7 @@ class YieldOp(IRDLOperation):
     traits = traits_def(IsTerminator())
 
     def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value])
+        Operation.__init__(self, operands=[value])
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -261,7 +263,8 @@ class LoadOp(IRDLOperation):
     result = result_def()
 
     def __init__(self, node: SSAValue, indices: Sequence[Linear]) -> None:
-        super().__init__(
+        Operation.__init__(
+            self,
             operands=[node],
             properties={"indices": MapAttr(tuple(indices))},
             result_types=[element_type(node)],
@@ -292,7 +295,7 @@ class StoreOp(IRDLOperation):
     indices = prop_def(MapAttr)
 
     def __init__(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
-        super().__init__(operands=[value, node], properties={"indices": MapAttr(tuple(indices))})
+        Operation.__init__(self, operands=[value, node], properties={"indices": MapAttr(tuple(indices))})
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -325,7 +328,7 @@ class IndexOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, index: Linear, type: Attribute) -> None:
-        super().__init__(properties={"indices": MapAttr((index,))}, result_types=[type])
+        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     @property
     def index(self) -> Linear:

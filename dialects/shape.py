@@ -59,8 +59,8 @@ class RowVar:
 class Row:
     """Axes in order: `leading`, then those of `var` (none, if the row is closed), then `trailing`.
 
-    As an operand the row broadcasts right after `leading`: the leading axes align left, all others right. So a
-    row given by a user, which broadcasts as in NumPy, has all its axes in `trailing`.
+    As an operand the row broadcasts right after `leading`: the leading axes align left, all others right. So
+    a row given by a user, which broadcasts as in NumPy, has all its axes in `trailing`.
     """
 
     leading: tuple[DimTerm, ...] = ()

@@ -1,8 +1,8 @@
 """The `texpr` dialect: pure tensor expressions with inferred shapes, and the code of a routine over them.
 
 An expression has one operation a tensor. As built, `texpr.apply` has a logic (`"."` pointwise, `"@"` compose,
-`"T"` transpose, or an einsum spec) and types with row and dimension variables; after projection inference it has
-an iteration space and index maps instead.
+`"T"` transpose, or an einsum spec) and types with row and dimension variables; after projection inference it
+has an iteration space and index maps instead.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from xdsl.ir import (
     Attribute,
     Data,
     Dialect,
+    Operation,
     ParametrizedAttribute,
     SSAValue,
     TypeAttribute,
@@ -53,7 +54,7 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.operand import parse_defined_operand
+from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp, enclosing_routine
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 from ocannl.dialects.term import Const, Term
@@ -451,8 +452,8 @@ class ApplyOp(TensorOp):
     """One tensor operation.
 
     As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
-    `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset to
-    the accumulation's neutral element first. `stop` lets no gradient through.
+    `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
+    to the accumulation's neutral element first. `stop` lets no gradient through.
     """
 
     name = "texpr.apply"
@@ -480,18 +481,19 @@ class ApplyOp(TensorOp):
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
     ) -> None:
-        super().__init__(
-            operands=[list(args)],
-            properties={
-                "term": TermAttr(term),
-                "accum": None if accum is None else StringAttr(accum),
-                "logic": None if logic is None else StringAttr(logic),
-                "dims": DimsAttr(tuple(dims)) if dims else None,
-                "result_map": None if result_map is None else MapAttr(tuple(result_map)),
-                "arg_maps": None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
-                "space": None if space is None else SpaceAttr(tuple(space)),
-                "stop": UnitAttr() if stop else None,
-            },
+        Operation.__init__(
+            self,
+            operands=args,
+            properties=given(
+                term=TermAttr(term),
+                accum=None if accum is None else StringAttr(accum),
+                logic=None if logic is None else StringAttr(logic),
+                dims=DimsAttr(tuple(dims)) if dims else None,
+                result_map=None if result_map is None else MapAttr(tuple(result_map)),
+                arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
+                space=None if space is None else SpaceAttr(tuple(space)),
+                stop=UnitAttr() if stop else None,
+            ),
             result_types=[type],
         )
 

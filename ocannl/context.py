@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl import graph
@@ -23,7 +23,7 @@ from ocannl.routine import Routine
 from ocannl.runtime.compile import compile_module
 from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.random import stream_key
-from ocannl.tensor import Tensor, TensorLike, as_tensor, handle, is_memory
+from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory
 from ocannl.values import NodeValue
 
 BACKENDS = ("cpu",)
@@ -93,6 +93,8 @@ class Context:
             node = self._nodes[key] = Node(aligned_array(shape, dtype_of(element)))
             if not is_gradient:
                 _fill(node, value)
+        assert node.array.shape == shape, "a node keeps its shape"
+        assert node.array.dtype == dtype_of(element), "a node keeps its type"
         return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
@@ -105,7 +107,7 @@ class Context:
         if not all(graph.known_shape(p.ir_value).is_final and _element(p.ir_value) for p in found.values()):
             infer(tensor)
         for label, param in found.items():
-            node = self._memory(param.ir_value, False)
+            node = self._memory(param)
             if node.written and not reinit:
                 continue
             initializer = initializer_of(param.op)
@@ -114,17 +116,15 @@ class Context:
             node.array[...] = initializer.sample(stream_key(seed, label), shape, node.array.dtype)
             node.written = True
 
-    def _memory(self, value: SSAValue, is_gradient: bool) -> Node:
-        """The node of memory with a final shape, made if need be."""
-        key = (value, is_gradient)
+    def _memory(self, tensor: Tensor) -> Node:
+        """The node of a tensor that is memory, made if need be."""
+        key, value = _key(tensor), tensor.ir_value
         if key not in self._nodes:
             if not graph.known_shape(value).is_final or _element(value) is None:
-                infer(handle(value))
-            shape = graph.known_shape(value)
-            element = _element(value) or f32
-            if is_gradient and dtype_of(element).kind != "f":
-                element = f32
-            self._allocate(value, is_gradient, shape.memory_sizes, element)
+                infer(tensor)
+            element = _element(value)
+            assert element is not None
+            self._allocate(*key, graph.known_shape(value).memory_sizes, element)
         return self._nodes[key]
 
     def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:
@@ -134,13 +134,12 @@ class Context:
         Raises `UninitializedError` where nothing has written it yet.
         """
         target = as_tensor(tensor)
-        value, is_gradient = _key(target)
-        node = self._nodes.get((value, is_gradient))
+        node = self._nodes.get(_key(target))
         if node is None and not is_memory(target):
             node = self._evaluate(target)
-        elif node is None:
-            node = self._memory(value, is_gradient)
-        if not node.written:
+        elif node is None and not isinstance(target.op, texpr.OfOp):
+            node = self._memory(target)
+        if node is None or not node.written:
             raise UninitializedError(f"`{target.label}` has no value yet: nothing has written it")
         return NodeValue.copy_of(node.array)
 
@@ -162,7 +161,7 @@ class Context:
             tensor = as_tensor(tensor)
         if not is_memory(tensor):
             raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
-        node = self._memory(*_key(tensor))
+        node = self._memory(tensor)
         contents = np.asarray(array)
         if contents.shape != node.array.shape and contents.ndim:
             raise ShapeError(

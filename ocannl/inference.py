@@ -33,6 +33,4 @@ def commit(program: Program) -> None:
         if known != shape:
             rows = [(known.row(kind), shape.row(kind)) for kind in ROW_KINDS]
             graph.solver().add(*(RowEq(old, new) for old, new in rows if old != new))
-        if isinstance(value.owner, texpr.MemoryOp | texpr.OfOp):
-            own = texpr.tensor_type(value)
-            texpr.refine_type(value, texpr.TensorType(own.shape, final.element))
+        texpr.refine_type(value, texpr.TensorType(texpr.tensor_type(value).shape, final.element))

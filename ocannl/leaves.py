@@ -88,9 +88,7 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
         return contents.astype(dtype)
     if contents.dtype == np.bool_:
         return contents.astype(np.float32)
-    if contents.dtype.kind == "f" and (not isinstance(array, np.ndarray) or contents.dtype.itemsize < 4):
-        return contents.astype(np.float32)
-    if contents.dtype.kind in "iu" and not isinstance(array, np.ndarray | np.integer):
+    if not isinstance(array, np.ndarray | np.generic) or contents.dtype == np.float16:
         return contents.astype(np.float32)
     if contents.dtype.kind in "iu" and contents.dtype not in ELEMENTS:
         return contents.astype(np.int64 if contents.dtype.itemsize >= 4 else np.int32)

@@ -1,30 +1,314 @@
-"""Compiled nests against a direct interpreter of the `loops` dialect."""
+"""Compiled nests against an interpreter of the `loops` dialect."""
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
-from unit.lowering.nests import check, nest_functions, parse_module
+from unit.lowering.nests import (
+    Arrays,
+    check,
+    nest_functions,
+    parse_module,
+    random_arrays,
+    run_compiled,
+    the_func,
+)
 from xdsl.context import Context
 
+from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass
 
+INDICES = {"step": 2, "batch": 3}
+
 RANDOM = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
 @RANDOM
 @given(nest_functions())
 def test_random_nests(text: str):
-    check(parse_module(text), {"step": 2, "batch": 3}, 1e-3)
+    check(parse_module(text), INDICES, 1e-3)
 
 
 @RANDOM
 @given(nest_functions(scheduled=False))
-def test_scheduled_random_nests(text: str):
+def test_random_nests_as_the_pass_schedules_them(text: str):
     module = parse_module(text)
     SchedulePass().apply(Context(), module)
     module.verify()
     PlanMemoryPass().apply(Context(), module)
-    check(module, {"step": 2, "batch": 3}, 1e-3)
+    check(module, INDICES, 1e-3)
+
+
+def contraction(element: str, schedule: str, w: str = "o, i", shape: str = "37x23") -> str:
+    """`y[b, o] = w[o, i] x[b, i]` for 21 rows, 37 outputs and 23 inputs."""
+    return f"""
+loops.func @contraction {{
+  %w = assign.node "w" on_device : memref<{shape}x{element}>
+  %x = assign.node "x" on_device : memref<21x23x{element}>
+  %y = assign.node "y" on_device : memref<21x37x{element}>
+  loops.nest "y" (b = 21, o = 37){schedule} {{
+    %sum = loops.reduce add (i = 23) : {element} {{
+      %wv = loops.load %w[{w}]
+      %xv = loops.load %x[b, i]
+      %p = arith.mulf %wv, %xv : {element}
+      loops.yield %p
+    }}
+    loops.store %sum, %y[b, o]
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("order", ["b, o", "o, b"])
+@pytest.mark.parametrize(
+    "tile",
+    [
+        "rows = b : 8, lanes = o : 16",
+        "rows = b : 8, lanes = o : 64",
+        "rows = o : 5, lanes = b : 8",
+        "rows = o : 4, lanes = i : 8",
+        "rows = b : 3, lanes = i : 32",
+        "lanes = i : 4",
+        "rows = b : 30",
+    ],
+)
+def test_tiles_of_a_contraction(element: str, order: str, tile: str):
+    schedule = f" schedule <order = ({order}), {tile}>"
+    tolerance = 1e-5 if element == "f32" else 1e-13
+    check(parse_module(contraction(element, schedule)), tolerance=tolerance)
+    check(parse_module(contraction(element, schedule, "i, o", "23x37")), tolerance=tolerance)
+
+
+@pytest.mark.parametrize("rows", ["i", "o"])
+@pytest.mark.parametrize("edge", [4, 8])
+def test_transposition_in_registers(rows: str, edge: int):
+    lanes = "o" if rows == "i" else "i"
+    text = f"""
+loops.func @transpose {{
+  %x = assign.node "x" on_device : memref<19x21xf32>
+  %y = assign.node "y" on_device : memref<21x19xf32>
+  loops.nest "y" (i = 21, o = 19) schedule <rows = {rows} : {edge}, lanes = {lanes} : {edge}> {{
+    %v = loops.load %x[o, i]
+    loops.store %v, %y[i, o]
+  }}
+}}"""
+    check(parse_module(text), tolerance=0)
+
+
+SCALARS = """
+loops.func @scalars {
+  %x = assign.node "x" on_device : memref<40xf32>
+  %k = assign.node "k" on_device : memref<40xi32>
+  %f = assign.node "f" on_device : memref<40xf32>
+  %d = assign.node "d" on_device : memref<40xf64>
+  %n = assign.node "n" on_device : memref<40xi32>
+  loops.nest "all" (i = 40)SCHEDULE {
+    %xv = loops.load %x[i]
+    %kv = loops.load %k[i]
+    %half = arith.constant 0.5 : f32
+    %three = arith.constant 3 : i32
+    %bits = arith.bitcast %xv : f32 to i32
+    %shifted = arith.shrui %bits, %three : i32
+    %signed = arith.shrsi %bits, %three : i32
+    %left = arith.shli %kv, %three : i32
+    %mixed = arith.xori %shifted, %left : i32
+    %both = arith.andi %mixed, %signed : i32
+    %either = arith.ori %both, %kv : i32
+    %sum = arith.addi %either, %three : i32
+    %number = arith.subi %sum, %kv : i32
+    loops.store %number, %n[i]
+    %less = arith.cmpi slt, %kv, %three : i32
+    %below = arith.cmpf olt, %xv, %half : f32
+    %which = arith.andi %less, %below : i1
+    %one = arith.uitofp %which : i1 to f32
+    %root = math.sqrt %xv : f32
+    %size = math.absf %xv : f32
+    %floor = math.floor %xv : f32
+    %ceil = math.ceil %xv : f32
+    %even = math.roundeven %xv : f32
+    %whole = math.trunc %xv : f32
+    %sign = math.copysign %size, %floor : f32
+    %picked = arith.select %below, %root, %sign : f32
+    %a = math.fma %ceil, %even, %whole : f32
+    %least = arith.minimumf %picked, %a : f32
+    %most = arith.maximumf %least, %one : f32
+    %e = math.exp %size : f32
+    %r = arith.divf %most, %e : f32
+    loops.store %r, %f[i]
+    %wide = arith.extf %r : f32 to f64
+    %truth = arith.extui %which : i1 to i32
+    %integer = arith.fptosi %floor : f32 to i32
+    %total = arith.addi %truth, %integer : i32
+    %double = arith.sitofp %total : i32 to f64
+    %c = arith.addf %wide, %double : f64
+    loops.store %c, %d[i]
+  }
+}"""
+
+
+@pytest.mark.parametrize("schedule", ["", " schedule <lanes = i : 16>", " schedule <rows = i : 3>"])
+def test_scalar_operations(schedule: str):
+    check(parse_module(SCALARS.replace("SCHEDULE", schedule)), tolerance=1e-6)
+
+
+def reduced(accum: str, lanes: str, size: int = 11) -> str:
+    schedule = f" schedule <lanes = {lanes}>" if lanes else ""
+    return f"""
+loops.func @reduced {{
+  %x = assign.node "x" on_device : memref<5x{size}xf32>
+  %y = assign.node "y" on_device : memref<5xf32>
+  loops.nest "y" (b = 5){schedule} {{
+    %r = loops.reduce {accum} (i = {size}) : f32 {{
+      %v = loops.load %x[b, i]
+      loops.yield %v
+    }}
+    loops.store %r, %y[b]
+  }}
+}}"""
+
+
+def run_reduced(accum: str, lanes: str, x: list[list[float]]) -> list[float]:
+    module = parse_module(reduced(accum, lanes, len(x[0])))
+    arrays: Arrays = random_arrays(the_func(module))
+    arrays["x"][...] = x
+    run_compiled(module, arrays)
+    return arrays["y"].tolist()
+
+
+LANES = ("", "b : 4", "i : 4")
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("accum", ["max", "min"])
+def test_extrema_keep_nan(accum: str, lanes: str):
+    x = np.arange(55.0).reshape(5, 11)
+    for row, column in enumerate((0, 3, 7, 10)):
+        x[row, column] = np.nan
+    expected = [np.nan] * 4 + [54.0 if accum == "max" else 44.0]
+    np.testing.assert_array_equal(run_reduced(accum, lanes, x.tolist()), expected)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_logic_gives_zero_or_one(lanes: str):
+    x = [[0, 0, 0], [0, 2, 0], [3, -1, 2], [np.nan, 1, 1], [0, 0, np.nan]]
+    assert run_reduced("or", lanes, x) == [0, 1, 1, 1, 1]
+    assert run_reduced("and", lanes, x) == [0, 0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize(("accum", "neutral"), [("add", 0), ("mul", 1), ("max", -np.inf), ("and", 1)])
+def test_an_empty_reduction_is_neutral(accum: str, neutral: float, lanes: str):
+    module = parse_module(reduced(accum, lanes, 0))
+    arrays = random_arrays(the_func(module))
+    run_compiled(module, arrays)
+    assert arrays["y"].tolist() == [neutral] * 5
+
+
+def test_an_empty_nest_runs_nothing():
+    text = """
+loops.func @nothing {
+  %y = assign.node "y" on_device : memref<3xf32>
+  loops.nest "y" (i = 3, j = 0) {
+    %c = arith.constant 1.0 : f32
+    loops.store %c, %y[i]
+  }
+}"""
+    check(parse_module(text))
+
+
+def test_reductions_shared_by_all_lanes_get_lanes_of_their_own():
+    text = """
+loops.func @softmax {
+  %x = assign.node "x" on_device : memref<7x37xf32>
+  %y = assign.node "y" on_device : memref<7x37xf32>
+  loops.nest "y" (b = 7, c = 37) schedule <lanes = c : 8> {
+    %m = loops.reduce max (d = 37) : f32 {
+      %v = loops.load %x[b, d]
+      loops.yield %v
+    }
+    %s = loops.reduce add (d = 37) : f32 {
+      %v = loops.load %x[b, d]
+      %t = arith.subf %v, %m : f32
+      %e = math.exp %t : f32
+      loops.yield %e
+    }
+    %v = loops.load %x[b, c]
+    %t = arith.subf %v, %m : f32
+    %e = math.exp %t : f32
+    %p = arith.divf %e, %s : f32
+    loops.store %p, %y[b, c]
+  }
+}"""
+    module = parse_module(text)
+    check(module, tolerance=1e-5)
+    assert "phi <8 x float>" in loops_to_llvm(module)
+
+
+def test_a_nest_reads_what_it_overwrites_before_it_does():
+    text = """
+loops.func @update {
+  %x = assign.node "x" on_device : memref<6x20xf32>
+  loops.nest "x" (i = 6, j = 20) schedule <order = (j, i), rows = i : 4, lanes = j : 8> {
+    %v = loops.load %x[i, j]
+    %s = arith.mulf %v, %v : f32
+    loops.store %s, %x[i, j]
+    %w = loops.load %x[i, j]
+    %t = arith.addf %w, %v : f32
+    loops.store %t, %x[i, j]
+  }
+}"""
+    check(parse_module(text), tolerance=1e-6)
+
+
+def test_entry_layout():
+    text = """
+loops.func @layout indices (batch_n = 80, step_n) {
+  %x = assign.node "x" constant : memref<80x4xf32>
+  %a = assign.node "a" local at 64 : memref<3xf64>
+  %unused = assign.node "unused" local : memref<3xf64>
+  %v = assign.node "v" virtual : memref<3xf64>
+  %y = assign.node "y" on_device : memref<3xf64>
+  loops.nest "y" (i = 3) {
+    %c = arith.constant 1.0 : f64
+    loops.store %c, %a[i]
+    loops.store %c, %y[i]
+  }
+}"""
+    module = parse_module(text)
+    layout = entry_layout(the_func(module))
+    assert layout == EntryLayout(("x", "y"), ("batch_n", "step_n"), 88)
+    assert (layout.node_slot, layout.index_slot, layout.slots) == (1, 3, 5)
+    check(module, {"batch_n": 0, "step_n": 0})
+
+
+def test_a_local_node_needs_a_place():
+    text = """
+loops.func @homeless {
+  %a = assign.node "a" local : memref<3xf32>
+  loops.nest "a" (i = 3) {
+    %c = arith.constant 1.0 : f32
+    loops.store %c, %a[i]
+  }
+}"""
+    with pytest.raises(AssertionError, match="local node a has no place in the arena"):
+        loops_to_llvm(parse_module(text))
+
+
+def test_nodes_that_share_memory_may_alias():
+    text = """
+loops.func @shared {
+  %a = assign.node "a" local at 0 : memref<8xf32>
+  %b = assign.node "b" local at 16 : memref<8xf32>
+  %c = assign.node "c" local at 64 : memref<8xf32>
+  loops.nest "c" (i = 8) {
+    %av = loops.load %a[i]
+    %bv = loops.load %b[i]
+    %s = arith.addf %av, %bv : f32
+    loops.store %s, %c[i]
+  }
+}"""
+    assert "(ptr %p0, ptr %p1, ptr noalias %p2)" in loops_to_llvm(parse_module(text))

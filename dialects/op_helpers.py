@@ -1,9 +1,16 @@
-"""Parsing of operands whose types are not repeated in the text, because their definitions stand above."""
+"""What the operations of our dialects share: operands parsed without types, optional properties."""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import Parser
+
+
+def given(**properties: Attribute | None) -> dict[str, Attribute]:
+    """The properties that are there, for `Operation.__init__`, which costs a third of the checked
+    constructor.
+    """
+    return {name: value for name, value in properties.items() if value is not None}
 
 
 def parse_optional_defined_operand(parser: Parser) -> SSAValue | None:
