@@ -18,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from ocannl.dialects.combine import Combination, TermAttr, check_term, parse_combination, print_combination
 from ocannl.dialects.linear import (
@@ -95,7 +96,7 @@ class NodeOp(IRDLOperation):
         parser.parse_punctuation(":")
         pos = parser.pos
         type = parser.parse_type()
-        if not isinstance(type, MemRefType):
+        if not isa(type, MemRefType[Attribute]):
             parser.raise_error("a node has a memref type", pos, parser.pos)
         return cls(label, mode, why, type, offset)
 
@@ -293,7 +294,7 @@ def check_labels(routine: RoutineOp) -> None:
 
 def memref_shape(value: SSAValue) -> tuple[int, ...]:
     """The static sizes of a node; empty for a scalar value."""
-    return tuple(value.type.get_shape()) if isinstance(value.type, MemRefType) else ()
+    return value.type.get_shape() if isa(value.type, MemRefType[Attribute]) else ()
 
 
 def check_accumulator(name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType, StringAttr
 from xdsl.ir import Attribute, Block, Data, Dialect, Operation, Region, SSAValue
@@ -362,8 +363,7 @@ class FuncOp(RoutineOp):
 
 
 def element_type(node: SSAValue) -> Attribute:
-    assert isinstance(node.type, MemRefType)
-    return node.type.get_element_type()
+    return cast(MemRefType[Attribute], node.type).element_type
 
 
 def _parse_node(parser: Parser) -> SSAValue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import LocationAttr, StringAttr
-from xdsl.ir import Attribute, Block, Data, Region
+from xdsl.ir import Attribute, Block, Data, Operation, Region
 from xdsl.irdl import IRDLOperation, irdl_attr_definition, prop_def, region_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
@@ -104,7 +104,7 @@ def check_no_arguments(body: Region) -> None:
         )
 
 
-def enclosing_routine(op: IRDLOperation) -> RoutineOp | None:
+def enclosing_routine(op: Operation) -> RoutineOp | None:
     """The routine around `op`, if there is one."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, RoutineOp):

@@ -8,6 +8,7 @@ has an iteration space and index maps instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntegerType, NoneAttr, StringAttr, UnitAttr
 from xdsl.ir import (
@@ -119,7 +120,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute | None]:
     rows: dict[str, Row] = {"batch": Row(), "input": Row()}
     row, element = _parse_row(parser)
-    for kind, separator in (("batch", "|"), ("input", "->")):
+    separators: tuple[tuple[str, Literal["|", "->"]], ...] = (("batch", "|"), ("input", "->"))
+    for kind, separator in separators:
         if element is None and parser.parse_optional_punctuation(separator):
             rows[kind] = row
             row, element = _parse_row(parser)

@@ -199,7 +199,7 @@ class Lowering:
             element = texpr.tensor_type(memory).element
             sizes = texpr.shape_of(memory).memory_sizes
             node = assign.NodeOp(label, mode, why, MemRefType(element, sizes))
-            node.result.name_hint = label if label.isidentifier() else label.replace(".", "_")
+            node.result.name_hint = memory.name_hint
             self.nodes.append(node)
             self.node_of[memory] = node.result
         return self.node_of[memory]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from ocannl.tensor import Tensor, TensorLike
+
+ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
 
 class Arithmetic:
@@ -92,16 +96,22 @@ class Arithmetic:
 
 
 def _pointwise(op: str, left: TensorLike, right: TensorLike) -> Tensor:
-    from ocannl.tensor import is_tensor_like, pointwise
+    from ocannl.tensor import pointwise
 
-    if not (is_tensor_like(left) and is_tensor_like(right)):
-        return NotImplemented
-    return pointwise(op, left, right)
+    return pointwise(op, left, right) if _fit(left, right) else NotImplemented
 
 
 def _compose(left: TensorLike, right: TensorLike) -> Tensor:
-    from ocannl.tensor import compose, is_tensor_like
+    from ocannl.tensor import compose
 
-    if not (is_tensor_like(left) and is_tensor_like(right)):
-        return NotImplemented
-    return compose(left, right)
+    return compose(left, right) if _fit(left, right) else NotImplemented
+
+
+def _fit(*operands: object) -> bool:
+    """Whether all can stand in an expression. Raises TypeError for arrays, which belong in `oc.data`."""
+    from ocannl.tensor import is_tensor_like
+
+    for operand in operands:
+        if not is_tensor_like(operand) and isinstance(operand, ARRAYS):
+            raise TypeError(f"a tensor and a {type(operand).__name__}: an array becomes a tensor by oc.data")
+    return all(map(is_tensor_like, operands))

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from ocannl import graph
 from ocannl.code import Code, forward
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError
+from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.extract import Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
 from ocannl.leaves import array_of, dtype_of, initializer_of
@@ -23,7 +23,7 @@ from ocannl.routine import Routine
 from ocannl.runtime.compile import compile_module
 from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.random import stream_key
-from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory
+from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 
 BACKENDS = ("cpu",)
@@ -54,6 +54,7 @@ class Context:
         self.backend = backend
         self.threads = threads
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
+        self._evaluations: dict[SSAValue, Routine] = {}
 
     @staticmethod
     def auto() -> Context:
@@ -72,7 +73,12 @@ class Context:
         """
         if not isinstance(code, Code):
             code = forward(code)
-        name = name or code.label or "routine"
+        routine = self._compile(code, name or code.label or "routine")
+        for key in routine.keys:
+            self._evaluations.pop(key[0], None)
+        return routine
+
+    def _compile(self, code: Code, name: str) -> Routine:
         program = extract(code, name)
         executable = compile_module(program.module)
         commit(program)
@@ -118,7 +124,7 @@ class Context:
 
     def _memory(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, made if need be."""
-        key, value = _key(tensor), tensor.ir_value
+        key, value = memory_key(tensor), tensor.ir_value
         if key not in self._nodes:
             if not graph.known_shape(value).is_final or _element(value) is None:
                 infer(tensor)
@@ -134,24 +140,31 @@ class Context:
         Raises `UninitializedError` where nothing has written it yet.
         """
         target = as_tensor(tensor)
-        node = self._nodes.get(_key(target))
-        if node is None and not is_memory(target):
+        node = self._nodes.get(memory_key(target))
+        if not is_memory(target) and (node is None or target.ir_value in self._evaluations):
             node = self._evaluate(target)
         elif node is None and not isinstance(target.op, texpr.OfOp):
             node = self._memory(target)
         if node is None or not node.written:
-            raise UninitializedError(f"`{target.label}` has no value yet: nothing has written it")
+            where = location_text(target.op)
+            made = "" if where is None else f" (made at {where})"
+            raise UninitializedError(f"`{target.label}`{made} has no value yet: nothing has written it")
         return NodeValue.copy_of(node.array)
 
     def _evaluate(self, tensor: Tensor) -> Node:
-        ops = needed(forward(tensor).statements)
-        if any("indices" in op.attributes for op in ops):
-            raise UninitializedError(
-                f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
-                f"ask for `.value` before compiling the routine that computes it, or compile oc.forward of it"
-            )
-        self.compile(forward(tensor), tensor.label)()
-        return self._nodes[_key(tensor)]
+        """Computes an expression that no routine keeps, anew each time that it is asked for."""
+        value = tensor.ir_value
+        if value not in self._evaluations:
+            code = forward(tensor)
+            if any("indices" in op.attributes for op in needed(code.statements)):
+                raise UninitializedError(
+                    f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
+                    "ask for `.value` before compiling the routine that computes it, "
+                    "or compile oc.forward of it"
+                )
+            self._evaluations[value] = self._compile(code, tensor.label)
+        self._evaluations[value]()
+        return self._nodes[memory_key(tensor)]
 
     def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None:
         """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
@@ -175,20 +188,15 @@ class Context:
         """Whether the tensor's memory has a value here."""
         if not isinstance(tensor, Tensor):
             return False
-        node = self._nodes.get(_key(tensor))
+        node = self._nodes.get(memory_key(tensor))
         return node is not None and node.written
 
 
 def _threads() -> int:
-    return int(os.environ.get("OCANNL_THREADS", "0")) or 1
-
-
-def _key(tensor: Tensor) -> tuple[SSAValue, bool]:
-    """The value that owns a tensor's memory, and whether the memory is its gradient."""
-    op = tensor.op
-    if isinstance(op, texpr.OfOp):
-        return op.source, isinstance(op, texpr.GradOp)
-    return tensor.ir_value, False
+    text = os.environ.get("OCANNL_THREADS", "1")
+    if not text.isdigit() or int(text) < 1:
+        raise DeviceError(f"OCANNL_THREADS is a number of threads, found {text!r}")
+    return int(text)
 
 
 def _element(value: SSAValue) -> Attribute | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.hints import isa
 
 from ocannl import graph
 from ocannl.code import Code
@@ -74,19 +75,20 @@ def identifier(name: str) -> str:
 
 
 def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
-    """The static indices in the order in which the program declares them first."""
+    """The static indices that the operations use, in the order of their declaration."""
     found: dict[str, int | None] = {}
+    declared: dict[str, int] = {}
     for op in ops:
-        noted = op.attributes.get("indices")
-        if not isinstance(noted, IndicesAttr):
+        noted, order = op.attributes.get("indices"), op.attributes.get("declared")
+        if not isinstance(noted, IndicesAttr) or not isa(order, IntAttr):
             continue
-        for name, size in noted.data:
-            if name in found and found[name] != size:
-                raise OcannlError(
-                    at_line(op, f"two indices are called `{name}`, with ranges {found[name]} and {size}")
-                )
-            found[name] = size
-    return tuple(found.items())
+        ((name, size),) = noted.data
+        if name in found and found[name] != size:
+            message = f"two indices are called `{name}`, with ranges {found[name]} and {size}"
+            raise OcannlError(at_line(op, message))
+        found[name] = size
+        declared[name] = min(order.data, declared.get(name, order.data))
+    return tuple(sorted(found.items(), key=lambda item: declared[item[0]]))
 
 
 @dataclass
@@ -100,7 +102,7 @@ class _Copier:
 
     def copy(self, op: Operation) -> Operation:
         clone = op.clone(self.copies)
-        clone.attributes.pop("indices", None)
+        clone.attributes.clear()
         clone.location = op.location
         if isinstance(clone, texpr.TensorOp):
             assert isinstance(op, texpr.TensorOp)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.shape import DimVar, Row, Shape
@@ -63,12 +64,16 @@ def add(op: OpT, label: str | None = None) -> OpT:
     return op
 
 
+def here(message: str) -> str:
+    """A message under the user's line."""
+    where = user_location()
+    return message if isinstance(where, UnknownLoc) else f"{where.filename.data}:{where.line.data}: {message}"
+
+
 def hint(label: str) -> str:
-    """A label as the name of an SSA value."""
-    text = "".join(c if c.isalnum() else "_" for c in label)
-    if not text or not (text[0].isalpha() or text[0] == "_"):
-        text = f"_{text}"
-    return text
+    """A label as the name of an SSA value: ASCII, and not a number, which would be no name."""
+    text = "".join(c if c.isascii() and c.isalnum() else "_" for c in label)
+    return text if text[:1].isalpha() else f"n{text}"
 
 
 def memory_of_tensor(value: SSAValue, kind: type[OfOpT]) -> OfOpT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -96,6 +97,8 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
 
 
 def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
+    if axes is not None and not isinstance(axes, str):
+        raise TypeError(f"axes is a string of letters b, i and o, found {axes!r}")
     if axes is None:
         axes = "b" * (len(sizes) - 1) + "o" * min(len(sizes), 1)
     letters = axes.replace(" ", "").replace("|", "").replace("->", "").replace(",", "")
@@ -175,6 +178,11 @@ def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> 
         return {**rows, "output": own[:split], "input": own[split:]}
     missing = "input" if rows["input"] is None else "output"
     if rows[missing] is not None:
+        wanted = [d.size for kind in ("batch", "output", "input") for d in given[kind] if isinstance(d, Dim)]
+        if len(wanted) == taken and math.prod(wanted) != contents.size:
+            raise ShapeError(
+                graph.here(f"an initial array of shape {contents.shape} for rows of sizes {wanted}")
+            )
         return rows
     if missing == "input":
         return {**rows, "input": sizes[taken:]}

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, UnknownLoc
 
 import ocannl
 
@@ -21,7 +21,7 @@ def user_frame() -> FrameType | None:
     return frame
 
 
-def user_location() -> LocationAttr:
+def user_location() -> FileLineColLoc | UnknownLoc:
     frame = user_frame()
     if frame is None:
         return UnknownLoc()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, UninitializedError, location_text
-from ocannl.extract import Program, origin_of
+from ocannl.extract import Program, needed, origin_of
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.passes.plan_memory import memory_report
 from ocannl.passes.routine_facts import RoutineFacts, routine_facts
@@ -21,7 +21,7 @@ from ocannl.runtime.compile import Executable
 from ocannl.runtime.loop_driver import run_loop
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 from ocannl.stages import stage_text
-from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, is_memory
+from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
 
 if TYPE_CHECKING:
     from ocannl.context import Context, Node
@@ -49,7 +49,7 @@ class Routine:
         self._program = program
         self._executable = executable
         self._nodes = dict(nodes)
-        self._keys = {origin_of(program, label): label for label in nodes}
+        self.keys = {origin_of(program, label): label for label in nodes}
         self._facts: RoutineFacts = routine_facts(executable.func)
         self._ranges: dict[str, int | None] = executable.func.ranges
         self._slots = {n: executable.layout.index_slot + k for k, n in enumerate(executable.layout.indices)}
@@ -93,8 +93,9 @@ class Routine:
     def _unwritten(self, label: str) -> str:
         """The message for a read without a value; expressions are told by the line that made them."""
         value, is_gradient = origin_of(self._program, label)
-        op = value.owner
-        what = f"`{label}`"
+        op = handle(value).op
+        where = location_text(op)
+        what = f"`{label}`" if where is None else f"`{label}` (made at {where}),"
         if isinstance(op, texpr.ApplyOp | texpr.SliceOp):
             of = "gradient" if is_gradient else "value"
             what = f"the {of} of `{describe(op)}`, made at {location_text(op)},"
@@ -110,6 +111,8 @@ class Routine:
         return next(row.why for row in memory_report(self._executable.func) if row.label == label)
 
     def _set_index(self, name: str, value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"index {name} is an integer, found {value!r}")
         if name not in self._slots:
             known = ", ".join(self._slots) or "none"
             raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {known}")
@@ -121,12 +124,18 @@ class Routine:
         self._args.set_index(self._slots[name], value)
 
     def __getitem__(self, index: Index) -> int:
-        if index.name not in self._slots:
-            raise OcannlError(f"routine {self.name!r} has no index `{index.name}`")
-        return self._args.index(self._slots[index.name])
+        return self._args.index(self._slot(index))
 
     def __setitem__(self, index: Index, value: int) -> None:
-        self._set_index(index.name, int(value))
+        self._slot(index)
+        self._set_index(index.name, value)
+
+    def _slot(self, index: Index) -> int:
+        if not isinstance(index, Index):
+            raise TypeError(f"a routine's indices are oc.Index objects, found {index!r}")
+        if index.name not in self._slots:
+            raise OcannlError(f"routine {self.name!r} has no index `{index.name}`")
+        return self._slots[index.name]
 
     def loop(self) -> Iterator[dict[Index, int]]:
         """Runs once for every value of all ranged indices, the last one varying fastest; yields them after
@@ -168,7 +177,7 @@ class Routine:
             self._args,
             epochs=epochs,
             ranged=ranged,
-            advance=[self._slots[i.name] for i in advance],
+            advance=[self._slot(i) for i in advance],
             record=arrays,
         )
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=True)}
@@ -178,8 +187,7 @@ class Routine:
 
     def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
         for index in advance:
-            if index.name not in self._slots:
-                raise OcannlError(f"routine {self.name!r} has no index `{index.name}` to advance")
+            self._slot(index)
             limit = self._facts.limits.get(index.name)
             if limit is not None and self[index] + runs - 1 > limit:
                 raise OcannlError(
@@ -187,9 +195,7 @@ class Routine:
                 )
 
     def _label_of(self, tensor: Tensor) -> str:
-        from ocannl.context import _key  # pyright: ignore[reportPrivateUsage]
-
-        label = self._keys.get(_key(tensor))
+        label = self.keys.get(memory_key(tensor))
         if label is None:
             raise OcannlError(
                 f"routine {self.name!r} does not compute `{tensor.label}`, so it cannot be recorded"
@@ -198,16 +204,23 @@ class Routine:
 
     def _keeping(self, recorded: Sequence[Tensor]) -> Routine:
         """This routine, or one of the same code that keeps the recorded expressions in memory too."""
-        from ocannl.context import _key  # pyright: ignore[reportPrivateUsage]
-
-        missing = frozenset(t for t in recorded if _key(t) not in self._keys and not is_memory(t))
+        missing = frozenset(t for t in recorded if memory_key(t) not in self.keys and not is_memory(t))
         if not missing:
             return self
         if missing not in self._recording:
-            for tensor in missing:
-                _ = tensor.value
-            self._recording[missing] = self.context.compile(self._code, self.name)
+            self._recording[missing] = self.context.compile(self._with_values(missing), self.name)
         return self._recording[missing]
+
+    def _with_values(self, tensors: frozenset[Tensor]) -> Code:
+        """This code, keeping what it computes of `tensors`, and then computing the others."""
+        computed = set(needed(self._code.statements))
+        code = self._code
+        for tensor in sorted(tensors, key=lambda t: t.label):
+            if tensor.op in computed:
+                _ = tensor.value
+            else:
+                code = code + Code([texpr.ForwardOp(tensor.ir_value)])
+        return code
 
     def _delegate(
         self, routine: Routine, epochs: int, advance: Sequence[Index], recorded: Sequence[Tensor]

@@ -33,6 +33,8 @@ def scope(label: str) -> AbstractContextManager[None]:
 
 def scoped(name: str) -> str:
     """The full name of a parameter made here."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"a parameter is called by a string, found {name!r}")
     return ".".join((*_scope.get(), name))
 
 

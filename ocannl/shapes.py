@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
 from ocannl import graph
 from ocannl.arithmetic import Arithmetic
@@ -67,14 +68,16 @@ def row_of(sizes: RowSizes | None) -> Row:
     """The row that a user gave, closed; a row that nobody gave is one fresh variable."""
     if sizes is None:
         return graph.fresh_row()
-    axes = [sizes] if isinstance(sizes, int | Dim) else list(sizes)
+    axes = list(sizes) if isinstance(sizes, list | tuple) else [sizes]
     return closed_row(*map(_dim_term, axes))
 
 
-def _dim_term(axis: int | Dim) -> DimTerm:
+def _dim_term(axis: object) -> DimTerm:
     if isinstance(axis, Dim):
         return axis.term
-    size = int(axis)
+    if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
+        raise TypeError(f"a row is an int, an oc.Dim or a list of them, found {axis!r}")
+    size = operator.index(axis)
     if size < 0:
         raise ValueError(f"a size is not negative, found {size}")
     return KnownDim(size)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from ocannl import graph
@@ -33,13 +36,22 @@ class Index(Arithmetic):
     runs.
     """
 
+    _declared = itertools.count()
+
     def __init__(self, name: str, range: int | None = None) -> None:
-        if not name.isidentifier():
+        if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"an index is named by an identifier, found {name!r}")
-        if range is not None and range < 1:
+        if range is not None and operator.index(range) < 1:
             raise ValueError(f"index {name!r} needs a range of at least 1, found {range}")
         self.name = name
         self.range = range
+        self._order = next(Index._declared)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Index) and (self.name, self.range) == (other.name, other.range)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.range))
 
     def __repr__(self) -> str:
         return self.name if self.range is None else f"{self.name}[0..{self.range - 1}]"
@@ -53,8 +65,12 @@ class Index(Arithmetic):
         return Tensor(graph.add(self._tag(op)))
 
     def _tag(self, op: texpr.TensorOp) -> texpr.TensorOp:
-        """Writes the index with its range at an operation that uses it, for the routine's signature."""
+        """Notes the index at an operation that uses it, for the routine's signature.
+
+        There, indices stand in the order of their declaration.
+        """
         op.attributes["indices"] = IndicesAttr(((self.name, self.range),))
+        op.attributes["declared"] = IntAttr(self._order)
         return op
 
 
@@ -230,6 +246,14 @@ def is_memory(tensor: Tensor) -> bool:
     return isinstance(tensor.op, texpr.MemoryOp | texpr.OfOp)
 
 
+def memory_key(tensor: Tensor) -> tuple[SSAValue, bool]:
+    """The value that owns a tensor's memory, and whether the memory is its gradient."""
+    op = tensor.op
+    if isinstance(op, texpr.OfOp):
+        return op.source, isinstance(op, texpr.GradOp)
+    return tensor.ir_value, False
+
+
 def is_tensor_like(value: object) -> bool:
     return isinstance(value, Arithmetic | int | float | np.number | np.bool_) or (
         isinstance(value, np.ndarray) and value.ndim == 0
@@ -250,13 +274,6 @@ def as_tensor(value: TensorLike) -> Tensor:
     )
 
 
-def _point(value: TensorLike) -> Tensor:
-    """A number in a pointwise operation has no axes, so it asks nothing of the result's shape."""
-    if isinstance(value, Arithmetic) or not is_tensor_like(value):
-        return as_tensor(value)
-    return Tensor(graph.add(texpr.ConstantOp(float(value), texpr.TensorType.of(SCALAR))))
-
-
 def apply(
     term: Term,
     args: Sequence[TensorLike],
@@ -268,7 +285,7 @@ def apply(
     stop: bool = False,
 ) -> texpr.ApplyOp:
     """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
-    operands = [(_point(a) if logic == "." else as_tensor(a)).ir_value for a in args]
+    operands = [as_tensor(a).ir_value for a in args]
     op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
     return graph.add(op, label or _operator_hint(term, accum))
 
@@ -298,6 +315,8 @@ def spec_apply(
 
     Raises `SpecError` for a malformed spec, `ShapeError` where shapes cannot fit it.
     """
+    if not isinstance(spec, str):
+        raise TypeError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
     if not 1 <= len(args) <= 3:
         raise SpecError(f"a spec takes one to three operands, found {len(args)}: {spec!r}")
     term: Term = Arg(0)

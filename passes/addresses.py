@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.linear import Linear
 
 
@@ -27,8 +27,7 @@ class Address:
 
 def flatten(node: SSAValue, indices: tuple[Linear, ...]) -> Address:
     """The position of an element in a row-major node."""
-    assert isinstance(node.type, MemRefType)
-    shape = node.type.get_shape()
+    shape = memref_shape(node)
     terms: dict[str, int] = {}
     constant, stride = 0, math.prod(shape)
     for index, size in zip(indices, shape, strict=True):

@@ -64,7 +64,9 @@ class Gradients:
         """The gradient node of a value, declared if need be."""
         if value not in self.nodes:
             type = TensorType(tensor_type(value).shape, gradient_element(value))
-            self.nodes[value] = insert(GradOp(value, type), before).result
+            node = insert(GradOp(value, type), before).result
+            node.name_hint = f"{value.name_hint}_grad" if value.name_hint else None
+            self.nodes[value] = node
         return self.nodes[value]
 
     def dependencies(self, value: SSAValue) -> list[ApplyOp]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import FixedBitwidthType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, element_type
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, element_type
 from ocannl.passes.addresses import flatten
 
 # Instructions that a function of `math` becomes, roughly.
@@ -61,29 +61,35 @@ class Scope:
 def nest_facts(nest: NestOp) -> Scope:
     """Reads off a nest what scheduling it needs."""
     facts = Scope(nest, dict(nest.space.data), {})
-    _read(facts, nest.body.block)
+    _read(facts, nest.body.block, {})
     return facts
 
 
-def _read(scope: Scope, block: Block) -> None:
+def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]]) -> None:
+    """Fills a scope; `depends` has the iteration variables that each value depends on."""
     for op in block.ops:
+        names = set[str]().union(*(depends[operand] for operand in op.operands if operand in depends))
         match op:
             case LoadOp() | StoreOp():
                 strides = dict(flatten(op.node, op.indices.data).terms)
                 scope.accesses.append(Access(op, strides, element_bytes(op)))
-                scope.varies.update(strides)
+                names |= strides.keys()
+            case IndexOp():
+                names.update(op.index.names)
             case ReduceOp():
                 inner = Scope(op, dict(op.space.data), scope.around | scope.space)
-                _read(inner, op.body.block)
+                _read(inner, op.body.block, depends)
                 # A product that is summed is part of the addition.
                 inner.work += not isinstance(op.yielded.owner, arith.MulfOp)
                 scope.inner.append(inner)
-                scope.varies |= inner.varies
+                names |= inner.varies
             case arith.ConstantOp() | YieldOp():
                 pass
             case _:
                 scope.work += instructions(op)
-    scope.varies &= set(scope.around)
+        depends.update((result, names) for result in op.results)
+        scope.varies |= names
+    scope.varies &= scope.around.keys()
 
 
 def element_bytes(op: LoadOp | StoreOp) -> int:

@@ -17,8 +17,8 @@ from ocannl.passes.pack import pack
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost
 
-# A smaller rest tile costs code, and hides less latency.
-REST_PENALTY = 1.05
+# A smaller tile for the rest costs code, and hides less latency: this part of the work, say.
+REST_PENALTY = 0.05
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
 WIDEST, WIDEST_WORK = 4, 12
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
@@ -148,9 +148,9 @@ class Chooser:
         outer, inner = [n for n in order if n in varies], [n for n in order if n not in varies]
         lanes = schedule.lanes[0] if schedule.lanes else None
         if lanes in outer and not self.fits_near(lanes):
-            outer.sort(key=lambda name: name == lanes)
-            if schedule.rows is not None:
-                outer.sort(key=lambda name: name == schedule.rows[0])
+            rows = schedule.rows[0] if schedule.rows else None
+            tile = [name for name in (lanes, rows) if name in outer]
+            outer = [*(name for name in outer if name not in tile), *tile]
             self.move_out(outer, lanes)
         return (*outer, *inner)
 
@@ -194,10 +194,10 @@ class Chooser:
 
 
 def best_height(size: int, highest: int) -> int:
-    """The height of row tiles that leaves the least to do besides the arithmetic."""
+    """The height of row tiles that are few, without a rest if that does not make them many more."""
 
     def cost(height: int) -> float:
         whole, rest = divmod(size, height)
-        return whole * (height + 1) + (rest + 1) * REST_PENALTY * (rest > 0) + (rest > 0) * size * 0.05
+        return whole + 1 + REST_PENALTY * size if rest else whole
 
     return min(range(min(size, highest), 0, -1), key=cost)

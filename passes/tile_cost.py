@@ -22,13 +22,14 @@ TRANSPOSED_VECTOR = 2.5
 # How much longer a load takes from the second-level cache, and from beyond it.
 FAR, FARTHEST = 2.0, 6.0
 LINE = 64
-# Places that are this far apart share the lines of a cache; steps that matter so are some tiles wide.
+# Places at a multiple of these distances compete in a cache. Only steps over several tiles waste lines so.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 PACKED_ELEMENT = 0.4
-# The cycles that a run must save for one more vector, moved element or transposed vector in the code.
-CODE_VECTOR, CODE_ELEMENT, CODE_TRANSPOSED = 4.0, 20.0, 40.0
+# The cycles that a run must save for more code: an operation, an element moved alone, a vector transposed, a
+# vector summed over its lanes.
+CODE_OPERATION, CODE_ELEMENT, CODE_TRANSPOSED, CODE_HORIZONTAL = 4.0, 20.0, 40.0, 60.0
 # Accumulators that hide the latency of a reduction along the lanes.
 INDEPENDENT = 8
 
@@ -54,6 +55,12 @@ class View:
     height: float
     runs: float
 
+    def stride(self, access: Access) -> int:
+        return 0 if self.lanes is None else access.strides.get(self.lanes, 0)
+
+    def row_stride(self, access: Access) -> int:
+        return 0 if self.rows is None else access.strides.get(self.rows, 0)
+
 
 @dataclass(slots=True)
 class TileCost:
@@ -70,13 +77,14 @@ class TileCost:
     code: float = 0.0
 
     def nest(self, facts: Scope) -> float:
+        """The cycles of a nest, and what its code counts in cycles."""
         return self.scope(facts) + self.code
 
     def scope(self, scope: Scope) -> float:
         """The cycles of a scope and of the scopes in it."""
         view = self.view(scope)
         arithmetic = scope.work * view.height * view.vectors
-        self.code += CODE_VECTOR * view.height * view.vectors
+        self.code += CODE_OPERATION * view.height * (scope.work + 1)
         if isinstance(scope.op, NestOp):
             memory = sum([self.access(a, view, self.distance(self.bytes(a, view))) for a in scope.accesses])
             self.code += sum([self.code_size(access, view) for access in scope.accesses])
@@ -141,10 +149,11 @@ class TileCost:
         if view.lanes not in self.own:
             direct = self.access(access, view, self.distance(self.bytes(access, view)))
             return direct, direct
-        rows, stride = self.rows(access, view), access.strides.get(view.lanes, 0)
+        rows, stride = self.rows(access, view), view.stride(access)
         instructions = rows * (view.vectors if stride else 1)
         tile = rows * (view.vectors * self.target.vector_bytes if stride else access.bytes)
-        lines = max(1.0, tile / LINE) if 1 in (stride, access.strides.get(view.rows or "")) else tile / LINE
+        is_compact = 1 in (stride, view.row_stride(access))
+        lines = max(1.0, tile / LINE) if is_compact else tile / LINE
         steps = [name for name in scope.space if name in access.strides]
         total = int(tile) * math.prod([scope.space[name] for name in steps])
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
@@ -190,11 +199,11 @@ class TileCost:
 
     def layout(self, access: Access, view: View) -> Layout:
         """How the elements of an access lie along the lanes."""
-        stride = 0 if view.lanes is None else access.strides.get(view.lanes, 0)
+        stride = view.stride(access)
         if stride in (0, 1):
             return Layout.CONTIGUOUS if stride else Layout.UNIFORM
-        is_square = view.height == view.width and view.rows is not None
-        return Layout.TRANSPOSED if is_square and access.strides.get(view.rows or "") == 1 else Layout.STRIDED
+        is_square = view.height == view.width
+        return Layout.TRANSPOSED if is_square and view.row_stride(access) == 1 else Layout.STRIDED
 
     def lane_count(self, view: View) -> float:
         return 1.0 if view.lanes is None else mean_extent(view.sizes[view.lanes], view.width)
@@ -212,14 +221,14 @@ class TileCost:
             return 0.0
         if view.lanes not in scope.space:
             return ADDITION_LATENCY
-        return ADDITION_LATENCY / max(
-            1.0, min(INDEPENDENT / view.height, scope.space[view.lanes] // view.width)
-        )
+        chains = min(INDEPENDENT / view.height, scope.space[view.lanes] // view.width)
+        return ADDITION_LATENCY / max(1.0, chains)
 
     def across_lanes(self, scope: Scope, view: View) -> float:
         """The cycles of combining the lanes at the end of a reduction along them."""
         if view.lanes not in scope.space:
             return 0.0
+        self.code += CODE_HORIZONTAL * view.height
         results = max(1.0, view.runs * view.width / math.prod(scope.space.values()))
         return results * view.height * math.log2(max(2, view.width)) * HORIZONTAL_STEP
 

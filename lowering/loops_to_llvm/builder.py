@@ -14,10 +14,10 @@ from ocannl.lowering.loops_to_llvm.types import ValueType, vector
 
 @dataclass(slots=True)
 class Scope:
-    """An open loop body. `tail` is where code goes that loops inside it need."""
+    """An open loop body: `tail` is the place before the loop open in it, `known` its values so far."""
 
     tail: list[str] = field(default_factory=list[str])
-    known: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    known: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,13 @@ class FunctionBuilder:
     def emit_at(self, depth: int, instruction: str) -> str:
         """The value of an instruction over values of an open scope, computed there, once."""
         known = self.scopes[depth].known
-        key = (instruction,)
-        if key not in known:
+        if instruction not in known:
             if depth == self.depth:
-                known[key] = self.emit(instruction)
+                known[instruction] = self.emit(instruction)
             else:
-                known[key] = self.name()
-                self.scopes[depth].tail.append(f"  {known[key]} = {instruction}")
-        return known[key]
+                known[instruction] = self.name()
+                self.scopes[depth].tail.append(f"  {known[instruction]} = {instruction}")
+        return known[instruction]
 
     def advance(self, depth: int, pointer: str, by: str, stride: int, type: ValueType) -> str:
         """`pointer + by * stride` in elements, computed in the scope `depth`."""

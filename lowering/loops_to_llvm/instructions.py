@@ -103,13 +103,22 @@ def emit_scalar(
         return b.emit(f"{mnemonic} {type.text} {operands[0]} to {result.text}")
     if mnemonic := INTRINSICS.get(kind):
         return call(b, mnemonic, operands, result)
+    if mnemonic := LIBRARY.get(kind):
+        return call_library(b, mnemonic, operands, result)
+    return emit_other(b, op, operands, type, result)
+
+
+def emit_other(
+    b: FunctionBuilder, op: Operation, operands: Sequence[str], type: ValueType, result: ValueType
+) -> str:
+    """The operations that are neither one plain instruction nor a call."""
     match op:
         case arith.NegfOp():
             return b.emit(f"fneg {type.text} {operands[0]}")
         case arith.MaximumfOp():
-            return extremum(b, MAXIMUM, *operands, type)
+            return extremum(b, MAXIMUM, operands[0], operands[1], type)
         case arith.MinimumfOp():
-            return extremum(b, MINIMUM, *operands, type)
+            return extremum(b, MINIMUM, operands[0], operands[1], type)
         case arith.CmpfOp():
             predicate = CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
             return b.emit(f"fcmp {predicate} {type.text} {operands[0]}, {operands[1]}")
@@ -117,10 +126,8 @@ def emit_scalar(
             predicate = CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
             return b.emit(f"icmp {predicate} {type.text} {operands[0]}, {operands[1]}")
         case arith.SelectOp():
-            return select(b, *operands, result)
+            return select(b, operands[0], operands[1], operands[2], result)
         case _:
-            if mnemonic := LIBRARY.get(kind):
-                return call_library(b, mnemonic, operands, result)
             raise DiagnosticException(f"no LLVM instruction for {op.name}")
 
 

@@ -1,7 +1,7 @@
 """Where each operation of a nest is computed: in the outermost loop that knows its operands.
 
-A value's dependence is a set of loops around it, as a bit mask with the outermost loop in bit 0: its bit length
-is then the number of loops that the value stands in.
+What a value depends on is a set of loops around it, as a bit mask with the outermost loop in bit 0: its bit
+length is then the number of loops that the value stands in.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Level:
 class Reduction:
     """A reduction's own loops, and whether its result differs between the rows and lanes of the tile.
 
-    `product` is a multiplication that only this sum uses, and that is part of its innermost step. `contiguous`
-    tells that the innermost loop is worth vectors: all it loads is contiguous.
+    `product` is a multiplication that only this sum uses, as part of its innermost step. `contiguous` tells
+    that the innermost loop is worth vectors: all it loads is contiguous.
     """
 
     levels: list[Level]

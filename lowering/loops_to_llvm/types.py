@@ -63,21 +63,18 @@ def vector(type: ValueType, width: int) -> ValueType:
 
 
 @cache
-def value_type(type: Attribute) -> ValueType:
+def value_type(builtin: Attribute) -> ValueType:
     """The scalar LLVM type of a builtin type."""
-    match type:
+    match builtin:
         case Float16Type() | BFloat16Type() | Float32Type() | Float64Type():
-            return ValueType(*_FLOATS[builtins_type(type)])
+            return ValueType(*_FLOATS[type(builtin)])
         case IntegerType():
-            bits = type.width.data
+            bits = builtin.width.data
             return ValueType(f"i{bits}", f"i{bits}", (bits + 7) // 8)
         case IndexType():
             return ValueType("i64", "i64", 8)
         case _:
-            raise DiagnosticException(f"no LLVM type for {type}")
-
-
-builtins_type = type
+            raise DiagnosticException(f"no LLVM type for {builtin}")
 
 
 def float_literal(value: float, type: ValueType) -> str:

@@ -99,7 +99,7 @@ def matches(output: str, expected: str) -> bool:
 def test_outputs_match():
     assert matches("builtin.module {\n  a\n  b\n}\n", "a\nb\n")
     assert matches("a\nb\nc\n", "a\n  // ...\nc\n")
-    assert matches("/tmp/page.md:3: no\n", "model.py:12: no\n")
+    assert matches("docs/page.md:3: no\n", "model.py:12: no\n")
     assert not matches("a\nb\n", "a\n")
     assert not matches("a\nb\nc\n", "...\nb\n")
 
@@ -259,7 +259,7 @@ def term_text(term: Term, names: dict[int, str]) -> str:
 
 
 def test_the_language_has_every_operator():
-    rows = table(DOCS / "language.md", "function")
+    rows = table(DOCS / "language.md", "function | in terms")
     expected = [operator_cells(op) for op in SCALAR_OPS.values()]
     found = [[function, name, neutral, slopes] for function, name, _, neutral, slopes in rows]
     text = "\n".join("| " + " | ".join(cells) + " |" for cells in expected)

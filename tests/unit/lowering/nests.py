@@ -152,18 +152,7 @@ def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
         lines.append(line)
     reduced: dict[str, int] = {}
     for k in range(draw(st.integers(0, 2))):
-        space = {f"r{k}{j}": draw(st.integers(0, 21)) for j in range(draw(st.integers(1, 2)))}
-        reduced |= space
-        # Long products overflow, in one order of multiplication and not in another.
-        short = math.prod(space.values()) <= 21
-        accum = draw(st.sampled_from(("mul", *ACCUMULATIONS) if short else ACCUMULATIONS))
-        head = ", ".join(f"{name} = {size}" for name, size in space.items())
-        lines.append(f"    %r{k} = loops.reduce {accum} ({head}) : {element} {{")
-        loaded = [text.load(scope | space, "      ") for _ in range(draw(st.integers(1, 2)))]
-        lines += [line for _, line in loaded]
-        inner = combine(draw, [value for value, _ in loaded] + values, f"%y{k}", "      ", element, lines)
-        lines += [f"      loops.yield {inner}", "    }"]
-        values.append(f"%r{k}")
+        values.append(reduction(text, f"r{k}", scope, values, "    ", lines, reduced))
     if draw(st.booleans()):
         names = sorted(own | STATIC_INDICES)
         index = Linear.of({n: draw(st.integers(-2, 3)) for n in names}, draw(st.integers(-2, 2)))
@@ -187,6 +176,42 @@ def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
             "}",
         ]
     )
+
+
+def reduction(
+    text: NestText,
+    name: str,
+    scope: Mapping[str, int],
+    values: list[str],
+    indent: str,
+    lines: list[str],
+    reduced: dict[str, int],
+) -> str:
+    """A random reduction of loads, earlier values, indices and perhaps another reduction."""
+    draw, element = text.draw, text.element
+    largest = 21 if len(name) == 2 else 5
+    space = {f"{name}{j}": draw(st.integers(0, largest)) for j in range(draw(st.integers(1, 2)))}
+    reduced |= space
+    scope = {**scope, **space}
+    # Long products overflow, in one order of multiplication and not in another.
+    short = math.prod(space.values()) <= 21 and len(name) == 2
+    accum = draw(st.sampled_from(("mul", *ACCUMULATIONS) if short else ACCUMULATIONS))
+    head = ", ".join(f"{variable} = {size}" for variable, size in space.items())
+    lines.append(f"{indent}%{name} = loops.reduce {accum} ({head}) : {element} {{")
+    inner_indent, inner = indent + "  ", list[str]()
+    for _ in range(draw(st.integers(1, 2))):
+        value, line = text.load(scope, inner_indent)
+        inner.append(value)
+        lines.append(line)
+    if len(name) == 2 and accum != "mul" and draw(st.integers(0, 3)) == 0:
+        inner.append(reduction(text, f"{name}x", scope, inner, inner_indent, lines, reduced))
+    if accum != "mul" and draw(st.integers(0, 3)) == 0:
+        index = Linear.of({variable: draw(st.integers(-1, 2)) for variable in sorted(scope)})
+        lines.append(f"{inner_indent}%{name}i = loops.index {index} : {element}")
+        inner.append(f"%{name}i")
+    result = combine(draw, [*inner, *values], f"%{name}y", inner_indent, element, lines)
+    lines += [f"{inner_indent}loops.yield {result}", f"{indent}}}"]
+    return f"%{name}"
 
 
 def combine(

@@ -274,7 +274,9 @@ def draw_pointwise(draw: st.DrawFn, pool: Sequence[Val]) -> Step:
 def compose(left: Val, right: Val) -> Val:
     inner = left.rows[2]
     meets = right.rows[1]
-    if len(meets) > len(inner) or any(m not in (1, s) for m, s in zip(meets[::-1], inner[::-1], strict=False)):
+    if len(meets) > len(inner) or any(
+        m not in (1, s) for m, s in zip(meets[::-1], inner[::-1], strict=False)
+    ):
         raise Unfit
     grown = right.padded((len(right.rows[0]), len(inner), len(right.rows[2])))
     batch, input = len(right.rows[0]), len(right.rows[2])

@@ -17,7 +17,7 @@ from ocannl import train
 from ocannl.dialects.scalar import SCALAR_OPS
 
 Array = NDArray[Any]
-RANDOM = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+RANDOM = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 PUBLIC = {"max": "maximum", "min": "minimum", "or": "logical_or", "and": "logical_and", "not": "logical_not"}
 TOTAL = "...|...->... => 0"
 STEP = 1e-5
@@ -50,7 +50,9 @@ def test_random_programs(program: Program, seed: int):
     note(repr(program))
     rng = np.random.default_rng(seed)
     assume(program.steps)
-    params = [oc.param(f"p{k}", v.array, **rows_of(v), dtype=np.float64) for k, v in enumerate(program.leaves)]
+    params = [
+        oc.param(f"p{k}", v.array, **rows_of(v), dtype=np.float64) for k, v in enumerate(program.leaves)
+    ]
     last = program.values(program.leaves)[-1]
     weights = np.asarray(rng.uniform(0.5, 1.5, last.array.shape))
     loss = weighted_sum(program.tensors(params)[-1], last, weights)
@@ -100,7 +102,8 @@ def check_gradients(
     params: list[oc.Tensor] = []
     for k, (array, axes) in enumerate(zip(arrays, rows, strict=True)):
         sizes = {
-            n: [s for s, a in zip(array.shape, axes, strict=True) if a == letter] for n, letter in names.items()
+            n: [s for s, a in zip(array.shape, axes, strict=True) if a == letter]
+            for n, letter in names.items()
         }
         params.append(oc.param(f"p{k}", array, **sizes, dtype=np.float64))
     result = build(*params)
@@ -235,7 +238,9 @@ def test_logics(name: str):
 
 
 def param(name: str, array: Array, **rows: Any) -> oc.Tensor:
-    return oc.param(name, array, **({"output": list(array.shape), "input": [], "batch": []} | rows), dtype=np.float64)
+    return oc.param(
+        name, array, **({"output": list(array.shape), "input": [], "batch": []} | rows), dtype=np.float64
+    )
 
 
 def total(tensor: oc.Tensor) -> oc.Tensor:

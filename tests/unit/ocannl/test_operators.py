@@ -25,7 +25,22 @@ TABLE = pytest.mark.parametrize("name", SCALAR_OPS)
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
 
 EXACT = {
-    *("id", "relu", "sat01", "neg", "abs", "sign", "floor", "ceil", "round", "not", "fst", "snd", "add", "sub"),
+    *(
+        "id",
+        "relu",
+        "sat01",
+        "neg",
+        "abs",
+        "sign",
+        "floor",
+        "ceil",
+        "round",
+        "not",
+        "fst",
+        "snd",
+        "add",
+        "sub",
+    ),
     *("mul", "div", "relu_gate", "sat01_gate", "lt", "le", "eq", "ne", "or", "and", "max", "min", "where"),
     *("sqrt", "recip"),
 }
@@ -204,7 +219,9 @@ def test_accumulation(op: ScalarOp, dtype: type[np.floating], reset: bool):
         ctx = oc.Context.cpu(threads=1)
         rows = oc.data(array)
         spec = "b | o => b"
-        routine = ctx.compile(oc.accumulate(total, op.name, rows, spec=spec, reset=reset), name="accumulation")
+        routine = ctx.compile(
+            oc.accumulate(total, op.name, rows, spec=spec, reset=reset), name="accumulation"
+        )
         before = np.array([1, 0, -1, 0.5], dtype)
         if op.name in ("or", "and"):
             before = np.abs(np.sign(before))

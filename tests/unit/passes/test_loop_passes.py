@@ -13,8 +13,9 @@ from unit.lowering.interpret_loops import dtype, run_func
 from unit.passes.loop_programs import loop_programs
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
-from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
 from xdsl.dialects.math import Math
+from xdsl.ir import SSAValue
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
@@ -55,7 +56,7 @@ def parse(text: str) -> ModuleOp:
 def initial_arrays(func: FuncOp) -> Arrays:
     """Small whole numbers, other ones for every node; local nodes in one arena if memory is planned."""
     arena = func.attributes.get("arena")
-    memory = np.zeros(0 if arena is None else arena.value.data, np.uint8)
+    memory = np.zeros(arena.value.data if isinstance(arena, IntegerAttr) else 0, np.uint8)
     arrays: Arrays = {}
     for k, node in enumerate(nodes(func)):
         shape, element = node.result.type.get_shape(), dtype(node.result.type.get_element_type())
@@ -113,7 +114,8 @@ def test_nodes_of_one_nest_share_no_memory(text: str):
     module = parse(text)
     PlanMemoryPass().apply(context(), module)
     (func,) = functions(module)
-    rows = {node.result: row for node, row in zip(nodes(func), memory_report(func), strict=True)}
+    results: list[SSAValue] = [node.result for node in nodes(func)]
+    rows = dict(zip(results, memory_report(func), strict=True))
     for nest in nests(func):
         touched = [rows[node] for node in Accesses.of(operations(nest.body.block)).maps]
         blocks = sorted((row.offset, row.offset + row.bytes) for row in touched if row.offset is not None)
