@@ -58,6 +58,7 @@ from ocannl.dialects.linear import (
 from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp, enclosing_routine
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
+from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.term import Const, Term
 
 
@@ -594,6 +595,8 @@ class ApplyOp(TensorOp):
             raise VerifyException('an operation has a logic (".", "@", "T" or an einsum spec) or index maps')
         elif self.result_map is not None or self.arg_maps is not None:
             raise VerifyException("an operation with a logic has no index maps yet")
+        else:
+            _check_logic(self.logic.data, len(self.args))
         check_term(self.term.data, len(self.args))
 
     def _verify_maps(self) -> None:
@@ -608,6 +611,15 @@ class ApplyOp(TensorOp):
         pairs = [(self.result, self.result_map.data), *zip(self.args, self.maps, strict=True)]
         for value, indices in pairs:
             _check_tensor_access(self, shape_of(value), indices, sizes)
+
+
+def _check_logic(logic: str, operands: int) -> None:
+    if logic in (".", "@", "T"):
+        return
+    try:
+        parse_spec(logic, operands)
+    except SpecSyntaxError as error:
+        raise VerifyException(str(error)) from None
 
 
 def _check_tensor_access(

@@ -196,7 +196,12 @@ class Lowering:
         if memory not in self.node_of:
             mode, why = self._mode(memory)
             label = self._label(memory)
-            element = texpr.tensor_type(memory).element
+            element = texpr.tensor_type(memory).element_or_none
+            if element is None or not texpr.shape_of(memory).is_final:
+                op = memory.owner
+                assert isinstance(op, Operation)
+                missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
+                raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
             sizes = texpr.shape_of(memory).memory_sizes
             node = assign.NodeOp(label, mode, why, MemRefType(element, sizes))
             node.result.name_hint = memory.name_hint

@@ -155,8 +155,8 @@ def sum_of(values: Iterable[SSAValue], before: Operation) -> SSAValue:
 
 def contribution(op: ApplyOp, index: int, adjoint: SSAValue) -> ApplyOp | None:
     """The adjoint expression of one argument; None where the derivative is identically zero."""
-    assert op.result_map is not None
-    assert op.space is not None
+    if op.result_map is None or op.space is None:
+        raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
     target, target_map = op.args[index], op.maps[index]
     operands = [*op.args, op.result, adjoint]
     maps = [*op.maps, op.result_map.data, op.result_map.data]

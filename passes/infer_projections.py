@@ -13,11 +13,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.shape import Row, Shape
 from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, parse_spec
 from ocannl.dialects.term import Arg
-from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TexprRoutineOp, shape_of
+from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp, shape_of
 
 ZERO = Linear()
 
@@ -263,8 +264,13 @@ def project_assign(op: AssignOp, taken: set[str]) -> None:
 
 
 def infer_projections(routine: TexprRoutineOp) -> None:
+    """Raises `OcannlError` where a shape is not final yet."""
     taken = set(routine.ranges)
     for op in list(routine.body.block.ops):
+        if isinstance(op, TensorOp) and not shape_of(op.result).is_final:
+            raise OcannlError(
+                at_line(op, f"the shape {shape_of(op.result)} is not final: run infer-shapes first")
+            )
         if isinstance(op, SliceOp):
             project_slice(op, taken)
         elif isinstance(op, ApplyOp) and not op.is_projected:

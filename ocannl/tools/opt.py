@@ -68,6 +68,11 @@ class OptMain(xDSLOptMain):
         self._offset = start_offset
         return super().parse_chunk(chunk, file_extension, start_offset)
 
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """Every file is read as IR text, whatever it is called."""
+        stream, _ = super().get_input_stream()
+        return stream, self.args.frontend or "mlir"
+
     def register_all_targets(self) -> None:
         self.available_targets["llvm"] = lambda: LLVMTarget
         super().register_all_targets()
@@ -85,7 +90,10 @@ class OptMain(xDSLOptMain):
 
         text = expand_pipelines(self.args.passes)
         self._check_names(text)
-        self.pipeline = PassPipeline.parse_spec(self.available_passes, text, after)
+        try:
+            self.pipeline = PassPipeline.parse_spec(self.available_passes, text, after)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
 
     def _check_names(self, passes: str) -> None:
         for name in _names(passes):

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.errors import ShapeError, at_line, location_text
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import ROW_KINDS, Row, RowKind, Shape
+from ocannl.dialects.spec import parse_spec
 from ocannl.dialects.term import App
 from ocannl.dialects.texpr import (
     ApplyOp,
@@ -131,6 +132,8 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]:
     """Both sides of the clash; where a result and an operand clash, all operands: what the user wrote."""
     left, right, op = origin.left, origin.right, origin.op
+    if isinstance(op, ApplyOp) and left.value is right.value and left.kind == right.kind:
+        return _spec_lines(error, op, left, shape_of)
     if isinstance(op, ApplyOp) and left.value is op.result and left.kind == right.kind and len(op.args) > 1:
         from_end = _from_end(error)
         return [line for arg in op.args for line in _operand_lines(arg, right.kind, from_end, shape_of)]
@@ -138,6 +141,27 @@ def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]
     if right.value is not left.value or right.kind != left.kind:
         lines += _place_lines(right, error.right, error.right_axis, shape_of)
     return lines
+
+
+def _spec_lines(error: ShapeConflict, op: ApplyOp, place: Place, shape_of: ShapeOf) -> list[str]:
+    """All operands of a spec, with the axis marked that does not fit what its name has been so far."""
+    lines: list[str] = []
+    for arg in op.args:
+        if arg is place.value:
+            lines += _place_lines(place, error.left, error.left_axis, shape_of)
+        else:
+            lines.append(f"  {tensor_name(arg)}: {shape_of(arg)}")
+    name = _axis_name(op, place, error.left_axis)
+    return [*lines, f"  this axis is `{name}` in the spec"] if name else lines
+
+
+def _axis_name(op: ApplyOp, place: Place, axis: int | None) -> str | None:
+    """What a spec calls an axis of an operand whose row is closed in it."""
+    if op.logic is None or axis is None or place.value not in op.args:
+        return None
+    slot = parse_spec(op.logic.data).operands[list(op.args).index(place.value)]
+    row = slot.rows[ROW_KINDS.index(place.kind)]
+    return str(row.axes[axis]) if row.var is None and axis < len(row.axes) else None
 
 
 def _from_end(error: ShapeConflict) -> int | None:

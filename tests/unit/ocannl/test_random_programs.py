@@ -161,3 +161,14 @@ class TestNumbersInExpressions:
         np.testing.assert_allclose(ctx[right], 2 * w.sum(1))
         np.testing.assert_allclose(ctx[left], 2 * w.sum(0))
         assert (str(right.shape), str(left.shape)) == ("2", "3->")
+
+    def test_other_uses_do_not_change_a_product(self):
+        w = np.arange(6.0).reshape(2, 3)
+        x = oc.data(w, axes="oi")
+        right, left = x @ 2, 2 @ x
+        totals = [product.einsum("...|...->... => 0") for product in (right, left)]
+        wide = [x + right, x + left]
+        ctx = oc.Context.cpu(threads=1)
+        ctx.compile(sum(map(oc.forward, [*totals, *wide]), oc.Code()), name="numbers")()
+        for total in totals:
+            np.testing.assert_allclose(ctx[total], [2 * w.sum()])
