@@ -1,0 +1,66 @@
+// RUN: ocannl-opt %s | ocannl-opt | filecheck %s
+// RUN: ocannl-opt %s --print-op-generic | ocannl-opt | filecheck %s
+
+// CHECK-LABEL: loops.func @nests indices (step_n, batch_n = 80) {
+// CHECK-NEXT:    %x = assign.node "x" constant : memref<80x10x2xf32>
+// CHECK-NEXT:    %h = assign.node "h" on_device : memref<10x16xf32>
+// CHECK-NEXT:    %z = assign.node "z" local at 128 because "intermediate value" : memref<f32>
+// CHECK-NEXT:    loops.nest "h" (b = 10, o = 16) {
+// CHECK-NEXT:      %s = loops.index 3*b - batch_n + 2*step_n : f32
+// CHECK-NEXT:      %t = loops.reduce add (i = 2) : f32 {
+// CHECK-NEXT:        %l = loops.load %x[batch_n, b, i]
+// CHECK-NEXT:        %m = loops.reduce max (j = 3, k = 2) : f32 {
+// CHECK-NEXT:          %v = loops.load %x[j, -b + 9, k]
+// CHECK-NEXT:          %p = arith.mulf %v, %l : f32
+// CHECK-NEXT:          loops.yield %p
+// CHECK-NEXT:        }
+// CHECK-NEXT:        loops.yield %m
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %u = arith.addf %t, %s : f32
+// CHECK-NEXT:      loops.store %u, %h[-b + 9, o]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "point" () {
+// CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:      loops.store %c, %z[]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "no points" (i = 0) {
+// CHECK-NEXT:      %c_1 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:      loops.store %c_1, %h[i, i]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "nothing" (i = 3) {
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @nests indices (step_n, batch_n = 80) {
+  %x = assign.node "x" constant : memref<80x10x2xf32>
+  %h = assign.node "h" on_device : memref<10x16xf32>
+  %z = assign.node "z" local at 128 because "intermediate value" : memref<f32>
+  loops.nest "h" (b = 10, o = 16) {
+    %s = loops.index -batch_n + 2*step_n + 3*b : f32
+    %t = loops.reduce add (i = 2) : f32 {
+      %l = loops.load %x[batch_n, b, i]
+      %m = loops.reduce max (j = 3, k = 2) : f32 {
+        %v = loops.load %x[j, -b + 9, k]
+        %p = arith.mulf %v, %l : f32
+        loops.yield %p
+      }
+      loops.yield %m
+    }
+    %u = arith.addf %t, %s : f32
+    loops.store %u, %h[-b + 9, o]
+  }
+  loops.nest "point" () {
+    %c = arith.constant 1.000000e+00 : f32
+    loops.store %c, %z[]
+  }
+  loops.nest "no points" (i = 0) {
+    %c = arith.constant 1.000000e+00 : f32
+    loops.store %c, %h[i, i]
+  }
+  loops.nest "nothing" (i = 3) {
+  }
+}
+
+// CHECK-LABEL: loops.func @empty {
+// CHECK-NEXT:  }
+loops.func @empty {
+}

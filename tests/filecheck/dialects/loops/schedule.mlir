@@ -1,0 +1,41 @@
+// RUN: ocannl-opt %s | ocannl-opt | filecheck %s
+// RUN: ocannl-opt %s --print-op-generic | ocannl-opt | filecheck %s
+
+// CHECK-LABEL: loops.func @schedules {
+// CHECK-NEXT:    %x = assign.node "x" constant : memref<10x16x2xf32>
+// CHECK-NEXT:    %h = assign.node "h" on_device : memref<10x16xf32>
+// CHECK-NEXT:    loops.nest "all" (b = 10, o = 16) schedule <order = (o, b), rows = b : 2, lanes = o : 8> {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "order" (b = 10, o = 16) schedule <order = (o, b)> {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "rows" (b = 10, o = 16) schedule <rows = o : 1> {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "default" (b = 10, o = 16) schedule <> {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
+// CHECK-NEXT:      %t = loops.reduce add (i = 2) : f32 {
+// CHECK-NEXT:        %l = loops.load %x[b, o, i]
+// CHECK-NEXT:        loops.yield %l
+// CHECK-NEXT:      }
+// CHECK-NEXT:      loops.store %t, %h[b, o]
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @schedules {
+  %x = assign.node "x" constant : memref<10x16x2xf32>
+  %h = assign.node "h" on_device : memref<10x16xf32>
+  loops.nest "all" (b = 10, o = 16) schedule <order = (o, b), rows = b : 2, lanes = o : 8> {
+  }
+  loops.nest "order" (b = 10, o = 16) schedule <order = (o, b)> {
+  }
+  loops.nest "rows" (b = 10, o = 16) schedule <rows = o : 1> {
+  }
+  loops.nest "default" (b = 10, o = 16) schedule <> {
+  }
+  loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
+    %t = loops.reduce add (i = 2) : f32 {
+      %l = loops.load %x[b, o, i]
+      loops.yield %l
+    }
+    loops.store %t, %h[b, o]
+  }
+}
