@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Data, Operation, Region
 from xdsl.irdl import IRDLOperation, irdl_attr_definition, prop_def, region_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.traits import NoTerminator
+from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 
@@ -47,7 +47,7 @@ class RoutineOp(IRDLOperation):
     sym_name = prop_def(StringAttr)
     indices = prop_def(IndicesAttr)
     body = region_def("single_block")
-    traits = traits_def(NoTerminator())
+    traits = traits_def(NoTerminator(), IsolatedFromAbove())
 
     def __init__(
         self,

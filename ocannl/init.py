@@ -89,11 +89,11 @@ def constant(value: float) -> Initializer:
 def scaled_uniform() -> Initializer:
     """Uniform in +-sqrt(3 / fan_in): variance 1 / fan_in, so that products keep the scale of their inputs.
 
-    The default of `oc.param`.
+    A parameter without input axes, such as a bias, counts its outputs instead. The default of `oc.param`.
     """
 
     def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        bound = math.sqrt(3.0 / fan_in(shape))
+        bound = math.sqrt(3.0 / (fan_in(shape) if shape.input.axes else fan_out(shape)))
         return bound * (2.0 * random.uniform(key, shape.memory_sizes, dtype) - 1.0)
 
     return Initializer("scaled_uniform()", sample)

@@ -107,7 +107,7 @@ class Tensor(Arithmetic):
             case texpr.ValueOp() as value:
                 return f"{handle(value.source).label}.value"
             case op:
-                return self.ir_value.name_hint or op.name.removeprefix("texpr.")
+                return self.ir_value.name_hint or _operation_name(op)
 
     @property
     def shape(self) -> ShapeView:
@@ -226,6 +226,16 @@ class Tensor(Arithmetic):
 
 
 TensorLike: TypeAlias = Arithmetic | Number
+
+
+def _operation_name(op: texpr.TensorOp) -> str:
+    """What an unnamed expression is called: by its operation."""
+    if not isinstance(op, texpr.ApplyOp):
+        return op.name.removeprefix("texpr.")
+    if op.logic is not None and op.logic.data not in (".", "T"):
+        return "product" if op.logic.data == "@" else "einsum"
+    term = op.term.data
+    return term.op if isinstance(term, App) else "transpose"
 
 
 def handle(value: SSAValue) -> Tensor:

@@ -35,6 +35,8 @@ Renaming: TypeAlias = dict[str, Linear]
 
 # How many nests over equal spaces are tried as partners of one nest, nearest first.
 PARTNERS_TRIED = 8
+# Operations of a nest that still takes others in: longer code gains nothing, and compiles slowly.
+LONGEST_NEST = 256
 
 
 @dataclass(slots=True)
@@ -44,12 +46,13 @@ class Group:
     nest: NestOp
     accesses: Accesses
     reduction_work: int
+    length: int
     names: Names | None = None
 
     @staticmethod
     def of(nest: NestOp) -> Group:
         ops = operations(nest.body.block)
-        return Group(nest, Accesses.of(ops), reduction_work(nest.body.block.ops))
+        return Group(nest, Accesses.of(ops), reduction_work(nest.body.block.ops), len(ops))
 
     @property
     def signature(self) -> tuple[int, ...]:
@@ -58,6 +61,8 @@ class Group:
 
 def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
     """Scalars always fuse, others where they touch the same elements; contractions only while small."""
+    if target.length + group.length > LONGEST_NEST:
+        return False
     size = points(target.nest.space.data)
     if target.reduction_work and group.reduction_work:
         work = (target.reduction_work + group.reduction_work) * size
@@ -211,6 +216,7 @@ class Fuser:
         _join_labels(target.nest, group.nest, self.upwards)
         target.accesses.absorb(group.accesses, renaming)
         target.reduction_work += group.reduction_work
+        target.length += group.length
 
     def _forward(self, first: list[Operation], second: list[Operation]) -> None:
         """What the first part stores is not loaded again by the second."""

@@ -55,6 +55,8 @@ TRANSCENDENTAL = 20
 CHEAP = 4
 # ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
 CHEAP_IF_UNIFORM = 16
+# Longer bodies are not copied: a chain of them would be copied again and again. Fusion joins them without copies.
+LONGEST_BODY = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
     """Weighs computing a value again against storing and loading it."""
     cost, version = definition.cost, definition.version
     multiplied = site.evaluations > points(definition.nest.space.data)
+    if len(definition.ops) > LONGEST_BODY:
+        return False
     if version.kept or cost.is_free:
         return cost.is_free
     if cost.reduction_work:

@@ -27,6 +27,9 @@ from ocannl.dialects.texpr import (
 from ocannl.passes.infer_shapes.constraints import Origin, Place, ShapeOf
 from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
 
+# What follows each row in the text of a shape.
+SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
+
 
 def tensor_name(value: SSAValue) -> str:
     """What a user would call a value."""
@@ -123,7 +126,7 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
     lines = [at_line(at, f"shapes do not fit in `{describe(at)}`")]
     if origin is not None:
         lines += _sides(error, origin, shape_of)
-    lines.append(f"  {error}")
+    lines.append(f"  {error if origin is None else error.reason}")
     lines += [f"  because of {line}" for line in _because(error.because, at)]
     hint = _hint(at, shape_of)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
@@ -180,32 +183,35 @@ def _operand_lines(value: SSAValue, kind: RowKind, from_end: int | None, shape_o
 def _place_lines(place: Place, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
     name, shape = tensor_name(place.value), shape_of(place.value)
     head = f"  {name}: "
-    start, width = _mark(shape, place.kind, axis if isinstance(row, Row) else None)
-    return [f"{head}{shape}    (its {place.kind} row)", " " * (len(head) + start) + "^" * width]
+    line = f"{head}{shape}    (its {place.kind} row)"
+    marked = _mark(shape, place.kind, axis if isinstance(row, Row) else None)
+    if marked is None:
+        return [line]
+    start, width = marked
+    return [line, " " * (len(head) + start) + "^" * width]
 
 
-def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int]:
-    """Where a row, or one of its axes, stands in the text of the shape."""
-    texts = {k: str(_only(shape, k)) for k in ROW_KINDS}
-    start = 0
-    for k, separator in (("batch", "|"), ("input", "->"), ("output", "")):
-        text = texts[k].removesuffix(separator) if k != "output" else texts[k]
-        text = "" if text == "()" else text
+def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | None:
+    """Where a row, or one of its axes, stands in the text of the shape; None for a row without axes."""
+    start, text = 0, ""
+    for k in ROW_KINDS:
+        text = _row_text(shape, k)
         if k == kind:
             break
-        start += len(text) + (len(separator) if text else 0)
-    parts = text.split(",")
-    row = shape.row(kind)
+        start += len(text) + (len(SEPARATORS[k]) if text else 0)
+    row, parts = shape.row(kind), text.split(",")
+    if not text:
+        return None
     if axis is None or row.var is not None or not 0 <= axis < len(parts):
-        return start, max(1, len(text))
+        return start, len(text)
     return start + sum(len(p) + 1 for p in parts[:axis]), len(parts[axis])
 
 
-def _only(shape: Shape, kind: RowKind) -> Shape:
+def _row_text(shape: Shape, kind: RowKind) -> str:
+    """The text of one row, as it stands in the text of the shape."""
     empty = Row()
-    return Shape(
-        *(shape.row(k) if k == kind else empty for k in ROW_KINDS)  # the text of this row, with its separator
-    )
+    alone = Shape(*(shape.row(k) if k == kind else empty for k in ROW_KINDS))
+    return str(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
 
 
 def _because(origins: Sequence[object], at: Operation) -> list[str]:
@@ -218,6 +224,9 @@ def _because(origins: Sequence[object], at: Operation) -> list[str]:
 
 
 def _hint(op: Operation, shape_of: ShapeOf) -> str | None:
+    if isinstance(op, SliceOp) and not _row_text(shape_of(op.source), "batch"):
+        name = tensor_name(op.source)
+        return f"`{name}` has no batch axis to slice; other axes take a fixed position in a spec"
     if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:
         return None
     left, right = (shape_of(a) for a in op.args)

@@ -10,7 +10,7 @@
 assign.routine @nodes {
   %0 = assign.node "x" constant because "data" : memref<80x10x2xf32>
   %1 = assign.node "w.grad" on_device : memref<16xf64>
-  %2 = assign.node "h" local at 64 because "intermediate \"value\"" : memref<i8>
+  %2 = assign.node "h" local at 64 because "intermediate \22value\22" : memref<i8>
   %3 = assign.node "v" virtual because "computed where it is used" : memref<0x3xbf16>
 }
 

@@ -24,8 +24,8 @@
 // CHECK-NEXT:      loops.store %c, %z[]
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "no points" (i = 0) {
-// CHECK-NEXT:      %c_1 = arith.constant 1.000000e+00 : f32
-// CHECK-NEXT:      loops.store %c_1, %h[i, i]
+// CHECK-NEXT:      %d = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:      loops.store %d, %h[i, i]
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "nothing" (i = 3) {
 // CHECK-NEXT:    }
@@ -35,7 +35,7 @@ loops.func @nests indices (step_n, batch_n = 80) {
   %h = assign.node "h" on_device : memref<10x16xf32>
   %z = assign.node "z" local at 128 because "intermediate value" : memref<f32>
   loops.nest "h" (b = 10, o = 16) {
-    %s = loops.index -batch_n + 2*step_n + 3*b : f32
+    %s = loops.index 3*b - batch_n + 2*step_n : f32
     %t = loops.reduce add (i = 2) : f32 {
       %l = loops.load %x[batch_n, b, i]
       %m = loops.reduce max (j = 3, k = 2) : f32 {
@@ -53,8 +53,8 @@ loops.func @nests indices (step_n, batch_n = 80) {
     loops.store %c, %z[]
   }
   loops.nest "no points" (i = 0) {
-    %c = arith.constant 1.000000e+00 : f32
-    loops.store %c, %h[i, i]
+    %d = arith.constant 1.000000e+00 : f32
+    loops.store %d, %h[i, i]
   }
   loops.nest "nothing" (i = 3) {
   }

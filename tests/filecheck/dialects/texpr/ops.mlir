@@ -25,11 +25,11 @@ texpr.routine @leaves indices (step_n, batch_n = 80) {
 
 // Expressions as they are built.
 // CHECK-LABEL: texpr.routine @as_built indices (batch_n = 80) {
-// CHECK-NEXT:    %x_1 = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
-// CHECK-NEXT:    %w_1 = texpr.param "w" : !texpr.tensor<...i0 -> ...o1>
-// CHECK-NEXT:    %s = texpr.slice %x_1 at batch_n : !texpr.tensor<...b2 | 2, f32>
-// CHECK-NEXT:    %first = texpr.slice %x_1 at 0 : !texpr.tensor<...b3 | 2, f32>
-// CHECK-NEXT:    %h = texpr.apply add= mul(%w_1, %s) logic "@" : !texpr.tensor<...b4 | ...i5 -> ...o6>
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<...i0 -> ...o1>
+// CHECK-NEXT:    %s = texpr.slice %x at batch_n : !texpr.tensor<...b2 | 2, f32>
+// CHECK-NEXT:    %first = texpr.slice %x at 0 : !texpr.tensor<...b3 | 2, f32>
+// CHECK-NEXT:    %h = texpr.apply add= mul(%w, %s) logic "@" : !texpr.tensor<...b4 | ...i5 -> ...o6>
 // CHECK-NEXT:    %square = texpr.apply = mul(%h, %h) logic "." : !texpr.tensor<...b7 | ...i8 -> ...o9>
 // CHECK-NEXT:    %t = texpr.apply = %h logic "T" : !texpr.tensor<...b10 | ...i11 -> ...o12>
 // CHECK-NEXT:    %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb> : !texpr.tensor<3>
@@ -51,13 +51,13 @@ texpr.routine @as_built indices (batch_n = 80) {
 
 // The same after projection inference.
 // CHECK-LABEL: texpr.routine @projected indices (batch_n = 80) {
-// CHECK-NEXT:    %x_2 = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
-// CHECK-NEXT:    %w_2 = texpr.param "w" : !texpr.tensor<2 -> 16, f32>
-// CHECK-NEXT:    %s_1 = texpr.apply [b, o] = %x_2[batch_n, b, o] over (b = 10, o = 2) : !texpr.tensor<10 | 2, f32>
-// CHECK-NEXT:    %h_1 = texpr.apply [b, o] add= mul(%w_2[o, k], %s_1[b, k]) over (b = 10, o = 16, k = 2) : !texpr.tensor<10 | 16, f32>
-// CHECK-NEXT:    %even = texpr.apply [o] = %h_1[2*o + 1, -o + 7] over (o = 5) : !texpr.tensor<5, f32>
-// CHECK-NEXT:    %sum = texpr.apply [] add= %h_1[b, o] over (b = 10, o = 16) stop : !texpr.tensor<f32>
-// CHECK-NEXT:    %c_1 = texpr.apply [o] = 3.0 over (o = 4) : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<2 -> 16, f32>
+// CHECK-NEXT:    %s = texpr.apply [b, o] = %x[batch_n, b, o] over (b = 10, o = 2) : !texpr.tensor<10 | 2, f32>
+// CHECK-NEXT:    %h = texpr.apply [b, o] add= mul(%w[o, k], %s[b, k]) over (b = 10, o = 16, k = 2) : !texpr.tensor<10 | 16, f32>
+// CHECK-NEXT:    %even = texpr.apply [o] = %h[2*o + 1, -o + 7] over (o = 5) : !texpr.tensor<5, f32>
+// CHECK-NEXT:    %sum = texpr.apply [] add= %h[b, o] over (b = 10, o = 16) stop : !texpr.tensor<f32>
+// CHECK-NEXT:    %c = texpr.apply [o] = 3.0 over (o = 4) : !texpr.tensor<4, f32>
 // CHECK-NEXT:  }
 texpr.routine @projected indices (batch_n = 80) {
   %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
@@ -72,23 +72,23 @@ texpr.routine @projected indices (batch_n = 80) {
 // Code.
 // CHECK-LABEL: texpr.routine @code {
 // CHECK-NEXT:    texpr.comment "line \22one\22"
-// CHECK-NEXT:    %w_3 = texpr.param "w" : !texpr.tensor<16, f32>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<16, f32>
 // CHECK-NEXT:    %top = texpr.node "top" : !texpr.tensor<f32>
-// CHECK-NEXT:    %h_2 = texpr.apply = neg(%w_3) logic "." : !texpr.tensor<16, f32>
-// CHECK-NEXT:    %g = texpr.grad %w_3 : !texpr.tensor<16, f32>
-// CHECK-NEXT:    %v = texpr.value %h_2 : !texpr.tensor<16, f32>
-// CHECK-NEXT:    texpr.forward %h_2
-// CHECK-NEXT:    texpr.zero_grads %h_2
-// CHECK-NEXT:    texpr.backprop %h_2
-// CHECK-NEXT:    texpr.assign %w_3 = %g logic "."
-// CHECK-NEXT:    texpr.assign %w_3 add= %g logic "T"
+// CHECK-NEXT:    %h = texpr.apply = neg(%w) logic "." : !texpr.tensor<16, f32>
+// CHECK-NEXT:    %g = texpr.grad %w : !texpr.tensor<16, f32>
+// CHECK-NEXT:    %v = texpr.value %h : !texpr.tensor<16, f32>
+// CHECK-NEXT:    texpr.forward %h
+// CHECK-NEXT:    texpr.zero_grads %h
+// CHECK-NEXT:    texpr.backprop %h
+// CHECK-NEXT:    texpr.assign %w = %g logic "."
+// CHECK-NEXT:    texpr.assign %w add= %g logic "T"
 // CHECK-NEXT:    texpr.assign %top :max= %v logic "... => 0"
-// CHECK-NEXT:    texpr.assign %w_3 := %v logic "... => ..."
-// CHECK-NEXT:    texpr.assign %w_3[o] = %v[o] over (o = 16)
+// CHECK-NEXT:    texpr.assign %w := %v logic "... => ..."
+// CHECK-NEXT:    texpr.assign %w[o] = %v[o] over (o = 16)
 // CHECK-NEXT:    texpr.assign %top[] :add= %v[-o + 15] over (o = 16)
 // CHECK-NEXT:  }
 texpr.routine @code {
-  texpr.comment "line \"one\""
+  texpr.comment "line \22one\22"
   %w = texpr.param "w" : !texpr.tensor<16, f32>
   %top = texpr.node "top" : !texpr.tensor<f32>
   %h = texpr.apply = neg(%w) logic "." : !texpr.tensor<16, f32>

@@ -25,10 +25,10 @@ texpr.routine @closed {
 }
 
 // CHECK-LABEL: texpr.routine @open {
-// CHECK-NEXT:    %9 = texpr.param "rows" : !texpr.tensor<...b0 | ...i1 -> ...o2>
-// CHECK-NEXT:    %10 = texpr.param "around a row" : !texpr.tensor<10, ...b0, 4 | ...o2, f32>
-// CHECK-NEXT:    %11 = texpr.param "dims" : !texpr.tensor<?d0 | ?d1, ?d0 -> ...o2, ?d2>
-// CHECK-NEXT:    %12 = texpr.param "one row" : !texpr.tensor<...b1 | ...i1 -> ...o1>
+// CHECK-NEXT:    %0 = texpr.param "rows" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+// CHECK-NEXT:    %1 = texpr.param "around a row" : !texpr.tensor<10, ...b0, 4 | ...o2, f32>
+// CHECK-NEXT:    %2 = texpr.param "dims" : !texpr.tensor<?d0 | ?d1, ?d0 -> ...o2, ?d2>
+// CHECK-NEXT:    %3 = texpr.param "one row" : !texpr.tensor<...b1 | ...i1 -> ...o1>
 // CHECK-NEXT:  }
 texpr.routine @open {
   %0 = texpr.param "rows" : !texpr.tensor<...b0 | ...i1 -> ...o2>
@@ -39,10 +39,10 @@ texpr.routine @open {
 
 // A basis is part of a size; `...` alone is where a closed row broadcasts.
 // CHECK-LABEL: texpr.routine @units_and_splits {
-// CHECK-NEXT:    %13 = texpr.param "rgb" : !texpr.tensor<3:rgb, 4, f32>
-// CHECK-NEXT:    %14 = texpr.param "one:unit" : !texpr.tensor<1:unit>
-// CHECK-NEXT:    %15 = texpr.param "leading" : !texpr.tensor<10, ..., f32>
-// CHECK-NEXT:    %16 = texpr.param "split" : !texpr.tensor<10, ... | 2, ..., 3 -> 4, ..., 5:x, 6, f32>
+// CHECK-NEXT:    %0 = texpr.param "rgb" : !texpr.tensor<3:rgb, 4, f32>
+// CHECK-NEXT:    %1 = texpr.param "one:unit" : !texpr.tensor<1:unit>
+// CHECK-NEXT:    %2 = texpr.param "leading" : !texpr.tensor<10, ..., f32>
+// CHECK-NEXT:    %3 = texpr.param "split" : !texpr.tensor<10, ... | 2, ..., 3 -> 4, ..., 5:x, 6, f32>
 // CHECK-NEXT:  }
 texpr.routine @units_and_splits {
   %0 = texpr.param "rgb" : !texpr.tensor<3:rgb, 4, f32>
