@@ -213,7 +213,7 @@ class AccumOp(IRDLOperation):
         if self.accum is not None:
             check_accumulator(self.accum.data)
         if len(self.rhs_maps.data) != len(self.rhs):
-            raise VerifyException(f"the index maps {self.maps} are not those of {len(self.rhs)} operands")
+            raise VerifyException(f"{len(self.maps)} index maps for {len(self.rhs)} operands")
         check_term(self.term.data, len(self.rhs))
         sizes = dict(self.space.data)
         check_space(self, sizes)

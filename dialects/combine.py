@@ -137,7 +137,7 @@ def check_term(term: Term, num_operands: int) -> None:
     order = list(dict.fromkeys(_reads(term)))
     if order != list(range(num_operands)):
         raise VerifyException(
-            f"the term {term} reads its {num_operands} operands not all, or not in their order"
+            f"a term first reads its operands in order, and reads all; {term} does not, of {num_operands}"
         )
 
 

@@ -160,7 +160,9 @@ def parse_space(parser: AttrParser) -> tuple[tuple[str, int], ...]:
     def dimension() -> tuple[str, int]:
         name = parser.parse_identifier(" naming an iteration variable")
         parser.parse_punctuation("=")
-        return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return name, parser.parse_integer(
+            allow_boolean=False, allow_negative=False, context_msg=" as the size"
+        )
 
     pos = parser.pos
     space = tuple(

@@ -27,7 +27,14 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, NoTerminator, Pure
+from xdsl.traits import (
+    IsTerminator,
+    MemoryReadEffect,
+    MemoryWriteEffect,
+    NoTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_access, check_accumulator, check_labels, check_names, check_space
@@ -188,7 +195,7 @@ class ReduceOp(IRDLOperation):
     space = prop_def(SpaceAttr)
     body = region_def("single_block")
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(RecursiveMemoryEffect())
 
     def __init__(self, accum: str, space: Sequence[tuple[str, int]], body: Region, type: Attribute) -> None:
         Operation.__init__(
@@ -262,6 +269,7 @@ class LoadOp(IRDLOperation):
     node = operand_def(MemRefType)
     indices = prop_def(MapAttr)
     result = result_def()
+    traits = traits_def(MemoryReadEffect())
 
     def __init__(self, node: SSAValue, indices: Sequence[Linear]) -> None:
         Operation.__init__(
@@ -294,6 +302,7 @@ class StoreOp(IRDLOperation):
     value = operand_def()
     node = operand_def(MemRefType)
     indices = prop_def(MapAttr)
+    traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
         Operation.__init__(self, operands=[value, node], properties={"indices": MapAttr(tuple(indices))})

@@ -18,8 +18,10 @@ def parse_optional_defined_operand(parser: Parser) -> SSAValue | None:
     if unresolved is None:
         return None
     values = parser.ssa_values.get(unresolved.operand_name)
-    if values is None or unresolved.index >= len(values):
+    if values is None:
         parser.raise_error(f"%{unresolved.operand_name} is used before its definition", unresolved.span)
+    if unresolved.index >= len(values):
+        parser.raise_error(f"%{unresolved.operand_name} is one value, not several", unresolved.span)
     return values[unresolved.index]
 
 

@@ -36,7 +36,9 @@ def parse_indices(parser: AttrParser) -> tuple[tuple[str, int | None], ...]:
         name = parser.parse_identifier(" naming a static index")
         if parser.parse_optional_punctuation("=") is None:
             return name, None
-        return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return name, parser.parse_integer(
+            allow_boolean=False, allow_negative=False, context_msg=" as the range"
+        )
 
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, index, " in static indices"))
 

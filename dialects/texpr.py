@@ -101,7 +101,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         if not isinstance(self.element, NoneAttr | IntegerType | AnyFloat):
-            raise VerifyException(f"the elements of a tensor are numbers, found {self.element}")
+            raise VerifyException(_not_numbers(self.element))
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -116,6 +116,10 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             if not isinstance(self.element, NoneAttr):
                 printer.print_string(", " if text and not text.endswith((" ",)) else "")
                 printer.print_attribute(self.element)
+
+
+def _not_numbers(element: Attribute) -> str:
+    return f"the elements of a tensor are numbers, found {element}"
 
 
 def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute | None]:
@@ -148,7 +152,10 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             break
         if parser.parse_optional_punctuation(",") is None:
             break
+    pos = parser.pos
     element = parser.parse_optional_type()
+    if not isinstance(element, IntegerType | AnyFloat | None):
+        parser.raise_error(_not_numbers(element), pos, parser.pos)
     row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
     return row, element
 
@@ -160,7 +167,9 @@ def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
     size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if size is None:
         return None
-    return Dim(size, parser.parse_identifier() if parser.parse_optional_punctuation(":") else None)
+    if parser.parse_optional_punctuation(":") is None:
+        return Dim(size)
+    return Dim(size, parser.parse_identifier(" naming the basis"))
 
 
 def _parse_dim(parser: AttrParser) -> DimTerm:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl import graph
+from ocannl.checks import integer
 from ocannl.code import Code, forward
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
@@ -49,10 +50,8 @@ class Context:
     def __init__(self, backend: str = "cpu", threads: int = 1) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
-        if threads < 1:
-            raise ValueError(f"a context runs on at least one thread, found {threads}")
         self.backend = backend
-        self.threads = threads
+        self.threads = integer(threads, "the number of threads", least=1)
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
         self._evaluations: dict[SSAValue, Routine] = {}
 

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import f32, f64, i8, i32, i64
 from xdsl.ir import Attribute, Operation
 
 from ocannl import graph
+from ocannl.checks import integer
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import ShapeError, SpecError
 from ocannl.dialects.shape import Dim, Row, Shape, closed_row
@@ -197,9 +198,7 @@ def constant(value: float, *, label: str | None = None) -> Tensor:
 
 def arange(size: int, *, label: str | None = None) -> Tensor:
     """`oc.range(n)`: the positions 0, 1, ..., n - 1 along one output axis."""
-    if size < 0:
-        raise ValueError(f"a range has no negative size, found {size}")
-    shape = Shape(Row(), Row(), closed_row(size))
+    shape = Shape(Row(), Row(), closed_row(integer(size, "the size of a range")))
     return Tensor(graph.add(texpr.RangeOp(texpr.TensorType.of(shape)), label))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ocannl.arithmetic import Arithmetic
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.extract import needed
@@ -15,6 +16,8 @@ def params(target: TensorLike | Code) -> dict[str, Tensor]:
     """
     if isinstance(target, Code):
         ops = needed(target.statements)
+    elif not isinstance(target, Arithmetic):
+        raise TypeError(f"expected a tensor or code, found {type(target).__name__}")
     else:
         tensor = as_tensor(target)
         ops = [*needed([tensor.op]), tensor.op]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.checks import integer
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, UninitializedError, location_text
@@ -111,11 +112,10 @@ class Routine:
         return next(row.why for row in memory_report(self._executable.func) if row.label == label)
 
     def _set_index(self, name: str, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"index {name} is an integer, found {value!r}")
         if name not in self._slots:
             known = ", ".join(self._slots) or "none"
             raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {known}")
+        value = integer(value, f"index {name}", least=None)
         size, limit = self._ranges[name], self._facts.limits.get(name)
         if size is not None and not 0 <= value < size:
             raise OcannlError(f"index {name}={value} is outside its range 0..{size - 1}")
@@ -163,6 +163,7 @@ class Routine:
         `advance` adds 1 to an unranged index after each run. The result holds for each recorded tensor one
         value a run, in an array of shape (runs, *its array's shape), or (runs,) for one number.
         """
+        epochs = integer(epochs, "the number of epochs")
         recorded = [as_tensor(t) for t in record]
         routine = self._keeping(recorded)
         if routine is not self:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ocannl import graph
 from ocannl.arithmetic import Arithmetic
+from ocannl.checks import integer
 from ocannl.dialects.shape import Dim as KnownDim
 from ocannl.dialects.shape import DimTerm, DimVar, Row, Shape, closed_row
 
@@ -75,12 +75,7 @@ def row_of(sizes: RowSizes | None) -> Row:
 def _dim_term(axis: object) -> DimTerm:
     if isinstance(axis, Dim):
         return axis.term
-    if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
-        raise TypeError(f"a row is an int, an oc.Dim or a list of them, found {axis!r}")
-    size = operator.index(axis)
-    if size < 0:
-        raise ValueError(f"a size is not negative, found {size}")
-    return KnownDim(size)
+    return KnownDim(integer(axis, "a size in a row (an int, an oc.Dim, or a list of them)"))
 
 
 class ShapeView:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from ocannl import graph
 from ocannl.arithmetic import Arithmetic
+from ocannl.checks import integer
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import SpecError
 from ocannl.dialects.linear import Linear
@@ -41,10 +41,8 @@ class Index(Arithmetic):
     def __init__(self, name: str, range: int | None = None) -> None:
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"an index is named by an identifier, found {name!r}")
-        if range is not None and operator.index(range) < 1:
-            raise ValueError(f"index {name!r} needs a range of at least 1, found {range}")
         self.name = name
-        self.range = range
+        self.range = None if range is None else integer(range, f"the range of index {name!r}", least=1)
         self._order = next(Index._declared)
 
     def __eq__(self, other: object) -> bool:

@@ -55,8 +55,8 @@ TRANSCENDENTAL = 20
 CHEAP = 4
 # ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
 CHEAP_IF_UNIFORM = 16
-# Longer bodies are not copied: a chain of them would be copied again and again. Fusion joins them without copies.
-LONGEST_BODY = 64
+# Longer bodies are not copied, as a chain of them would be copied over and over; fusion joins them instead.
+LONGEST_BODY = 32
 
 
 @dataclass(frozen=True, slots=True)

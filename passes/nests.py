@@ -74,7 +74,8 @@ def node_mode(node: SSAValue) -> str:
 
 def is_unused(op: Operation) -> bool:
     """Nobody uses the result, which is all that the operation has to give."""
-    return (isinstance(op, LoadOp) or op.has_trait(Pure)) and all(r.first_use is None for r in op.results)
+    gives_only_results = isinstance(op, LoadOp | ReduceOp) or op.has_trait(Pure)
+    return gives_only_results and all(r.first_use is None for r in op.results)
 
 
 def remove_unused_operations(block: Block) -> None:

@@ -74,9 +74,9 @@ class Closing:
         flat = self._flat_rows(ranks) or dict.fromkeys(graph.settled_at_last(open_vars), 0)
         if flat:
             return flat
-        raised = graph.sources(var for var in numbers if var in limits)
-        if raised:
-            return {var: limits[var] for var in raised}
+        met = {var: graph.bounds[var] for var in numbers if var in graph.bounds}
+        if met:
+            return met
         self._check_rows(graph, ranks)
         return dict.fromkeys(graph.sources(open_vars), 0)
 

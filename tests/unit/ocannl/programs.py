@@ -235,7 +235,8 @@ def rows_of(val: Val) -> dict[str, list[int]]:
 @st.composite
 def shapes(draw: st.DrawFn) -> tuple[Axes, Axes, Axes]:
     pick = st.sampled_from(SIZES)
-    rows = tuple(tuple(draw(st.lists(pick, max_size=2))) for _ in ROWS)
+    batch, output, input = (tuple(draw(st.lists(pick, max_size=2))) for _ in ROWS)
+    rows: tuple[Axes, Axes, Axes] = (batch, output, input)
     return rows if math.prod(math.prod(r) for r in rows) <= 1000 else ((2,), (3,), ())
 
 
@@ -338,7 +339,7 @@ def draw_number(draw: st.DrawFn, pool: Sequence[Val]) -> Step:
     number = draw(st.sampled_from([0.5, -2.0, 3.0, 1.0]))
     which = draw(st.sampled_from(["+", "r-", "*"]))
     k = index_of(draw, pool)
-    build: Callable[..., oc.Tensor] = {
+    build: Callable[..., Any] = {
         "+": lambda x: x + number,
         "r-": lambda x: number - x,
         "*": lambda x: number * x,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +37,12 @@ def moons_step() -> oc.Routine:
     return oc.Context.cpu().compile(train.grad_update(loss) + update, name="moons_step")
 
 
+@lru_cache
+def moons(stage: str) -> str:
+    """The text of the step at a stage."""
+    return moons_step().ir(stage)
+
+
 @dataclass
 class Done:
     code: int
@@ -43,8 +50,11 @@ class Done:
     err: str
 
 
+Opt = Callable[..., Done]
+
+
 @pytest.fixture
-def opt(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def opt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Opt:
     def run(text: str | bytes, *args: str) -> Done:
         file = tmp_path / "input.mlir"
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -64,61 +74,57 @@ def passes_after(stage: str) -> list[str]:
 
 class TestStages:
     @pytest.mark.parametrize("stage", STAGES)
-    def test_a_stage_prints_to_itself(self, stage: str, opt):
-        text = moons_step().ir(stage)
+    def test_a_stage_prints_to_itself(self, stage: str, opt: Opt):
+        text = moons(stage)
         done = opt(text)
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == text.strip()
 
     @pytest.mark.parametrize("stage", STAGES)
-    def test_the_remaining_passes_give_the_same_end(self, stage: str, opt):
-        routine = moons_step()
+    def test_the_remaining_passes_give_the_same_end(self, stage: str, opt: Opt):
         rest = passes_after(stage)
-        done = opt(routine.ir(stage), *(["-p", ",".join(rest)] if rest else []))
+        done = opt(moons(stage), *(["-p", ",".join(rest)] if rest else []))
         assert (done.code, done.err) == (0, "")
-        assert done.out.strip() == routine.ir("loops").strip()
+        assert done.out.strip() == moons("loops").strip()
 
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-shapes", "fuse", "loops"])
-    def test_the_same_llvm(self, stage: str, opt):
-        routine = moons_step()
-        wanted = opt(routine.ir("texpr"), "-p", "cpu", "-t", "llvm")
+    def test_the_same_llvm(self, stage: str, opt: Opt):
+        wanted = opt(moons("texpr"), "-p", "cpu", "-t", "llvm")
         assert wanted.code == 0
         assert "define" in wanted.out
         rest = passes_after(stage)
-        done = opt(routine.ir(stage), *(["-p", ",".join(rest)] if rest else []), "-t", "llvm")
+        done = opt(moons(stage), *(["-p", ",".join(rest)] if rest else []), "-t", "llvm")
         assert (done.code, done.out) == (0, wanted.out)
 
-    def test_what_python_compiles(self, opt):
-        routine = moons_step()
-        assert opt(routine.ir("texpr"), "-p", "cpu").out.strip() == routine.ir("loops").strip()
-        llvm = opt(routine.ir("texpr"), "-p", "cpu", "-t", "llvm").out
-        assert llvm.strip() == routine.ir("llvm").strip()
+    def test_what_python_compiles(self, opt: Opt):
+        assert opt(moons("texpr"), "-p", "cpu").out.strip() == moons("loops").strip()
+        llvm = opt(moons("texpr"), "-p", "cpu", "-t", "llvm").out
+        assert llvm.strip() == moons("llvm").strip()
 
     @pytest.mark.parametrize("name", PASSES)
-    def test_one_pass_at_a_time(self, name: str, opt):
-        routine = moons_step()
+    def test_one_pass_at_a_time(self, name: str, opt: Opt):
         place = PASSES.index(name)
-        before = routine.ir(PASSES[place - 1] if place else "texpr")
+        before = moons(PASSES[place - 1] if place else "texpr")
         done = opt(before, "-p", name)
         assert (done.code, done.err) == (0, "")
-        assert done.out.strip() == routine.ir(name).strip()
+        assert done.out.strip() == moons(name).strip()
 
     @pytest.mark.parametrize("name", PASSES)
-    def test_a_pass_twice_is_no_crash(self, name: str, opt):
+    def test_a_pass_twice_is_no_crash(self, name: str, opt: Opt):
         """Passes may run again on what they gave: they change nothing, or say why not."""
-        done = opt(moons_step().ir(name), "-p", name)
+        done = opt(moons(name), "-p", name)
         assert done.code in (0, 1)
         if done.code:
             check_report(done)
 
     @pytest.mark.parametrize("name", PASSES)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "loops"])
-    def test_a_pass_on_another_level_is_no_crash(self, name: str, stage: str, opt):
-        done = opt(moons_step().ir(stage), "-p", name)
+    def test_a_pass_on_another_level_is_no_crash(self, name: str, stage: str, opt: Opt):
+        done = opt(moons(stage), "-p", name)
         if done.code:
             check_report(done)
 
-    def test_the_text_of_an_expression(self, opt):
+    def test_the_text_of_an_expression(self, opt: Opt):
         x = oc.data(np.ones((4, 3)), label="x")
         y = oc.tanh(oc.param("w", output=2) @ x)
         for stage in STAGES:
@@ -172,7 +178,7 @@ class TestMalformed:
             "builtin.module {} builtin.module {} }",
         ],
     )
-    def test_text(self, text: str, opt):
+    def test_text(self, text: str, opt: Opt):
         check_located(opt(text))
 
     @pytest.mark.parametrize(
@@ -203,12 +209,12 @@ class TestMalformed:
         ],
     )
     @pytest.mark.parametrize("passes", [[], ["-p", "cpu"]], ids=["parse", "cpu"])
-    def test_operations(self, line: str, passes: list[str], opt):
+    def test_operations(self, line: str, passes: list[str], opt: Opt):
         done = opt(ROUTINE.format(line), *passes)
         check_located(done)
         assert "5" in POSITION.findall(done.err)[0] or "6" in POSITION.findall(done.err)[0], done.err
 
-    def test_shapes_that_clash(self, opt):
+    def test_shapes_that_clash(self, opt: Opt):
         line = '%y = texpr.apply = add(%w, %x) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>'
         done = opt(ROUTINE.format(line + "\n    texpr.forward %y"), "-p", "infer-shapes")
         check_located(done)
@@ -217,16 +223,16 @@ class TestMalformed:
         assert "4|3" in done.err
 
     @pytest.mark.parametrize("stage", STAGES)
-    def test_truncated(self, stage: str, opt):
-        text = moons_step().ir(stage).rstrip()
+    def test_truncated(self, stage: str, opt: Opt):
+        text = moons(stage).rstrip()
         for part in (0.2, 0.5, 0.8, 0.99):
             cut = text[: int(len(text) * part)]
             check_located(opt(cut))
 
     @pytest.mark.parametrize("stage", ["texpr", "infer-shapes", "differentiate", "assign", "fuse", "loops"])
-    def test_with_a_character_lost(self, stage: str, opt):
+    def test_with_a_character_lost(self, stage: str, opt: Opt):
         """Any one character may be missing: it is an error with a place, or another program."""
-        text = moons_step().ir(stage).rstrip()
+        text = moons(stage).rstrip()
         rng = np.random.default_rng(5)
         for at in rng.integers(0, len(text), 8):
             done = opt(text[:at] + text[at + 1 :], "-p", ",".join(passes_after(stage)) or "fuse")
@@ -234,8 +240,8 @@ class TestMalformed:
                 check_report(done)
 
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-projections", "loops"])
-    def test_with_a_line_lost(self, stage: str, opt):
-        lines = moons_step().ir(stage).rstrip().splitlines()
+    def test_with_a_line_lost(self, stage: str, opt: Opt):
+        lines = moons(stage).rstrip().splitlines()
         rng = np.random.default_rng(6)
         for at in rng.integers(0, len(lines), 8):
             text = "\n".join(lines[:at] + lines[at + 1 :])
@@ -244,8 +250,8 @@ class TestMalformed:
                 check_report(done)
 
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-projections", "loops"])
-    def test_with_a_number_changed(self, stage: str, opt):
-        text = moons_step().ir(stage).rstrip()
+    def test_with_a_number_changed(self, stage: str, opt: Opt):
+        text = moons(stage).rstrip()
         numbers = list(re.finditer(r"(?<=[ <(,\[])\d+(?=[ >),\]])", text))
         rng = np.random.default_rng(7)
         for at in rng.integers(0, len(numbers), 8):
@@ -258,10 +264,10 @@ class TestMalformed:
     @pytest.mark.parametrize(
         "data", [b"\xff\xfe\x00", b"\x89PNG\r\n\x1a\n" + bytes(range(256)), b"\x00" * 100]
     )
-    def test_binary(self, data: bytes, opt):
+    def test_binary(self, data: bytes, opt: Opt):
         check_report(opt(data))
 
-    def test_nothing(self, opt):
+    def test_nothing(self, opt: Opt):
         check_report(opt(""))
         assert opt("builtin.module {\n}\n").code == 0
 
@@ -280,14 +286,14 @@ class TestCommandLine:
             "{}",
         ],
     )
-    def test_wrong_passes(self, passes: str, opt):
-        done = opt(moons_step().ir("texpr"), "-p", passes)
+    def test_wrong_passes(self, passes: str, opt: Opt):
+        done = opt(moons("texpr"), "-p", passes)
         if passes == ",":
             assert done.code in (0, 1)
         else:
             check_report(done)
 
-    def test_a_near_name_is_suggested(self, opt):
+    def test_a_near_name_is_suggested(self, opt: Opt):
         done = opt("", "-p", "infer-shape")
         check_report(done)
         assert "infer-shapes" in done.err
@@ -309,7 +315,7 @@ class TestCommandLine:
             check_report(Done(code, captured.out, captured.err))
 
     @pytest.mark.parametrize("args", [["--no-such-option"], ["-t", "no-such-target"]], ids=" ".join)
-    def test_wrong_options(self, args: list[str], opt, capsys: pytest.CaptureFixture[str]):
+    def test_wrong_options(self, args: list[str], opt: Opt, capsys: pytest.CaptureFixture[str]):
         """argparse's way: a usage message, and an exit code that is not 0."""
         try:
             code = opt("", *args).code
@@ -318,8 +324,8 @@ class TestCommandLine:
             assert "usage" in capsys.readouterr().err
         assert code not in (0, None)
 
-    def test_llvm_of_another_level(self, opt):
-        done = opt(moons_step().ir("texpr"), "-t", "llvm")
+    def test_llvm_of_another_level(self, opt: Opt):
+        done = opt(moons("texpr"), "-t", "llvm")
         check_located(done)
         assert "loops.func" in done.err
 
@@ -327,7 +333,7 @@ class TestCommandLine:
     def test_standard_input(
         self, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ):
-        text = text or moons_step().ir("texpr")
+        text = text or moons("texpr")
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
         code = main(["-p", "cpu"])
         captured = capsys.readouterr()
@@ -335,36 +341,35 @@ class TestCommandLine:
             check_located(Done(code, captured.out, captured.err))
         else:
             assert (code, captured.err) == (0, "")
-            assert captured.out.strip() == moons_step().ir("loops").strip()
+            assert captured.out.strip() == moons("loops").strip()
 
-    def test_print_between_passes(self, opt):
-        routine = moons_step()
+    def test_print_between_passes(self, opt: Opt):
         done = opt(
-            routine.ir("texpr"),
+            moons("texpr"),
             "-p",
             "infer-shapes,infer-precisions,infer-projections",
             "--print-between-passes",
         )
         assert done.code == 0
         for stage in ("infer-shapes", "infer-precisions", "infer-projections"):
-            assert routine.ir(stage).strip() in done.out
+            assert moons(stage).strip() in done.out
         assert "IR after infer-shapes" in done.out
 
-    def test_split_input(self, opt):
-        one, two = moons_step().ir("texpr"), "builtin.module {\n}\n"
+    def test_split_input(self, opt: Opt):
+        one, two = moons("texpr"), "builtin.module {\n}\n"
         done = opt(f"{one}// -----\n{two}", "--split-input-file", "-p", "cpu")
         assert (done.code, done.err) == (0, "")
         first, second = done.out.split("// -----")
-        assert first.strip() == moons_step().ir("loops").strip()
+        assert first.strip() == moons("loops").strip()
         assert second.strip() == two.strip()
 
-    def test_lines_count_from_the_start_of_a_split_file(self, opt):
+    def test_lines_count_from_the_start_of_a_split_file(self, opt: Opt):
         text = "builtin.module {\n}\n// -----\nbuiltin.module {\n  %0 = arith.addf %1, %1 : f99\n}\n"
         done = opt(text, "--split-input-file")
         check_located(done)
         assert ":5:" in done.err
 
-    def test_verify_diagnostics(self, opt):
+    def test_verify_diagnostics(self, opt: Opt):
         """An error in the input is what is looked for: it is printed, and the exit code is 0."""
         line = '%y = texpr.apply sub= mul(%w, %x) logic "@" : !texpr.tensor<4 | 2>'
         plain = opt(ROUTINE.format(line))
@@ -373,13 +378,13 @@ class TestCommandLine:
         assert expected.code in (0, 1)
         assert "Traceback" not in expected.out + expected.err
 
-    def test_parsing_diagnostics(self, opt):
+    def test_parsing_diagnostics(self, opt: Opt):
         done = opt("builtin.module { texpr.no }", "--parsing-diagnostics")
         assert done.code == 0
         assert "texpr.no" in done.out
 
-    def test_output_file(self, tmp_path: Path, opt):
+    def test_output_file(self, tmp_path: Path, opt: Opt):
         target = tmp_path / "out.mlir"
-        done = opt(moons_step().ir("texpr"), "-p", "cpu", "-o", str(target))
+        done = opt(moons("texpr"), "-p", "cpu", "-o", str(target))
         assert (done.code, done.out) == (0, "")
-        assert target.read_text().strip() == moons_step().ir("loops").strip()
+        assert target.read_text().strip() == moons("loops").strip()

@@ -1,0 +1,194 @@
+// RUN: ocannl-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.accum %x[i + 1] = 1.0 over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: index i + 1 runs from 1 to 4, outside axis 0 of size 4
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4x5xf32>
+  assign.accum %x[i, j] = %x[j, i] over (i = 4, j = 5)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: index j runs from 0 to 4, outside axis 0 of size 4
+
+// -----
+
+// A static index runs over its range.
+assign.routine @r indices (n = 5) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.accum %x[i] = %x[n] over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: index n runs from 0 to 4, outside axis 0 of size 4
+
+// -----
+
+assign.routine @r indices (n) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.accum %x[i] = %x[m] over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: `m` is neither an iteration variable nor a static index here
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.accum %x[] = 1.0 over ()
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: 0 indices for 1 axes
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4x4xf32>
+  assign.accum %x[i, i] = %x[i] over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: 1 indices for 2 axes
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.accum %x[i] div= %x[i] over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: `div` is not an accumulation, expected one of add, mul, or, and, max, min
+
+// -----
+
+// A reduction accumulates.
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<f32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  assign.accum %x[] := %y[i] over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: a reduction over `i` needs an accumulation, such as `add=`
+
+// -----
+
+assign.routine @r indices (i) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.accum %x[i] = 1.0 over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: `i` is a static index of the routine, and no iteration variable
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4x4xf32>
+  assign.range %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.range`: a range has one axis
+
+// -----
+
+assign.routine @r {
+  %e = assign.embed n : f32
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.embed`: `n` is neither an iteration variable nor a static index here
+
+// -----
+
+assign.routine @r indices (n) {
+  %e = assign.embed n : f32
+  assign.accum %e[] = 1.0 over ()
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: operand 'lhs' at position 0 does not verify:
+// CHECK-NEXT: f32 should be of base attribute memref
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %y = assign.node "x" on_device : memref<4xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.routine`: two nodes are called 'x'
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<?xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a node's sizes are static
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device at 64 : memref<4xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: only a local node has a place in the arena, this one is on_device
+
+// -----
+
+// Nothing else stands in a routine.
+assign.routine @r {
+  %x = arith.constant 1.0 : f32
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.routine`: `arith.constant` is no part of an assign.routine
+
+// -----
+
+assign.routine @r indices (n, n) {
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.routine`: a static index is declared twice
+
+// -----
+
+// What only the generic format can say.
+"assign.routine"() <{sym_name = "r", indices = #assign.indices()}> ({
+  %x = "assign.node"() <{label = "x", mode = "remote", why = ""}> : () -> memref<4xf32>
+}) : () -> ()
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: unknown memory mode `remote`, expected one of ('virtual', 'local', 'on_device', 'constant')
+
+// -----
+
+"assign.routine"() <{sym_name = "r", indices = #assign.indices()}> ({
+  %x = "assign.node"() <{label = "x", mode = "local", why = "", offset = #builtin.int<-8>}> : () -> memref<4xf32>
+}) : () -> ()
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: a place in the arena is not negative, found -8
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  "assign.accum"(%x, %x) <{term = #assign.term<@a1>, lhs_map = #assign.map<[i]>, rhs_maps = [#assign.map<[i]>], space = #assign.space<(i = 4)>}> : (memref<4xf32>, memref<4xf32>) -> ()
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: a term first reads its operands in order, and reads all; $1 does not, of 1
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  "assign.accum"(%x, %x) <{term = #assign.term<@a0>, lhs_map = #assign.map<[i]>, rhs_maps = [#assign.map<[i]>, #assign.map<[i]>], space = #assign.space<(i = 4)>}> : (memref<4xf32>, memref<4xf32>) -> ()
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.accum`: 2 index maps for 1 operands
+
+// -----
+
+assign.routine @r indices (n) {
+  %x = "assign.embed"() <{indices = #assign.map<[n, n]>}> : () -> f32
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.embed`: expected one index expression, found 2

@@ -1,0 +1,326 @@
+// RUN: ocannl-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %l = loops.load %x[2*i]
+    loops.store %l, %x[i]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: index 2*i runs from 0 to 6, outside axis 0 of size 4
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %l = loops.load %x[i]
+    loops.store %l, %x[i - 1]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: index i - 1 runs from -1 to 2, outside axis 0 of size 4
+
+// -----
+
+loops.func @f indices (n = 9) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %l = loops.load %x[n]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: index n runs from 0 to 8, outside axis 0 of size 4
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %l = loops.load %x[j]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: `j` is neither an iteration variable nor a static index here
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %l = loops.load %x[i, i]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: 2 indices for 1 axes
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %n = loops.index j : f32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.index`: `j` is neither an iteration variable nor a static index here
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %n = loops.index i : i32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.index`: an index becomes a number of type f32 or f64, found i32
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %c = arith.constant 1.0 : f64
+    loops.store %c, %x[i]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: stores f64 into a node of f32
+
+// -----
+
+// The variable of a reduction is known inside of it.
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" () {
+    %t = loops.reduce add (k = 4) : f32 {
+      %l = loops.load %x[k]
+      loops.yield %l
+    }
+    loops.store %t, %x[k]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: `k` is neither an iteration variable nor a static index here
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce add (k = 4) : f32 {
+      %l = loops.load %x[k]
+      loops.store %l, %x[k]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: a store stands directly in a nest
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce add (k = 4) : f32 {
+      %l = loops.load %x[k]
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: a reduction ends in loops.yield
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce add (k = 4) : f32 {
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: Region 'body' at position 0 expected a single block, but got 0 blocks
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf64>
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce add (k = 4) : f32 {
+      %l = loops.load %x[k]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: yields f64, but the result is f32
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce sub (k = 4) : f32 {
+      %l = loops.load %x[k]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: `sub` is not an accumulation, expected one of add, mul, or, and, max, min
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce add (i = 4) : f32 {
+      %l = loops.load %x[i]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: `i` is already an iteration variable around this reduction
+
+// -----
+
+loops.func @f indices (i) {
+  loops.nest "x" (i = 4) {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `i` is a static index of the routine, and no iteration variable
+
+// -----
+
+loops.func @f indices (k) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %t = loops.reduce add (k = 4) : f32 {
+      %l = loops.load %x[i]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: `k` is a static index of the routine, and no iteration variable
+
+// -----
+
+loops.func @f {
+  loops.nest "outer" (i = 4) {
+    loops.nest "inner" (j = 4) {
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest stands in a loops.func
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+  ^bb0(%a : f32):
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: the block has no arguments: variables are named in the space, nodes are declared
+
+// -----
+
+// Schedules speak of the nest's variables.
+loops.func @f {
+  loops.nest "x" (i = 4, j = 4) schedule <order = (i)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: the schedule's order ('i',) is no permutation of the nest's variables
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4, j = 4) schedule <order = (i, j, i)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: the schedule's order ('i', 'j', 'i') is no permutation of the nest's variables
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4, j = 4) schedule <order = (i, k)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: the schedule's order ('i', 'k') is no permutation of the nest's variables
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <rows = k : 2> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: rows `k` is not a variable of the nest
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <lanes = k : 2> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: lanes `k` is not a variable of the nest or its reductions
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <rows = i : 2, lanes = i : 2> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: rows and lanes are different variables
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <lanes = i : 0> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a tile has at least one element
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %y = assign.node "x" on_device : memref<4xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: two nodes are called 'x'
+
+// -----
+
+// Values of one nest are not used in another.
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %l = "loops.load"(%x) <{indices = #assign.map<[i]>}> : (memref<4xf32>) -> f64
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: loads f64 from a node of f32
+
+// -----
+
+loops.func @f indices (n) {
+  loops.nest "x" () {
+    %l = "loops.index"() <{indices = #assign.map<[]>}> : () -> f32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.index`: expected one index expression, found 0

@@ -1,0 +1,265 @@
+// RUN: ocannl-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i + 1] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: index i + 1 runs from 1 to 4, outside size 4
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [-i] = %x[i] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: index -i runs from -3 to 0, outside size 4
+
+// -----
+
+texpr.routine @r indices (s) {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[j] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: `j` is neither an iteration variable nor a static index here
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i, i] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: 2 indices for the 1 axes of 4
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<...o1>
+  %y = texpr.apply [i] = %x[i] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: an index map needs a final shape, found ..o1..
+
+// -----
+
+// A static index is no iteration variable.
+texpr.routine @r indices (i = 3) {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: `i` is a static index of the routine, and no iteration variable
+
+// -----
+
+// A reduction accumulates.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [] = %x[i] over (i = 4) : !texpr.tensor<f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: a reduction over `i` needs an accumulation, such as `add=`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply sub= %x logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: `sub` is not an accumulation, expected one of add, mul, or, and, max, min
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply plus= %x logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: `plus` is not an accumulation, expected one of add, mul, or, and, max, min
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = %x : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: an operation has a logic (".", "@", "T" or an einsum spec) or index maps
+
+// -----
+
+// The forms as built and projected are not mixed.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i] logic "." over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: a projected operation has index maps, not a logic
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i] logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: an operation with a logic has no index maps yet
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = %x over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: a projected operation has an index map for its result and every operand
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  texpr.assign %x[i] = %x logic "." over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: a projected assignment has index maps, not a logic
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  texpr.assign %x[i] = %x[i] logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: an assignment with a logic has no index maps yet
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  texpr.assign %x[i] = %x over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: a projected assignment has two index maps
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  texpr.assign %x = %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: an assignment has a logic (".", "T" or an einsum spec) or index maps
+
+// -----
+
+// Only memory can be assigned.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = neg(%x) logic "." : !texpr.tensor<4, f32>
+  texpr.assign %y = %x logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: only memory can be assigned: a parameter, data, a node, a gradient or a value
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.data "y" : !texpr.tensor<5, f32>
+  texpr.assign %x[i] = %y[2*i] over (i = 4)
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: index 2*i runs from 0 to 6, outside size 5
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  texpr.assign %x div= %x logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: `div` is not an accumulation, expected one of add, mul, or, and, max, min
+
+// -----
+
+// Operands are tensors.
+texpr.routine @r {
+  %x = arith.constant 1.0 : f32
+  texpr.forward %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.forward`: operand 'tensor' at position 0 does not verify:
+// CHECK-NEXT: f32 should be of base attribute texpr.tensor
+
+// -----
+
+texpr.routine @r {
+  %x = arith.constant 1.0 : f32
+  %y = texpr.apply = neg(%x) logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: operand 'args' at position 0 does not verify:
+// CHECK-NEXT: f32 should be of base attribute texpr.tensor
+
+// -----
+
+texpr.routine @r indices (n) {
+  %x = texpr.data "x" : !texpr.tensor<4 | 4, f32>
+  %y = texpr.slice %x at m : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.slice`: `m` is neither an iteration variable nor a static index here
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.embed n : !texpr.tensor<f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.embed`: `n` is neither an iteration variable nor a static index here
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.range : !texpr.tensor<2, 3, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.range`: a range has one axis, in the output row; found 2,3
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.range : !texpr.tensor<2 | f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.range`: a range has one axis, in the output row; found 2|
+
+// -----
+
+texpr.routine @r indices (i, j, i = 3) {
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.routine`: a static index is declared twice
+
+// -----
+
+// Routines do not share values.
+%x = texpr.data "x" : !texpr.tensor<4 | 4, f32>
+texpr.routine @r {
+  texpr.forward %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.routine`: Operation using value defined out of its IsolatedFromAbove parent: ForwardOp(texpr.forward %x)
+
+// -----
+
+texpr.routine @r {
+^bb0(%x : !texpr.tensor<f32>):
+  texpr.forward %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.routine`: the block has no arguments: variables are named in the space, nodes are declared

@@ -1,0 +1,290 @@
+// RUN: ocannl-opt %s --split-input-file --parsing-diagnostics | filecheck %s
+
+texpr.routine @r {
+  %x = texpr.data "x" : f32
+}
+
+// CHECK: %x = texpr.data "x" : f32
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: expected a !texpr.tensor type
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data x : !texpr.tensor<f32>
+}
+
+// CHECK: %x = texpr.data x : !texpr.tensor<f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: string literal expected naming the node
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.constant one : !texpr.tensor<f32>
+}
+
+// CHECK: %x = texpr.constant one : !texpr.tensor<f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: expected a number
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.constant - : !texpr.tensor<f32>
+}
+
+// CHECK: %x = texpr.constant - : !texpr.tensor<f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: expected a number after `-`
+
+// -----
+
+texpr.routine @r {
+  texpr.forward %x
+}
+
+// CHECK: texpr.forward %x
+// CHECK-NEXT: ^^
+// CHECK-NEXT: %x is used before its definition
+
+// -----
+
+texpr.routine @r {
+  %y = texpr.apply = neg(%x) logic "." : !texpr.tensor<f32>
+}
+
+// CHECK: %y = texpr.apply = neg(%x) logic "." : !texpr.tensor<f32>
+// CHECK-NEXT: ^^
+// CHECK-NEXT: %x is used before its definition
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<f32>
+  texpr.forward %x#1
+}
+
+// CHECK: texpr.forward %x#1
+// CHECK-NEXT: ^^
+// CHECK-NEXT: %x is one value, not several
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<f32>
+  %x = texpr.data "y" : !texpr.tensor<f32>
+}
+
+// CHECK: %x = texpr.data "y" : !texpr.tensor<f32>
+// CHECK-NEXT: ^^
+// CHECK-NEXT: SSA value %x is already defined
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = softmax(%x) logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply = softmax(%x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^^^^^^^
+// CHECK-NEXT: unknown scalar operator `softmax`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = mul(%x) logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply = mul(%x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^^^^^^^^
+// CHECK-NEXT: `mul` takes 2 arguments, found 1
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply mul(%x, %x) logic "." : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply mul(%x, %x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: Expected '='
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[2 i] over (i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply [i] = %x[2 i] over (i = 4) : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: ']' expected in an index map
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i*2] over (i = 2) : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply [i] = %x[i*2] over (i = 2) : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: ']' expected in an index map
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i] over (i = 4, i = 4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply [i] = %x[i] over (i = 4, i = 4) : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^^^^^^^^^^^^^^^
+// CHECK-NEXT: an iteration variable is declared twice
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply [i] = %x[i] over (i = -4) : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply [i] = %x[i] over (i = -4) : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: Expected integer literal as the size
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = %x logic "a => a" dims <a = 4, a = 5> : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply = %x logic "a => a" dims <a = 4, a = 5> : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^^
+// CHECK-NEXT: `a` is given twice
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.apply = %x logic "a => a" dims <a = many> : !texpr.tensor<4, f32>
+}
+
+// CHECK: %y = texpr.apply = %x logic "a => a" dims <a = many> : !texpr.tensor<4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: expected a dimension: a size or `?d1`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.size 4.5 : !texpr.tensor<f32>
+}
+
+// CHECK: %x = texpr.size 4.5 : !texpr.tensor<f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: expected a dimension: a size or `?d1`
+
+// -----
+
+texpr.routine @r indices (n = -3) {
+}
+
+// CHECK: texpr.routine @r indices (n = -3) {
+// CHECK-NEXT: ^
+// CHECK-NEXT: Expected integer literal as the range
+
+// -----
+
+// Types.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<-4, f32>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<-4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: '>' expected
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<?x4>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<?x4>
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: a variable is numbered, as in `d1`; found `x4`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<?d>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<?d>
+// CHECK-NEXT: ^^
+// CHECK-NEXT: a variable is numbered, as in `d1`; found `d`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<...f32>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<...f32>
+// CHECK-NEXT: ^^^^^^
+// CHECK-NEXT: a variable is numbered, as in `b1` or `i1` or `o1`; found `f32`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<...o1, ...o2>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<...o1, ...o2>
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: a row has one variable or split
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<2 -> 3 | 4>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<2 -> 3 | 4>
+// CHECK-NEXT: ^
+// CHECK-NEXT: '>' expected
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3 4, f32>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<3 4, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: '>' expected
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3:, f32>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<3:, f32>
+// CHECK-NEXT: ^
+// CHECK-NEXT: identifier expected naming the basis
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, memref<4xf32>>
+}
+
+// CHECK: %x = texpr.data "x" : !texpr.tensor<4, memref<4xf32>>
+// CHECK-NEXT: ^^^^^^^^^^^^^
+// CHECK-NEXT: the elements of a tensor are numbers, found memref<4xf32>
