@@ -141,6 +141,11 @@ def check_term(term: Term, num_operands: int) -> None:
         )
 
 
+def arity(term: Term) -> int:
+    """How many operands a term has that reads all of them."""
+    return len(set(_reads(term)))
+
+
 def _reads(term: Term) -> Iterator[int]:
     """The operand positions that a term reads, in the order of its text."""
     match term:

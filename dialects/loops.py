@@ -117,7 +117,10 @@ def parse_schedule(parser: AttrParser) -> Schedule:
 
 @irdl_op_definition
 class NestOp(IRDLOperation):
-    """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order."""
+    """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
+
+    Points that store to the same cell run one after the other.
+    """
 
     name = "loops.nest"
     label = prop_def(StringAttr)

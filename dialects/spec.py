@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal, TypeAlias
 
@@ -168,8 +168,39 @@ class Spec:
         )
         return tuple(name for name, count in counts.items() if count == 1)
 
+    def padded(self) -> Spec:
+        """The spec with padding where it leaves that to the operation."""
+
+        def pad(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+            return tuple(_padded(axis) for axis in axes)
+
+        def padded_slot(slot: Slot) -> Slot:
+            return Slot(*(RowSpec(pad(row.leading), row.var, pad(row.trailing)) for row in slot.rows))
+
+        return Spec(tuple(map(padded_slot, self.operands)), padded_slot(self.result))
+
+    @property
+    def structured_names(self) -> set[str]:
+        """The names in products, concatenations and affine axes, and of coefficients.
+
+        No axis of a tensor says their sizes.
+        """
+        axes = [axis for slot in self.slots for row in slot.rows for axis in row.axes]
+        return {
+            name
+            for axis in axes
+            if not isinstance(axis, Name)
+            for name in (*names_of(axis), *coefficients_of(axis))
+        }
+
     def __str__(self) -> str:
         return print_spec(self)
+
+
+def _padded(axis: Axis) -> Axis:
+    if isinstance(axis, Affine) and len(axis.terms) > 1 and axis.padding is Padding.BY_OPERATION:
+        return replace(axis, padding=Padding.PADDED)
+    return axis
 
 
 def names_of(axis: Axis) -> Iterator[str]:
@@ -183,6 +214,12 @@ def names_of(axis: Axis) -> Iterator[str]:
             yield from (part.name for part in parts if isinstance(part, Name))
         case Fixed() | Anything():
             pass
+
+
+def coefficients_of(axis: Axis) -> Iterator[str]:
+    """The named coefficients of an axis."""
+    if isinstance(axis, Affine):
+        yield from (term.coefficient for term in axis.terms if isinstance(term.coefficient, str))
 
 
 def parse_spec(text: str, num_operands: int | None = None) -> Spec:

@@ -8,6 +8,7 @@ has an iteration space and index maps instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntegerType, NoneAttr, StringAttr, UnitAttr
@@ -38,6 +39,7 @@ from ocannl.dialects.assign import check_accumulator, check_names, check_set_onc
 from ocannl.dialects.combine import (
     Combination,
     TermAttr,
+    arity,
     check_term,
     number_text,
     parse_combination,
@@ -46,10 +48,13 @@ from ocannl.dialects.combine import (
 )
 from ocannl.dialects.linear import (
     Linear,
+    Map,
     MapAttr,
+    Space,
     SpaceAttr,
     only_index,
     parse_linear,
+    parse_map,
     parse_optional_map,
     parse_space,
     print_map,
@@ -459,13 +464,39 @@ class ValueOp(OfOp):
     name = "texpr.value"
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One accumulation of a projected operation, with operands and a space of its own."""
+
+    combination: Combination
+    result_map: Map
+    space: Space
+
+    def print(self, printer: Printer) -> None:
+        combination = self.combination
+        print_combination(printer, combination.term, combination.operands, combination.maps)
+        printer.print_string(" over ")
+        print_space(printer, self.space)
+
+
+@irdl_attr_definition
+class PartAttr(ParametrizedAttribute):
+    """A further part of a projected operation; its operands follow those of the part before."""
+
+    name = "texpr.part"
+    term: TermAttr
+    result_map: MapAttr
+    space: SpaceAttr
+
+
 @irdl_op_definition
 class ApplyOp(TensorOp):
     """One tensor operation.
 
     As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
-    to the accumulation's neutral element first. `stop` lets no gradient through.
+    to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
+    `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
     """
 
     name = "texpr.apply"
@@ -477,6 +508,7 @@ class ApplyOp(TensorOp):
     result_map = opt_prop_def(MapAttr)
     arg_maps = opt_prop_def(ArrayAttr[MapAttr])
     space = opt_prop_def(SpaceAttr)
+    more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
 
     def __init__(
@@ -491,6 +523,7 @@ class ApplyOp(TensorOp):
         result_map: Sequence[Linear] | None = None,
         arg_maps: Sequence[Sequence[Linear]] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
+        more: Sequence[PartAttr] = (),
         stop: bool = False,
     ) -> None:
         Operation.__init__(
@@ -504,6 +537,7 @@ class ApplyOp(TensorOp):
                 result_map=None if result_map is None else MapAttr(tuple(result_map)),
                 arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
                 space=None if space is None else SpaceAttr(tuple(space)),
+                more=ArrayAttr(more) if more else None,
                 stop=UnitAttr() if stop else None,
             ),
             result_types=[type],
@@ -517,14 +551,26 @@ class ApplyOp(TensorOp):
         result_map: Sequence[Linear],
         space: Sequence[tuple[str, int]],
     ) -> ApplyOp:
+        return ApplyOp.of_parts([Part(combination, tuple(result_map), tuple(space))], type, accum)
+
+    @staticmethod
+    def of_parts(
+        parts: Sequence[Part], type: TensorType, accum: str | None, *, stop: bool = False
+    ) -> ApplyOp:
+        first, *more = parts
         return ApplyOp(
-            combination.term,
-            combination.operands,
+            first.combination.term,
+            [operand for part in parts for operand in part.combination.operands],
             type,
             accum=accum,
-            result_map=result_map,
-            arg_maps=combination.maps,
-            space=space,
+            result_map=first.result_map,
+            arg_maps=[indices for part in parts for indices in part.combination.maps],
+            space=first.space,
+            more=[
+                PartAttr(TermAttr(part.combination.term), MapAttr(part.result_map), SpaceAttr(part.space))
+                for part in more
+            ],
+            stop=stop,
         )
 
     @property
@@ -543,31 +589,49 @@ class ApplyOp(TensorOp):
         return None if self.accum is None else self.accum.data
 
     @property
-    def combination(self) -> Combination:
-        return Combination(self.term.data, tuple(self.args), self.maps)
+    def parts(self) -> tuple[Part, ...]:
+        """The accumulations of a projected operation, in the order in which they run."""
+        assert self.result_map is not None
+        assert self.space is not None
+        further = () if self.more is None else self.more.data
+        headers = [
+            (self.term, self.result_map, self.space),
+            *((p.term, p.result_map, p.space) for p in further),
+        ]
+        args, maps, found = tuple(self.args), self.maps, list[Part]()
+        for term, result_map, space in headers:
+            count = arity(term.data) if further else len(args)
+            combination = Combination(term.data, args[:count], maps[:count])
+            found.append(Part(combination, result_map.data, space.data))
+            args, maps = args[count:], maps[count:]
+        return tuple(found)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        if self.result_map is not None:
-            print_map(printer, self.result_map.data)
-            printer.print_string(" ")
-        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
-        print_combination(printer, self.term.data, tuple(self.args), self.maps, bare=not self.is_projected)
+        if self.space is not None and self.result_map is not None:
+            self._print_parts(printer)
+        else:
+            printer.print_string(f" {self.accum_name or ''}= ")
+            print_combination(printer, self.term.data, tuple(self.args), self.maps, bare=True)
         if self.logic is not None:
             printer.print_string(" logic ")
             printer.print_string_literal(self.logic.data)
         if self.dims is not None:
             printer.print_string(" dims ")
             self.dims.print_parameter(printer)
-        if self.space is not None:
-            printer.print_string(" over ")
-            print_space(printer, self.space.data)
         if self.stop is not None:
             printer.print_string(" stop")
         self._print_type(printer)
 
+    def _print_parts(self, printer: Printer) -> None:
+        for number, part in enumerate(self.parts):
+            printer.print_string(" then " if number else " ")
+            print_map(printer, part.result_map)
+            printer.print_string(f" {self.accum_name or ''}= ")
+            part.print(printer)
+
     @classmethod
     def parse(cls, parser: Parser) -> ApplyOp:
+        pos = parser.pos
         result_map = parse_optional_map(parser)
         accum = parser.parse_optional_identifier()
         parser.parse_punctuation("=")
@@ -575,11 +639,19 @@ class ApplyOp(TensorOp):
         logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
         dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
         space = parse_space(parser) if parser.parse_optional_keyword("over") else None
+        more = list[Part]()
+        while space is not None and parser.parse_optional_keyword("then"):
+            more.append(_parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
+        type = _parse_result_type(parser)
+        if more:
+            if result_map is None or space is None or logic is not None:
+                parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
+            return cls.of_parts([Part(combination, result_map, space), *more], type, accum, stop=stop)
         return cls(
             combination.term,
             combination.operands,
-            _parse_result_type(parser),
+            type,
             accum=accum,
             logic=logic,
             dims=dims,
@@ -599,27 +671,45 @@ class ApplyOp(TensorOp):
                 raise VerifyException(
                     "a projected operation has an index map for its result and every operand"
                 )
-            self._verify_maps()
-        elif self.logic is None:
+            self._verify_parts()
+            return
+        if self.logic is None:
             raise VerifyException('an operation has a logic (".", "@", "T" or an einsum spec) or index maps')
-        elif self.result_map is not None or self.arg_maps is not None:
+        if self.result_map is not None or self.arg_maps is not None:
             raise VerifyException("an operation with a logic has no index maps yet")
-        else:
-            _check_logic(self.logic.data, len(self.args))
+        _check_logic(self.logic.data, len(self.args))
         check_term(self.term.data, len(self.args))
 
-    def _verify_maps(self) -> None:
-        assert self.result_map is not None
-        assert self.space is not None
+    def _verify_parts(self) -> None:
         if len(self.maps) != len(self.args):
             raise VerifyException(f"{len(self.maps)} index maps for {len(self.args)} operands")
-        sizes = dict(self.space.data)
+        parts = self.parts
+        if sum(len(part.combination.operands) for part in parts) != len(self.args):
+            raise VerifyException("the terms of the parts read all operands, in order")
+        for part in parts:
+            self._verify_part(part)
+
+    def _verify_part(self, part: Part) -> None:
+        sizes = dict(part.space)
         check_space(self, sizes)
         if self.accum is None:
-            check_set_once(self.result_map.data, sizes)
-        pairs = [(self.result, self.result_map.data), *zip(self.args, self.maps, strict=True)]
+            check_set_once(part.result_map, sizes)
+        combination = part.combination
+        pairs = [(self.result, part.result_map), *zip(combination.operands, combination.maps, strict=True)]
         for value, indices in pairs:
             _check_tensor_access(self, shape_of(value), indices, sizes)
+        check_term(combination.term, len(combination.operands))
+
+
+def _parse_part(parser: Parser, accum: str | None) -> Part:
+    pos = parser.pos
+    result_map = parse_map(parser)
+    if parser.parse_optional_identifier() != accum:
+        parser.raise_error("all parts of an operation have one accumulation", pos, parser.pos)
+    parser.parse_punctuation("=")
+    combination = parse_combination(parser)
+    parser.parse_keyword("over")
+    return Part(combination, result_map, parse_space(parser))
 
 
 def _check_logic(logic: str, operands: int) -> None:
@@ -662,6 +752,7 @@ class AssignOp(IRDLOperation):
     accum = opt_prop_def(StringAttr)
     reset = opt_prop_def(UnitAttr)
     logic = opt_prop_def(StringAttr)
+    dims = opt_prop_def(DimsAttr)
     result_map = opt_prop_def(MapAttr)
     value_map = opt_prop_def(MapAttr)
     space = opt_prop_def(SpaceAttr)
@@ -674,6 +765,7 @@ class AssignOp(IRDLOperation):
         accum: str | None = None,
         reset: bool = False,
         logic: str | None = None,
+        dims: Sequence[tuple[str, DimTerm]] = (),
         result_map: Sequence[Linear] | None = None,
         value_map: Sequence[Linear] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
@@ -684,6 +776,7 @@ class AssignOp(IRDLOperation):
                 "accum": None if accum is None else StringAttr(accum),
                 "reset": UnitAttr() if reset else None,
                 "logic": None if logic is None else StringAttr(logic),
+                "dims": DimsAttr(tuple(dims)) if dims else None,
                 "result_map": None if result_map is None else MapAttr(tuple(result_map)),
                 "value_map": None if value_map is None else MapAttr(tuple(value_map)),
                 "space": None if space is None else SpaceAttr(tuple(space)),
@@ -711,6 +804,9 @@ class AssignOp(IRDLOperation):
         if self.logic is not None:
             printer.print_string(" logic ")
             printer.print_string_literal(self.logic.data)
+        if self.dims is not None:
+            printer.print_string(" dims ")
+            self.dims.print_parameter(printer)
         if self.space is not None:
             printer.print_string(" over ")
             print_space(printer, self.space.data)
@@ -725,6 +821,7 @@ class AssignOp(IRDLOperation):
         value = parse_defined_operand(parser)
         value_map = parse_optional_map(parser)
         logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
+        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
         space = parse_space(parser) if parser.parse_optional_keyword("over") else None
         return cls(
             target,
@@ -732,6 +829,7 @@ class AssignOp(IRDLOperation):
             accum=accum,
             reset=reset,
             logic=logic,
+            dims=dims,
             result_map=result_map,
             value_map=value_map,
             space=space,
@@ -847,5 +945,5 @@ TEXPR = Dialect(
         CommentOp,
         TexprRoutineOp,
     ],
-    [ShapeAttr, TensorType, DimsAttr],
+    [ShapeAttr, TensorType, DimsAttr, PartAttr],
 )

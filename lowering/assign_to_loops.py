@@ -17,8 +17,9 @@ from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.term import lower
+from ocannl.passes.images import clashing_variables, covers
 from ocannl.passes.infer_precisions import widest
-from ocannl.passes.infer_projections import covers, whole
+from ocannl.passes.projection import whole
 
 Space = Sequence[tuple[str, int]]
 
@@ -71,12 +72,16 @@ def compute_type(op: assign.AccumOp) -> ScalarType:
 
 
 def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
+    """A nest that writes each cell once; else one that fills, and one that adds to cells in turn."""
     type, accum = compute_type(op), None if op.accum is None else op.accum.data
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     outer = dict.fromkeys(n for index in lhs_map for n in index.names if n in space)
-    if any(len([n for n in index.names if n in space]) > 1 for index in lhs_map):
-        raise OcannlError(at_line(op, "an assignment whose points write the same cell cannot be lowered yet"))
     own = [(n, space[n]) for n in outer]
+    clashes = clashing_variables(lhs_map, dict(own))
+    if clashes and accum is None:
+        raise OcannlError(
+            at_line(op, f"points that differ in {', '.join(sorted(clashes))} set the same cell")
+        )
     reduced = [(n, s) for n, s in op.space.data if n not in outer]
     label = node_label(op.lhs)
 
@@ -86,7 +91,7 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
 
     body = Body(type)
     result = reduce(body, accum, reduced, value) if reduced and accum is not None else value(body)
-    if op.reset is None and accum is not None:
+    if accum is not None and (clashes or op.reset is None):
         old = body.read(op.lhs, lhs_map)
         result = SCALAR_OPS[accum].emit(body.builder, old, result)
     body.write(result, op.lhs, lhs_map)

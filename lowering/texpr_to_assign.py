@@ -18,7 +18,7 @@ from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.term import Arg, Term, simplify, substitute
-from ocannl.passes.infer_projections import whole
+from ocannl.passes.projection import whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
 
@@ -149,18 +149,24 @@ class Lowering:
             case texpr.RangeOp():
                 self._emit(op, assign.RangeOp(node))
             case texpr.ApplyOp():
-                if op.result_map is None or op.space is None:
-                    raise OcannlError(
-                        at_line(op, "an operation has no index maps yet: run infer-projections first")
-                    )
-                combination = self._combination(op.term.data, tuple(op.args), op.maps)
-                accum = assign.AccumOp(node, op.result_map.data, combination, op.space.data, op.accum_name)
-                self._emit(op, accum)
+                self._apply(op, node)
             case _:
                 assert isinstance(op, Operation)
                 raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
         self._mark_written(value)
         self.computed[value] = self.clock
+
+    def _apply(self, op: texpr.ApplyOp, node: SSAValue) -> None:
+        """Parts of which none accumulates reach every cell together; else the first one resets all."""
+        if not op.is_projected:
+            raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
+        parts = op.parts
+        for number, part in enumerate(parts):
+            own = part.combination
+            combination = self._combination(own.term, own.operands, own.maps)
+            reset = len(parts) == 1 or (op.accum is not None and number == 0)
+            accum = assign.AccumOp(node, part.result_map, combination, part.space, op.accum_name, reset)
+            self._emit(op, accum)
 
     def _emit(self, source: Operation, op: Operation) -> None:
         op.location = source.location

@@ -14,7 +14,18 @@ from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.scopes import block, scope
 from ocannl.shapes import Dim, ShapeView
-from ocannl.tensor import Index, Tensor, TensorLike, einmax, einsum, outer_sum, stop_gradient, tropical
+from ocannl.tensor import (
+    Index,
+    Tensor,
+    TensorLike,
+    concat,
+    einmax,
+    einsum,
+    outer_sum,
+    stack,
+    stop_gradient,
+    tropical,
+)
 
 __all__ = [
     "Code",
@@ -35,6 +46,7 @@ __all__ = [
     "block",
     "block_comment",
     "code",
+    "concat",
     "constant",
     "data",
     "einmax",
@@ -51,6 +63,7 @@ __all__ = [
     "run",
     "scope",
     "set",
+    "stack",
     "stop_gradient",
     "tropical",
     "zero_grads",

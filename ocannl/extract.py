@@ -108,7 +108,7 @@ class _Copier:
             assert isinstance(op, texpr.TensorOp)
             self._type(op, clone)
             self._label(op, clone)
-        if isinstance(clone, texpr.ApplyOp) and clone.dims is not None:
+        if isinstance(clone, texpr.ApplyOp | texpr.AssignOp) and clone.dims is not None:
             bound = tuple((name, self._dim(dim)) for name, dim in clone.dims.data)
             clone.properties["dims"] = texpr.DimsAttr(bound)
         if isinstance(clone, texpr.SizeOp):

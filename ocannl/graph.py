@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.shape import DimVar, Row, Shape
 from ocannl.dialects.texpr import OfOp, TensorType, shape_of
 from ocannl.location import user_location
-from ocannl.passes.infer_shapes.constraints import constraints_of
+from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.infer_shapes.messages import shape_error
 from ocannl.passes.infer_shapes.solver import Solver
@@ -56,7 +56,7 @@ def add(op: OpT, label: str | None = None) -> OpT:
     if label is not None and op.results:
         op.results[0].name_hint = hint(label)
     try:
-        _solver.add(*constraints_of(op, _solver))
+        _solver.add(*demands_of(op, _solver).found)
     except ShapeInferenceError as error:
         message = shape_error(error, op, known_shape)
         op.drop_all_references()

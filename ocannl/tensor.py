@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +19,8 @@ from ocannl.dialects.errors import SpecError
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.shape import DimTerm, Row, Shape
+from ocannl.dialects.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
+from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.term import App, Arg, Term
 from ocannl.shapes import Dim, ShapeView
 
@@ -152,9 +153,9 @@ class Tensor(Arithmetic):
 
         return backprop(self)
 
-    def einsum(self, spec: str, **dims: int | Dim) -> Tensor:
+    def einsum(self, spec: str, *, use_padding: bool = False, **dims: int | Dim) -> Tensor:
         """`oc.einsum(spec, self)`."""
-        return einsum(spec, self, **dims)
+        return einsum(spec, self, use_padding=use_padding, **dims)
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of the program that computes this tensor, at a stage of the pipeline."""
@@ -316,24 +317,42 @@ def compose(left: TensorLike, right: TensorLike) -> Tensor:
     return Tensor(apply(App("mul", (Arg(0), Arg(1))), [left, right], logic="@", accum="add"))
 
 
+MOST_OPERANDS = 3
+
+
 def spec_apply(
-    spec: str, accum: str, combine: str, args: Sequence[TensorLike], dims: dict[str, int | Dim]
+    spec: str,
+    accum: str,
+    combine: str,
+    args: Sequence[TensorLike],
+    dims: Mapping[str, int | Dim],
+    *,
+    use_padding: bool = False,
+    most: int | None = MOST_OPERANDS,
 ) -> Tensor:
     """An operation by an einsum spec; several operands are combined by `combine`, one stands for itself.
 
-    Raises `SpecError` for a malformed spec, `ShapeError` where shapes cannot fit it.
+    With `use_padding`, the axes `s*o + d*k` that do not say it themselves are padded. Raises `SpecError` for
+    a malformed spec, `ShapeError` where shapes cannot fit it.
     """
     if not isinstance(spec, str):
         raise TypeError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
-    if not 1 <= len(args) <= 3:
+    if not args or (most is not None and len(args) > most):
         raise SpecError(f"a spec takes one to three operands, found {len(args)}: {spec!r}")
     term: Term = Arg(0)
-    if len(args) == 2:
-        term = App(combine, (Arg(0), Arg(1)))
-    elif len(args) == 3:
-        term = App(combine, (App(combine, (Arg(0), Arg(1))), Arg(2)))
+    for place in range(1, len(args)):
+        term = App(combine, (term, Arg(place)))
     bound = [(name, _bound_dim(name, dim)) for name, dim in dims.items()]
-    return Tensor(apply(term, args, logic=spec, accum=accum, dims=bound))
+    logic = _padded(spec) if use_padding else spec
+    return Tensor(apply(term, args, logic=logic, accum=accum, dims=bound))
+
+
+def _padded(spec: str) -> str:
+    """The spec with the padding that its operation asks for; malformed text is left for shape inference."""
+    try:
+        return str(parse_spec(spec).padded())
+    except SpecSyntaxError:
+        return spec
 
 
 def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
@@ -346,27 +365,60 @@ def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
     return Dim(name, dim).term
 
 
-def einsum(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
     """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`. One operand is summed.
 
-    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name.
+    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name, and give the numbers of
+    named coefficients. Windows `s*o + d*k` are padded with zeros if `use_padding` is set; else they stay
+    inside the axis.
     """
-    return spec_apply(spec, "add", "mul", args, dims)
+    return spec_apply(spec, "add", "mul", args, dims, use_padding=use_padding)
 
 
-def einmax(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+def einmax(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
     """The maximum over the axes that the spec leaves out; several operands are multiplied."""
-    return spec_apply(spec, "max", "mul", args, dims)
+    return spec_apply(spec, "max", "mul", args, dims, use_padding=use_padding)
 
 
-def tropical(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+def tropical(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
     """The maximum of sums (tropical product) by a spec."""
-    return spec_apply(spec, "max", "add", args, dims)
+    return spec_apply(spec, "max", "add", args, dims, use_padding=use_padding)
 
 
-def outer_sum(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+def outer_sum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
     """The sum of sums by a spec."""
-    return spec_apply(spec, "add", "add", args, dims)
+    return spec_apply(spec, "add", "add", args, dims, use_padding=use_padding)
+
+
+def concat(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+    """Joins any number of tensors along an axis: `oc.concat("a; b; c => a^b^c", x, y, z)`.
+
+    What the result says several times, or not at all, is summed. Raises as `oc.einsum` does.
+    """
+    return spec_apply(spec, "add", "add", args, dims, most=None)
+
+
+def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
+    """Tensors of one shape along a new axis: the first of the `axis` row, "batch", "input" or "output".
+
+    Raises `ShapeError` where the shapes differ.
+    """
+    if axis not in ROW_KINDS:
+        raise ValueError(f"a new axis is in the batch, input or output row, found {axis!r}")
+    if not tensors:
+        raise ValueError("there is nothing to stack")
+    parts = [f"part{i}" for i in range(len(tensors))]
+    single = [einsum(f"{_slot(axis, '')} => {_slot(axis, 'part,')}", t, part=1) for t in tensors]
+    if len(single) == 1:
+        return single[0]
+    operands = "; ".join(_slot(axis, f"{part},") for part in parts)
+    return concat(f"{operands} => {_slot(axis, '^'.join(parts) + ',')}", *single)
+
+
+def _slot(kind: RowKind, axis: str) -> str:
+    """A slot of three open rows, with an axis at the front of one."""
+    batch, input, output = (f"{axis} ..." if row == kind else "..." for row in ROW_KINDS)
+    return f"{batch} | {input} -> {output}"
 
 
 def size_of(dim: Dim) -> Tensor:

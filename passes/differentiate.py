@@ -8,7 +8,7 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,13 +29,15 @@ from ocannl.dialects.texpr import (
     ConstantOp,
     GradOp,
     ParamOp,
+    Part,
     TensorType,
     TexprRoutineOp,
     ZeroGradsOp,
     shape_of,
     tensor_type,
 )
-from ocannl.passes.infer_projections import Projection, covers
+from ocannl.passes.images import clashing_variables, covers
+from ocannl.passes.projection import Projection
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -111,9 +113,9 @@ class Gradients:
             if step.result not in contributions or step.result not in active:
                 continue
             adjoint = settle(step.result)
-            for index, arg in enumerate(step.args):
-                if arg in active and (part := contribution(step, index, adjoint)) is not None:
-                    contributions.setdefault(arg, []).append(insert(part, op).result)
+            for part, index, arg in operands_of(step):
+                if arg in active and (adjoined := contribution(step, part, index, adjoint)) is not None:
+                    contributions.setdefault(arg, []).append(insert(adjoined, op).result)
         for target in targets:
             if target in contributions and not isinstance(target.owner, ApplyOp):
                 settle(target)
@@ -153,28 +155,38 @@ def sum_of(values: Iterable[SSAValue], before: Operation) -> SSAValue:
     return first
 
 
-def contribution(op: ApplyOp, index: int, adjoint: SSAValue) -> ApplyOp | None:
-    """The adjoint expression of one argument; None where the derivative is identically zero."""
-    if op.result_map is None or op.space is None:
+def operands_of(op: ApplyOp) -> Iterator[tuple[Part, int, SSAValue]]:
+    """The operands of each part, with their numbers in it."""
+    if not op.is_projected:
         raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
-    target, target_map = op.args[index], op.maps[index]
-    operands = [*op.args, op.result, adjoint]
-    maps = [*op.maps, op.result_map.data, op.result_map.data]
-    term = _adjoint_term(op, index, Arg(len(operands) - 2), Arg(len(operands) - 1))
+    for part in op.parts:
+        for index, operand in enumerate(part.combination.operands):
+            yield part, index, operand
+
+
+def contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
+    """The adjoint expression of one argument; None where the derivative is identically zero."""
+    args, arg_maps = part.combination.operands, part.combination.maps
+    target, target_map = args[index], arg_maps[index]
+    operands = [*args, op.result, adjoint]
+    maps = [*arg_maps, part.result_map, part.result_map]
+    term = _adjoint_term(op, part, index, Arg(len(operands) - 2), Arg(len(operands) - 1))
     if term == Const(0.0):
         return None
-    space = dict(op.space.data)
-    accum = None if covers(target_map, space, shape_of(target).memory_sizes) else "add"
+    accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
     type = TensorType(tensor_type(target).shape, gradient_element(target))
-    part = ApplyOp.projected(Combination.of(term, operands, maps), type, accum, target_map, op.space.data)
+    adjoined = ApplyOp.projected(Combination.of(term, operands, maps), type, accum, target_map, part.space)
     hint = target.name_hint
-    part.result.name_hint = f"{hint}_grad" if hint else None
-    return part
+    adjoined.result.name_hint = f"{hint}_grad" if hint else None
+    return adjoined
 
 
-def _adjoint_term(op: ApplyOp, index: int, result: Arg, adjoint: Arg) -> Term:
-    term = op.term.data
-    match op.accum_name:
+def _adjoint_term(op: ApplyOp, part: Part, index: int, result: Arg, adjoint: Arg) -> Term:
+    term, accum = part.combination.term, op.accum_name
+    if op.more is None and not clashing_variables(part.result_map, dict(part.space)):
+        # One point a cell: the accumulation is only with the neutral element.
+        accum = None
+    match accum:
         case None:
             return simplify(App("mul", (adjoint, derivative(term, index, result.index))))
         case "add":

@@ -19,6 +19,7 @@ from ocannl.passes.nests import (
     SMALL_REDUCTION_WORK,
     Accesses,
     Names,
+    clashing,
     drop_unit_variables,
     functions,
     names_in,
@@ -47,12 +48,19 @@ class Group:
     accesses: Accesses
     reduction_work: int
     length: int
+    in_turn: bool
     names: Names | None = None
 
     @staticmethod
     def of(nest: NestOp) -> Group:
         ops = operations(nest.body.block)
-        return Group(nest, Accesses.of(ops), reduction_work(nest.body.block.ops), len(ops))
+        work = reduction_work(nest.body.block.ops)
+        return Group(nest, Accesses.of(ops), work, len(ops), bool(clashing(nest)))
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing joins a nest with a schedule, or one whose cells are complete only at its end."""
+        return self.nest.schedule is not None or self.in_turn
 
     @property
     def signature(self) -> tuple[int, ...]:
@@ -180,14 +188,14 @@ class Fuser:
         return None
 
     def _partners(self, group: Group) -> list[int]:
-        if group.nest.schedule is not None:
+        if group.is_closed:
             return []
         barrier = self._barrier(group.accesses)
         positions = self.by_signature.get(group.signature, [])
         nearest = [p for p in reversed(positions[-PARTNERS_TRIED:]) if p > barrier]
         if barrier >= 0 and self.groups[barrier].signature == group.signature:
             nearest.insert(0, barrier)
-        return [p for p in nearest if self.groups[p].nest.schedule is None]
+        return [p for p in nearest if not self.groups[p].is_closed]
 
     def _barrier(self, accesses: Accesses) -> int:
         """The position of the nearest nest that may not be overtaken, or -1."""

@@ -1,176 +1,40 @@
 """Infers iteration spaces and index maps, for each operation by itself, from its logic and the final shapes.
 
-Two axes of equal size are iterated together only if the operation's own logic ties them. An axis of size 1
-is indexed at 0 and takes no iteration variable.
+Two axes of equal size are iterated together only if the operation's own logic ties them. A concatenation is
+several accumulations in turn. Operands that are indexed beyond their ends are copied with margins first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.shape import Row, Shape
-from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, parse_spec
-from ocannl.dialects.term import Arg
-from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp, shape_of
-
-ZERO = Linear()
-
-
-@dataclass
-class Projection:
-    """The space and maps of one operation under construction."""
-
-    taken: set[str]
-    space: dict[str, int] = field(default_factory=dict[str, int])
-
-    def variable(self, size: int, hint: str) -> Linear:
-        """A new iteration variable; axes of size 1 need none."""
-        if size == 1:
-            return ZERO
-        name, count = hint, 0
-        while name in self.space or name in self.taken:
-            count += 1
-            name = f"{hint}{count}"
-        self.space[name] = size
-        return Linear.var(name)
-
-    def row(self, row: Row, hint: str) -> list[Linear]:
-        return [self.variable(size, hint) for size in row.sizes]
-
-    def result(self, shape: Shape) -> RowMaps:
-        """One variable an axis, in the order of memory."""
-        batch, output = self.row(shape.batch, "b"), self.row(shape.output, "o")
-        return RowMaps(batch, self.row(shape.input, "i"), output)
-
-
-@dataclass
-class RowMaps:
-    """The index expressions of a tensor's axes, by row."""
-
-    batch: list[Linear]
-    input: list[Linear]
-    output: list[Linear]
-
-    @property
-    def memory(self) -> tuple[Linear, ...]:
-        return (*self.batch, *self.output, *self.input)
-
-
-def broadcast(indices: Sequence[Linear], row: Row, operand: Row) -> list[Linear]:
-    """The indices of an operand's row that `row`, indexed at `indices`, refines.
-
-    Leading axes align left, trailing axes right; an axis of size 1 is indexed at 0.
-    """
-    ahead = len(operand.leading)
-    behind = len(operand.trailing)
-    partners = [*range(ahead), *range(len(indices) - behind, len(indices))]
-    sizes = row.sizes
-    return [
-        ZERO if size == 1 and sizes[partner] != 1 else indices[partner]
-        for partner, size in zip(partners, operand.sizes, strict=True)
-    ]
-
-
-def pointwise(result: RowMaps, shape: Shape, operand: Shape) -> RowMaps:
-    return RowMaps(
-        broadcast(result.batch, shape.batch, operand.batch),
-        broadcast(result.input, shape.input, operand.input),
-        broadcast(result.output, shape.output, operand.output),
-    )
-
-
-def transpose(result: RowMaps, shape: Shape, operand: Shape) -> RowMaps:
-    return RowMaps(
-        broadcast(result.batch, shape.batch, operand.batch),
-        broadcast(result.output, shape.output, operand.input),
-        broadcast(result.input, shape.input, operand.output),
-    )
-
-
-def compose(
-    projection: Projection, result: RowMaps, shape: Shape, left: Shape, right: Shape
-) -> tuple[RowMaps, RowMaps]:
-    contracted = projection.row(left.input, "k")
-    return (
-        RowMaps(
-            broadcast(result.batch, shape.batch, left.batch),
-            contracted,
-            broadcast(result.output, shape.output, left.output),
-        ),
-        RowMaps(
-            broadcast(result.batch, shape.batch, right.batch),
-            broadcast(result.input, shape.input, right.input),
-            broadcast(contracted, left.input, right.output),
-        ),
-    )
-
-
-@dataclass
-class SpecMaps:
-    """Variables of one spec: a name or a row variable is the same in all slots."""
-
-    projection: Projection
-    names: dict[str, Linear] = field(default_factory=dict[str, Linear])
-    rows: dict[str, list[Linear]] = field(default_factory=dict[str, list[Linear]])
-
-    def slot(self, slot: Slot, shape: Shape) -> RowMaps:
-        return RowMaps(
-            self._row(slot.batch, shape.batch.sizes, "b"),
-            self._row(slot.input, shape.input.sizes, "i"),
-            self._row(slot.output, shape.output.sizes, "o"),
-        )
-
-    def _row(self, spec: RowSpec, sizes: Sequence[int], hint: str) -> list[Linear]:
-        end = len(sizes) - len(spec.trailing)
-        leading = [self._axis(a, s) for a, s in zip(spec.leading, sizes, strict=False)]
-        middle = sizes[len(spec.leading) : end]
-        if spec.var is not None:
-            if spec.var not in self.rows:
-                self.rows[spec.var] = [self.projection.variable(s, hint) for s in middle]
-            leading += self.rows[spec.var]
-        return leading + [self._axis(a, s) for a, s in zip(spec.trailing, sizes[end:], strict=True)]
-
-    def _axis(self, axis: Axis, size: int) -> Linear:
-        match axis:
-            case Name(name):
-                if name not in self.names:
-                    self.names[name] = self.projection.variable(size, name)
-                return self.names[name]
-            case Fixed(position):
-                return Linear((), position)
-            case Anything():
-                return self.projection.variable(size, "u")
-            case _:
-                raise AssertionError(f"shape inference admits no axis {axis}")
-
-
-def whole(
-    sizes: Sequence[int], taken: Iterable[str]
-) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
-    """An iteration over every cell of an array, with variables that are not `taken`."""
-    projection = Projection(set(taken))
-    maps = tuple(projection.variable(size, "i") for size in sizes)
-    return maps, tuple(projection.space.items())
-
-
-def covers(indices: Sequence[Linear], space: Mapping[str, int], sizes: Sequence[int]) -> bool:
-    """The map from the space onto an array of these sizes is a bijection."""
-    variables = [index.variable for index, size in zip(indices, sizes, strict=True) if size != 1]
-    return (
-        sorted(v for v in variables if v is not None) == sorted(space)
-        and all(
-            v is not None and space[v] == s
-            for v, s in zip(variables, (s for s in sizes if s != 1), strict=True)
-        )
-        and all(index == ZERO for index, size in zip(indices, sizes, strict=True) if size == 1)
-    )
+from ocannl.dialects.combine import Combination
+from ocannl.dialects.errors import OcannlError, SpecError, at_line
+from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.shape import Dim, Shape
+from ocannl.dialects.spec import Spec, parse_spec
+from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    Part,
+    SliceOp,
+    TensorOp,
+    TensorType,
+    TexprRoutineOp,
+    shape_of,
+    tensor_type,
+)
+from ocannl.passes.images import tiles
+from ocannl.passes.projection import Projection, RowMaps, compose, pointwise, transpose, whole
+from ocannl.passes.spec_projection import Margins, SlotMap, SpecPart, padded_shape, project_spec
 
 
 def project_apply(op: ApplyOp, taken: set[str]) -> None:
@@ -188,44 +52,138 @@ def project_apply(op: ApplyOp, taken: set[str]) -> None:
             result = projection.result(shape)
             maps = list(compose(projection, result, shape, *args))
         case text:
-            result, maps = _spec_maps(projection, text, shape, args)
+            _project_spec_apply(op, parse_spec(text, len(args)), taken)
+            return
+    combination = Combination(op.term.data, tuple(op.args), tuple(m.memory for m in maps))
+    part = Part(combination, result.memory, tuple(projection.space.items()))
+    _replace(op, _apply_parts(op, [part], op.result.type))
+
+
+def _apply_parts(op: ApplyOp, parts: Sequence[Part], type: TensorType) -> ApplyOp:
+    """Parts that reach every cell once need no accumulation."""
     accum = op.accum_name
-    if accum is not None and covers(result.memory, projection.space, shape.memory_sizes):
+    if accum is not None and tiles(
+        ((p.result_map, dict(p.space)) for p in parts), type.shape.data.memory_sizes
+    ):
         accum = None
-    _replace(op, result.memory, [m.memory for m in maps], projection.space, accum)
+    return ApplyOp.of_parts(parts, type, accum, stop=op.stop is not None)
 
 
-def _spec_maps(
-    projection: Projection, text: str, shape: Shape, args: Sequence[Shape]
-) -> tuple[RowMaps, list[RowMaps]]:
-    """The result's variables come first in the space, in the order of its memory."""
-    spec, variables = parse_spec(text, len(args)), SpecMaps(projection)
-    result = variables.slot(spec.result, shape)
-    return result, [variables.slot(slot, arg) for slot, arg in zip(spec.operands, args, strict=True)]
+def _project_spec_apply(op: ApplyOp, spec: Spec, taken: set[str]) -> None:
+    shape, element = shape_of(op.result), op.result.type.element_or_none
+    found = _spec_parts(op, spec, shape, [shape_of(a) for a in op.args], taken)
+    operands = PaddedOperands(op, op.accum_name, taken)
+    parts = [operands.part(op.term.data, op.args, part) for part in found]
+    written = found[0].result
+    if not written.is_padded:
+        _replace(op, _apply_parts(op, parts, op.result.type))
+        return
+    whole_type = TensorType.of(padded_shape(shape, written.margins), element)
+    padded = _insert(_apply_parts(op, parts, whole_type), op)
+    indices, space = whole(shape.memory_sizes, taken)
+    inner = Combination(Arg(0), (padded.result,), (inside(indices, written.margins),))
+    _replace(op, ApplyOp.projected(inner, op.result.type, None, indices, space))
 
 
-def _replace(
-    op: ApplyOp | SliceOp,
-    result_map: Sequence[Linear],
-    arg_maps: Sequence[Sequence[Linear]],
-    space: Mapping[str, int],
-    accum: str | None,
-) -> None:
-    projected = ApplyOp(
-        op.term.data if isinstance(op, ApplyOp) else Arg(0),
-        tuple(op.operands),
-        op.result.type,
-        accum=accum,
-        result_map=result_map,
-        arg_maps=arg_maps,
-        space=tuple(space.items()),
-        stop=isinstance(op, ApplyOp) and op.stop is not None,
+def _spec_parts(
+    op: ApplyOp | AssignOp, spec: Spec, result: Shape, args: Sequence[Shape], taken: set[str]
+) -> list[SpecPart]:
+    """Raises `OcannlError` for sizes that only shape inference knows, and did not note."""
+    dims = {} if op.dims is None else dict(op.dims.data)
+    sizes = {name: dim.size for name, dim in dims.items() if isinstance(dim, Dim)}
+    missing = spec.structured_names - sizes.keys()
+    if missing:
+        names = ", ".join(f"`{name}`" for name in sorted(missing))
+        raise OcannlError(at_line(op, f"the size of {names} is not known: run infer-shapes first"))
+    return project_spec(spec, result, args, sizes, taken)
+
+
+def inside(indices: Sequence[Linear], margins: Margins) -> Map:
+    """The indices of a tensor in its copy with margins."""
+    return tuple(index + Linear((), before) for index, (before, _) in zip(indices, margins, strict=True))
+
+
+@dataclass
+class PaddedOperands:
+    """Copies of one operation's operands with margins, in which indices that leave the array read what adds
+    nothing: zero in a product, else the neutral element of the accumulation.
+
+    The copy lets the operation itself run without guards.
+    """
+
+    op: ApplyOp | AssignOp
+    accum: str | None
+    taken: set[str]
+    copies: dict[tuple[SSAValue, Margins, float], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Margins, float], SSAValue]
     )
-    projected.location = op.location
-    projected.result.name_hint = op.result.name_hint
-    block = op.parent_block()
+
+    def part(self, term: Term, args: Sequence[SSAValue], part: SpecPart) -> Part:
+        """One accumulation, of the operands that the space reads."""
+        own = restrict(term, {operand: place for place, operand in enumerate(part.operands)})
+        if own is None:
+            raise SpecError(at_line(self.op, f"an operand of `{term}` cannot be left out of a part"))
+        operands = tuple(self.operand(args[i], slot, own) for i, slot in part.operands.items())
+        maps = tuple(slot.indices for slot in part.operands.values())
+        return Part(Combination(own, operands, maps), part.result.indices, part.space)
+
+    def operand(self, value: SSAValue, slot: SlotMap, term: Term) -> SSAValue:
+        if not slot.is_padded:
+            return value
+        neutral = None if self.accum is None or is_product(term) else SCALAR_OPS[self.accum].neutral
+        key = value, slot.margins, neutral or 0.0
+        if key not in self.copies:
+            self.copies[key] = self.copy(value, slot.margins, self.accum if neutral else None)
+        return self.copies[key]
+
+    def copy(self, value: SSAValue, margins: Margins, accum: str | None) -> SSAValue:
+        """The margins hold the neutral element of `accum`, or zero."""
+        element = tensor_type(value).element_or_none
+        if element is not None and not isinstance(element, Float32Type | Float64Type):
+            element = self.widest()
+        type = TensorType.of(padded_shape(shape_of(value), margins), element)
+        indices, space = whole(shape_of(value).memory_sizes, self.taken)
+        combination = Combination(Arg(0), (value,), (indices,))
+        copy = ApplyOp.projected(combination, type, accum, inside(indices, margins), space)
+        copy.result.name_hint = f"{value.name_hint}_padded" if value.name_hint else None
+        return _insert(copy, self.op).result
+
+    def widest(self) -> Attribute | None:
+        """The element type of the result."""
+        result = self.op.result if isinstance(self.op, ApplyOp) else self.op.target
+        return tensor_type(result).element_or_none
+
+
+def is_product(term: Term) -> bool:
+    return isinstance(term, App) and (term.op == "mul" or any(map(is_product, term.args)))
+
+
+def restrict(term: Term, places: Mapping[int, int]) -> Term | None:
+    """The term of the operands that have a place, numbered by it; one of two combined ones stands alone."""
+    match term:
+        case Arg(index):
+            return Arg(places[index]) if index in places else None
+        case Const():
+            return term
+        case App(op, args):
+            own = [restrict(arg, places) for arg in args]
+            left = [arg for arg in own if arg is not None]
+            if len(left) == len(args):
+                return App(op, tuple(left))
+            return left[0] if len(left) == 1 and not isinstance(left[0], Const) else None
+
+
+def _insert(op: ApplyOp, before: Operation) -> ApplyOp:
+    op.location = before.location
+    block = before.parent_block()
     assert block is not None
-    block.insert_op_before(projected, op)
+    block.insert_op_before(op, before)
+    return op
+
+
+def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
+    projected.result.name_hint = op.result.name_hint
+    _insert(projected, op)
     op.result.replace_all_uses_with(projected.result)
     op.detach()
     op.erase()
@@ -235,7 +193,9 @@ def project_slice(op: SliceOp, taken: set[str]) -> None:
     projection = Projection(taken)
     result = projection.result(shape_of(op.result))
     source = RowMaps([op.index, *result.batch], result.input, result.output)
-    _replace(op, result.memory, [source.memory], projection.space, None)
+    combination = Combination(Arg(0), (op.source,), (source.memory,))
+    space = tuple(projection.space.items())
+    _replace(op, ApplyOp.projected(combination, op.result.type, None, result.memory, space))
 
 
 def project_assign(op: AssignOp, taken: set[str]) -> None:
@@ -244,23 +204,33 @@ def project_assign(op: AssignOp, taken: set[str]) -> None:
     if op.logic.data in (".", "T"):
         result = projection.result(shape)
         source = (pointwise if op.logic.data == "." else transpose)(result, shape, value)
+        combination = Combination(Arg(0), (op.value,), (source.memory,))
+        parts = [Part(combination, result.memory, tuple(projection.space.items()))]
     else:
-        result, (source,) = _spec_maps(projection, op.logic.data, shape, [value])
-    projected = AssignOp(
-        op.target,
-        op.value,
-        accum=op.accum_name,
-        reset=op.reset is not None,
-        result_map=result.memory,
-        value_map=source.memory,
-        space=tuple(projection.space.items()),
-    )
-    projected.location = op.location
+        operands = PaddedOperands(op, op.accum_name, taken)
+        found = _spec_parts(op, parse_spec(op.logic.data, 1), shape, [value], taken)
+        parts = [operands.part(Arg(0), [op.value], part) for part in found]
     block = op.parent_block()
     assert block is not None
-    block.insert_op_before(projected, op)
+    for number, part in enumerate(parts):
+        block.insert_op_before(_assign_part(op, part, op.reset is not None and number == 0), op)
     op.detach()
     op.erase()
+
+
+def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:
+    (value,), (value_map,) = part.combination.operands, part.combination.maps
+    projected = AssignOp(
+        op.target,
+        value,
+        accum=op.accum_name,
+        reset=reset,
+        result_map=part.result_map,
+        value_map=value_map,
+        space=part.space,
+    )
+    projected.location = op.location
+    return projected
 
 
 def infer_projections(routine: TexprRoutineOp) -> None:

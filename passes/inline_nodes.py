@@ -23,6 +23,7 @@ from ocannl.passes.nests import (
     Copier,
     Indexed,
     Names,
+    clashing,
     covering_axes,
     drop_unit_variables,
     functions,
@@ -278,6 +279,7 @@ class NestInliner:
         self.func = func
         self.nest = nest
         self.stored = stores_by_node(nest)
+        self.in_turn = bool(clashing(nest))
         self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
         self.names: Names | None = None
 
@@ -285,6 +287,8 @@ class NestInliner:
         """Whether the load was replaced."""
         site = Site.of(load, self.nest)
         variables = definition.variables_at(load.indices.data)
+        if self.in_turn and load.node in self.stored:
+            return False
         if not is_worthwhile(definition, site, self.nest) or not self._is_safe(definition, variables):
             return False
         block = site.anchor.parent
@@ -297,9 +301,14 @@ class NestInliner:
         return True
 
     def _is_safe(self, definition: Definition, variables: dict[str, Linear]) -> bool:
-        """What the nest stores to is read at the same point only, so that its points stay independent."""
+        """What the nest stores to is read at the same point only, so that its points stay independent.
+
+        Cells that several points store to are read nowhere.
+        """
         for node in definition.accesses.read:
             for store in self.stored.get(node, ()):
+                if self.in_turn:
+                    return False
                 for indices in definition.accesses.maps[node]:
                     if renamed(indices, variables) != store.indices.data:
                         return False

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.infer_projections import covers
+from ocannl.passes.images import covers
 
 
 @dataclass

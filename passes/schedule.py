@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
 from ocannl.passes.nest_facts import Access, Scope, nest_facts
-from ocannl.passes.nests import functions, nests
+from ocannl.passes.nests import clashing, functions, nests
 from ocannl.passes.pack import pack
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost
@@ -76,6 +76,7 @@ class Chooser:
         self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
         self.element_bytes = max(a.bytes for scope in facts.walk() for a in scope.accesses)
         self.elements = max(1, target.vector_bytes // self.element_bytes)
+        self.in_turn = clashing(facts.op) if isinstance(facts.op, NestOp) else set[str]()
         self.work = sum(scope.work for scope in facts.walk())
 
     def best(self) -> tuple[Schedule, list[LoadOp]]:
@@ -95,7 +96,8 @@ class Chooser:
             yield Schedule(lanes=lanes)
             for rows in self.rows(lanes):
                 yield Schedule(rows=rows, lanes=lanes)
-        for rows, lanes in itertools.permutations(self.facts.space, 2):
+        free = [name for name in self.facts.space if name not in self.in_turn]
+        for rows, lanes in itertools.permutations(free, 2):
             for edge in (TRANSPOSED, self.elements):
                 if self.crosses(rows, lanes, edge):
                     yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
@@ -103,7 +105,7 @@ class Chooser:
     def lanes(self) -> Iterator[tuple[str, int]]:
         spaces = self.facts.space | (self.dominant.space if self.dominant else {})
         for name, size in spaces.items():
-            if size == 1:
+            if size == 1 or name in self.in_turn:
                 continue
             for vectors in (1, 2, 4):
                 width = self.elements * vectors
@@ -127,7 +129,12 @@ class Chooser:
             return
         budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
         for name, size in self.facts.space.items():
-            if size > 1 and name != lane_name and name in self.dominant.varies and budget > 1:
+            if (
+                size > 1
+                and name not in self.in_turn | {lane_name}
+                and name in self.dominant.varies
+                and budget > 1
+            ):
                 yield name, best_height(size, budget)
 
     def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:

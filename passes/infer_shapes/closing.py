@@ -9,10 +9,12 @@ the order of constraints. In each round the first of these that applies:
    size 1);
 2. leaves without operands take the greatest that their uses allow, through any results that are themselves
    open; numbers do so after 3, since they broadcast to anything and should ask nothing of the others;
+   then dimensions in products, sums and strides that are still open, and droppable parts become 0;
 3. what only a number of elements decides gets one axis of what is left, and what waits since 1 takes the
    least;
 4. a parameter that is still open is an error;
-5. anything else gets no more axes, or size 1.
+5. what is left of a product or sum of known size goes to its last part;
+6. anything else gets no more axes, or size 1.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ocannl.passes.infer_shapes.closing_graph import EqualRanks, Graph, dim_graph, row_cycles, row_graph
 from ocannl.passes.infer_shapes.errors import MissingDimension
 from ocannl.passes.infer_shapes.propagation import Propagation
+from ocannl.passes.infer_shapes.relations import OpenRelation, open_relations
 from ocannl.passes.infer_shapes.rules import ClosingRule
 from ocannl.passes.infer_shapes.terms import Dim, DimVar, Leaf, LeafKind, Row, RowEq, RowKind, RowVar
 from ocannl.passes.infer_shapes.totals import open_totals
@@ -108,13 +111,19 @@ class Closing:
     def _choose_sizes(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
         store = self.store
         graph = dim_graph(store)
-        settled = graph.settled(open_vars, owners, patient=graph.used(owners))
+        relations = list(open_relations(store))
+        tied = {dim.id for relation in relations for dim in relation.unknown}
+        settled = graph.settled(open_vars - tied, owners, patient=graph.used(owners) | tied)
         if settled:
             return self._least(settled)
         numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
         raised = graph.sources(var for var in owners if var in store.lower and var not in numbers)
         if raised:
             return {var: store.lower[var].size for var in raised}
+        demanded = {var: store.lower[var].size for var in tied if var in store.lower}
+        dropped = {dim: 0 for relation in relations for dim in relation.droppable}
+        if demanded or dropped:
+            return demanded or self._at_least(dropped)
         flat = self._flat_dims() or self._least(graph.settled_at_last(open_vars))
         if flat:
             return flat
@@ -122,7 +131,22 @@ class Closing:
         if raised:
             return {var: store.lower[var].size for var in raised}
         self._check_dims(graph)
-        return self._least(graph.sources(open_vars))
+        wholes = {relation.whole.id for relation in relations if isinstance(relation.whole, DimVar)}
+        return self._split(relations) or self._least(graph.sources((open_vars - wholes) or open_vars))
+
+    def _split(self, relations: Sequence[OpenRelation]) -> dict[int, Dim]:
+        """The last unknown part of a known size gets what the others, which are least, leave of it."""
+        return self._at_least(
+            {
+                dim: relation.least
+                for relation in relations
+                if isinstance(relation.whole, Dim)
+                for dim in relation.parts[:-1]
+            }
+        )
+
+    def _at_least(self, dims: Mapping[DimVar, int]) -> dict[int, Dim]:
+        return {dim.id: Dim(max(least, self.store.minimum(dim))) for dim, least in dims.items()}
 
     def _least(self, dims: Iterable[int]) -> dict[int, Dim]:
         return {var: Dim(max(1, self.store.minimum(DimVar(var)))) for var in dims}

@@ -11,10 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.errors import SpecError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
-from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, RowVar, Shape
-from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, SpecSyntaxError, parse_spec
+from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
+from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, shape_of
 from ocannl.passes.infer_shapes.solver import Solver
+from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe
 
 ShapeOf: TypeAlias = Callable[[SSAValue], Shape]
@@ -43,6 +44,8 @@ class Demands:
 
     op: Operation
     found: list[Constraint] = field(default_factory=list[Constraint])
+    names: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
+    """The dimensions of a spec whose sizes its projection needs by name."""
 
     def row(self, place: Place) -> Row:
         return shape_of(place.value).row(place.kind)
@@ -76,8 +79,8 @@ class Demands:
         self.refines(result, "input", right)
 
 
-def constraints_of(op: Operation, solver: Solver) -> list[Constraint]:
-    """The constraints of one operation; empty for leaves and for code without shapes.
+def demands_of(op: Operation, solver: Solver) -> Demands:
+    """The constraints of one operation; none for leaves and for code without shapes.
 
     Raises `SpecError` for a malformed spec.
     """
@@ -100,7 +103,7 @@ def constraints_of(op: Operation, solver: Solver) -> list[Constraint]:
                     demands.equals(op.result, kind, row, op.source)
         case _:
             pass
-    return demands.found
+    return demands
 
 
 def _apply(demands: Demands, op: ApplyOp, logic: str, solver: Solver) -> None:
@@ -131,7 +134,8 @@ def _assign(demands: Demands, op: AssignOp, logic: str, solver: Solver) -> None:
     elif logic == "@":
         raise SpecError(at_line(op, 'the logic "@" combines two tensors, an assignment has one value'))
     else:
-        _spec(demands, logic, [op.value, op.target], {}, solver)
+        dims = {} if op.dims is None else dict(op.dims.data)
+        _spec(demands, logic, [op.value, op.target], dims, solver)
 
 
 def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
@@ -160,69 +164,20 @@ def _range_of(op: SliceOp, index: Linear) -> int | None:
     return dict(noted.data).get(index.variable) if isinstance(noted, IndicesAttr) else None
 
 
-@dataclass(slots=True)
-class SpecRows:
-    """The rows of one spec's slots: names, row variables and bound dimensions are shared by all slots."""
-
-    solver: Solver
-    origin: Callable[[], Origin]
-    dims: dict[str, DimTerm]
-    rows: dict[str, RowVar] = field(default_factory=dict[str, RowVar])
-    bounds: list[Constraint] = field(default_factory=list[Constraint])
-
-    def row(self, spec: RowSpec) -> Row:
-        var = None if spec.var is None else self._row_var(spec.var)
-        leading = tuple(self._axis(a) for a in spec.leading)
-        return Row(leading, var, tuple(self._axis(a) for a in spec.trailing))
-
-    def _row_var(self, name: str) -> RowVar:
-        if name not in self.rows:
-            self.rows[name] = self.solver.fresh_row()
-        return self.rows[name]
-
-    def _axis(self, axis: Axis) -> DimTerm:
-        match axis:
-            case Name(name):
-                if name not in self.dims:
-                    self.dims[name] = self.solver.fresh_dim()
-                return self.dims[name]
-            case Fixed(position):
-                dim = self.solver.fresh_dim()
-                self.bounds.append(DimAtLeast(dim, position + 1, self.origin()))
-                return dim
-            case Anything():
-                return self.solver.fresh_dim()
-            case _:
-                raise SpecError(
-                    f"axis `{axis}` of a spec: affine, concatenated and product axes are not supported yet"
-                )
-
-
 def _spec(
     demands: Demands, text: str, values: Sequence[SSAValue], dims: Mapping[str, DimTerm], solver: Solver
 ) -> None:
     try:
         spec = parse_spec(text, len(values) - 1)
-    except SpecSyntaxError as error:
+        check_spec(spec, text, dims, solver.dim)
+    except (SpecSyntaxError, SpecError) as error:
         raise SpecError(at_line(demands.op, str(error))) from None
-    slots = [*spec.operands, spec.result]
-    _check_dims(demands.op, text, slots, dims)
     place = Place(values[0], "output")
-    rows = SpecRows(solver, lambda: Origin(demands.op, place, place), dict(dims))
-    try:
-        for slot, value in zip(slots, values, strict=True):
-            for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
-                place = Place(value, kind)
-                demands.equals(value, kind, rows.row(row))
-    except SpecError as error:
-        raise SpecError(at_line(demands.op, str(error))) from None
-    demands.found += rows.bounds
-
-
-def _check_dims(op: Operation, text: str, slots: Sequence[Slot], dims: Mapping[str, DimTerm]) -> None:
-    axes = (axis for slot in slots for row in slot.rows for axis in row.axes)
-    names = {axis.name for axis in axes if isinstance(axis, Name)}
-    for name in dims:
-        if name not in names:
-            known = ", ".join(sorted(names)) or "no names"
-            raise SpecError(at_line(op, f"`{name}` is given a size, but the spec {text!r} names {known}"))
+    rows = SpecRows(solver, spec, lambda: Origin(demands.op, place, place), dict(dims))
+    for slot, value in zip(spec.slots, values, strict=True):
+        for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
+            place = Place(value, kind)
+            demands.equals(value, kind, rows.row(row))
+    rows.capture_rows()
+    demands.found += rows.relations
+    demands.names = rows.named()

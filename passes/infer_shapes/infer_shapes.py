@@ -13,8 +13,10 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
 from ocannl.dialects.texpr import (
     ApplyOp,
+    AssignOp,
     ConstantOp,
     DataOp,
+    DimsAttr,
     EmbedOp,
     NodeOp,
     ParamOp,
@@ -26,7 +28,7 @@ from ocannl.dialects.texpr import (
     refine_type,
     shape_of,
 )
-from ocannl.passes.infer_shapes.constraints import constraints_of
+from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.infer_shapes.messages import shape_error, tensor_name
 from ocannl.passes.infer_shapes.solver import Solver
@@ -49,6 +51,8 @@ class ShapeInference:
 
     routine: TexprRoutineOp
     solver: Solver = field(default_factory=Solver)
+    names: dict[Operation, dict[str, DimTerm]] = field(default_factory=dict[Operation, dict[str, DimTerm]])
+    """What projections need to know of the dimensions in specs."""
 
     def known(self, value: SSAValue) -> Shape:
         return self.solver.shape(shape_of(value))
@@ -60,7 +64,10 @@ class ShapeInference:
         op: Operation = self.routine
         try:
             for op in ops:
-                self.solver.add(*constraints_of(op, self.solver))
+                demands = demands_of(op, self.solver)
+                self.solver.add(*demands.found)
+                if demands.names:
+                    self.names[op] = demands.names
             op = self.routine
             self.solver.close([leaf for op in ops for leaf in self._leaf(op)])
         except ShapeInferenceError as error:
@@ -68,6 +75,9 @@ class ShapeInference:
         for op in ops:
             if isinstance(op, TensorOp):
                 refine_type(op.result, TensorType.of(self._final(op.result), op.result.type.element_or_none))
+        for op, names in self.names.items():
+            sizes = tuple((name, self.solver.dim(dim)) for name, dim in names.items())
+            op.properties["dims"] = DimsAttr(sizes)
         for op in ops:
             if isinstance(op, SizeOp):
                 self._settle_size(op)
@@ -111,7 +121,7 @@ def variable_counts(ops: Iterable[Operation]) -> tuple[int, int]:
     for op in ops:
         if isinstance(op, SizeOp):
             note([op.dim])
-        if isinstance(op, ApplyOp) and op.dims is not None:
+        if isinstance(op, ApplyOp | AssignOp) and op.dims is not None:
             note(term for _, term in op.dims.data)
         if isinstance(op, TensorOp):
             for row in shape_of(op.result):

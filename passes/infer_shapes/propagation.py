@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import deque
 
 from ocannl.passes.infer_shapes.dim_rules import DimRules
+from ocannl.passes.infer_shapes.relations import RelationRules
 from ocannl.passes.infer_shapes.row_rules import RowRules
 from ocannl.passes.infer_shapes.rules import (
     AtLeastRule,
     AxisRule,
     EqRule,
     LeRule,
+    ProductRule,
     Rule,
+    SumRule,
     TotalRule,
 )
 from ocannl.passes.infer_shapes.store import Store
@@ -20,6 +23,8 @@ from ocannl.passes.infer_shapes.terms import (
     DimAtLeast,
     DimEq,
     DimLe,
+    DimProduct,
+    DimSum,
     RowEq,
     RowLe,
     TotalElements,
@@ -36,12 +41,13 @@ class Propagation:
         self.dims = DimRules(store, self.queue)
         self.rows = RowRules(store, self.queue, self.dims)
         self.totals = TotalRules(store, self.dims)
+        self.relations = RelationRules(store, self.dims)
 
     def add(self, constraint: Constraint) -> None:
         """Puts a constraint among the rules, to be run."""
         store = self.store
         rule = _rule(constraint, len(store.rules))
-        if isinstance(rule, (EqRule, LeRule, TotalRule)):
+        if isinstance(rule, (EqRule, LeRule, TotalRule, ProductRule, SumRule)):
             store.put(store.rules, len(store.rules), rule)
         self.queue.append(rule)
 
@@ -60,6 +66,10 @@ class Propagation:
                 self.dims.run_at_least(rule)
             elif isinstance(rule, TotalRule):
                 self.totals.run(rule)
+            elif isinstance(rule, ProductRule):
+                self.relations.run_product(rule)
+            elif isinstance(rule, SumRule):
+                self.relations.run_sum(rule)
 
 
 def _rule(constraint: Constraint, number: int) -> Rule:
@@ -74,5 +84,9 @@ def _rule(constraint: Constraint, number: int) -> Rule:
             return AxisRule(True, a, b, origin)
         case DimAtLeast(dim, minimum, origin):
             return AtLeastRule(dim, minimum, origin)
+        case DimProduct():
+            return ProductRule(constraint, number)
+        case DimSum():
+            return SumRule(constraint, number)
         case TotalElements(rows, total, origin):
             return TotalRule(rows, total, origin, number)

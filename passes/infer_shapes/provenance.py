@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ocannl.passes.infer_shapes.rules import AtLeastRule, AxisRule, ClosingRule, Rule, TotalRule
+from ocannl.passes.infer_shapes.rules import (
+    AtLeastRule,
+    AxisRule,
+    ClosingRule,
+    ProductRule,
+    Rule,
+    SumRule,
+    TotalRule,
+)
 from ocannl.passes.infer_shapes.store import Store
 from ocannl.passes.infer_shapes.terms import DimTerm, DimVar, Row
 
@@ -24,7 +32,7 @@ def origins_of(store: Store, terms: tuple[Row | DimTerm, ...], besides: object) 
         seen.add(step)
         if rule.origin is not None and not any(rule.origin is other for other in (besides, *found)):
             found.append(rule.origin)
-        waiting.extend(cause for side in _sides(rule) for cause in _causes(store, side, step))
+        waiting.extend(cause for side in sides_of(rule) for cause in _causes(store, side, step))
     return tuple(found)
 
 
@@ -59,13 +67,18 @@ def _dim_causes(store: Store, term: DimTerm, before: int) -> Iterator[tuple[int,
         term = binding.value
 
 
-def _sides(rule: Rule) -> tuple[Row | DimTerm, ...]:
+def sides_of(rule: Rule) -> tuple[Row | DimTerm, ...]:
+    """What a rule is about."""
     if isinstance(rule, ClosingRule):
         return ()
     if isinstance(rule, AtLeastRule):
         return (rule.dim,)
     if isinstance(rule, TotalRule):
         return rule.rows
+    if isinstance(rule, ProductRule):
+        return (rule.product.whole, *rule.product.factors)
+    if isinstance(rule, SumRule):
+        return (rule.sum.whole, *(dim for _, dim in rule.sum.terms))
     if isinstance(rule, AxisRule) and rule.rows is not None:
         return (rule.left, rule.right, rule.rows.left, rule.rows.right)
     return (rule.left, rule.right)

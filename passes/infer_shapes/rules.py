@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ocannl.passes.infer_shapes.terms import DimTerm, Row
+from ocannl.passes.infer_shapes.terms import DimProduct, DimSum, DimTerm, Row
 
 
 @dataclass(slots=True, eq=False)
@@ -64,10 +64,35 @@ class TotalRule:
 
 
 @dataclass(slots=True, eq=False)
+class ProductRule:
+    """A dimension is a product of axes."""
+
+    product: DimProduct
+    id: int
+
+    @property
+    def origin(self) -> object:
+        return self.product.origin
+
+
+@dataclass(slots=True, eq=False)
+class SumRule:
+    """A dimension is a linear combination of dimensions."""
+
+    sum: DimSum
+    id: int
+
+    @property
+    def origin(self) -> object:
+        return self.sum.origin
+
+
+@dataclass(slots=True, eq=False)
 class ClosingRule:
     """No constraint but a choice: made when the shapes of leaves and results were demanded."""
 
     origin: object = None
 
 
-Rule: TypeAlias = EqRule | LeRule | AxisRule | AtLeastRule | TotalRule | ClosingRule
+Relation: TypeAlias = ProductRule | SumRule
+Rule: TypeAlias = EqRule | LeRule | AxisRule | AtLeastRule | TotalRule | ProductRule | SumRule | ClosingRule

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from ocannl.passes.infer_shapes.rules import AxisRule, EqRule, Rule, TotalRule
+from ocannl.passes.infer_shapes.rules import AxisRule, EqRule, ProductRule, Rule, SumRule, TotalRule
 from ocannl.passes.infer_shapes.terms import Dim, DimTerm, DimVar, Row, RowVar
 
 _MISSING: Any = object()
@@ -222,7 +222,12 @@ class Store:
         rest = self.row_watchers.get(var.id)
         self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
 
-    def wait(self, rule: EqRule | TotalRule, rows: Iterable[RowVar], dims: Iterable[DimVar] = ()) -> None:
+    def wait(
+        self,
+        rule: EqRule | TotalRule | ProductRule | SumRule,
+        rows: Iterable[RowVar],
+        dims: Iterable[DimVar] = (),
+    ) -> None:
         """Makes `rule` wait for exactly these variables, and for each of them once."""
         before = self.waiting.get(rule.id, (set[int](), set[int]()))
         now = ({row.id for row in rows}, {dim.id for dim in dims})

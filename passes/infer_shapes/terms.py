@@ -29,6 +29,8 @@ __all__ = [
     "DimAtLeast",
     "DimEq",
     "DimLe",
+    "DimProduct",
+    "DimSum",
     "DimTerm",
     "DimVar",
     "Leaf",
@@ -90,6 +92,34 @@ class DimAtLeast:
 
 
 @dataclass(frozen=True, slots=True)
+class DimProduct:
+    """`whole` has as many positions as all axes of `factors` have elements together: `axis` of a spec."""
+
+    whole: DimTerm
+    factors: tuple[Row, ...]
+    axis: str
+    origin: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class DimSum:
+    """`whole` is `constant` and the sum of `coefficient * dimension` over `terms`: `axis` of a spec.
+
+    No dimension of `terms` is less than `least`. The `droppable` ones become that where nothing else is known
+    of them. In a `window` the axis is read at every sum of positions of its terms, and no further.
+    """
+
+    whole: DimTerm
+    terms: tuple[tuple[int, DimTerm], ...]
+    constant: int
+    axis: str
+    least: int = 0
+    droppable: tuple[DimTerm, ...] = ()
+    window: bool = False
+    origin: object = None
+
+
+@dataclass(frozen=True, slots=True)
 class RowEq:
     """`a` and `b` have the same axes."""
 
@@ -116,4 +146,4 @@ class TotalElements:
     origin: object = None
 
 
-Constraint: TypeAlias = DimEq | DimLe | DimAtLeast | RowEq | RowLe | TotalElements
+Constraint: TypeAlias = DimEq | DimLe | DimAtLeast | DimProduct | DimSum | RowEq | RowLe | TotalElements

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ocannl.passes.infer_shapes.dim_rules import DimRules
@@ -11,7 +11,7 @@ from ocannl.passes.infer_shapes.errors import ShapeConflict
 from ocannl.passes.infer_shapes.provenance import origins_of
 from ocannl.passes.infer_shapes.rules import TotalRule
 from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import ONE, Dim, DimVar, RowVar
+from ocannl.passes.infer_shapes.terms import ONE, Dim, DimVar, Row, RowVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +23,17 @@ class Total:
     rows: tuple[RowVar, ...]
 
     @classmethod
-    def of(cls, store: Store, rule: TotalRule) -> Total:
-        known, dims, rows = 1, Counter[DimVar](), list[RowVar]()
-        for row in map(store.full_row, rule.rows):
+    def of(cls, store: Store, rows: Sequence[Row]) -> Total:
+        known, dims, variables = 1, Counter[DimVar](), list[RowVar]()
+        for row in map(store.full_row, rows):
             if row.var is not None:
-                rows.append(row.var)
+                variables.append(row.var)
             for axis in row.axes:
                 if isinstance(axis, Dim):
                     known *= axis.size
                 else:
                     dims[axis] += 1
-        return cls(known, dims, tuple(rows))
+        return cls(known, dims, tuple(variables))
 
 
 class TotalRules:
@@ -45,7 +45,7 @@ class TotalRules:
 
     def run(self, rule: TotalRule) -> None:
         """Raises `ShapeConflict`."""
-        total = Total.of(self.store, rule)
+        total = Total.of(self.store, rule.rows)
         self.store.wait(rule, total.rows, total.dims)
         if not total.rows and not total.dims:
             if total.known != rule.total:
@@ -62,8 +62,8 @@ class TotalRules:
             self._rule_out(rule, total.dims, rest)
 
     def _solve(self, rule: TotalRule, var: DimVar, times: int, rest: int) -> None:
-        size = round(rest ** (1 / times)) if times > 1 else rest
-        if size**times != rest:
+        size = exact_root(rest, times)
+        if size is None:
             raise self._conflict(rule, f"{rest} elements do not make {times} equal axes")
         self.dims.assign(var, Dim(size), rule)
 
@@ -85,10 +85,16 @@ class TotalRules:
         )
 
 
+def exact_root(number: int, degree: int) -> int | None:
+    """The size whose power `degree` is `number`, if there is one."""
+    size = round(number ** (1 / degree)) if degree > 1 else number
+    return size if size**degree == number else None
+
+
 def open_totals(store: Store) -> Iterator[tuple[TotalRule, Total]]:
     """The numbers of elements that still have to be met."""
     for rule in store.rules.values():
         if isinstance(rule, TotalRule):
-            total = Total.of(store, rule)
+            total = Total.of(store, rule.rows)
             if total.rows or total.dims:
                 yield rule, total

@@ -258,13 +258,34 @@ class TestSpecs:
         self.check("")
 
     @pytest.mark.parametrize(
-        "spec", ["b | 2*o => b | o", "b | o+k => b | o", "b | o^p => b | o", "b | o => b&o"]
+        ("spec", "told"),
+        [
+            ("b | s*o, => b | o,", "the coefficient `s` of `s*o`"),
+            ("b | a^c => b | a, c", "no part of the concatenations"),
+            ("b | o => ..r..&o", "nowhere a row of its own"),
+        ],
     )
-    def test_what_is_not_there_yet(self, spec: str):
+    def test_what_a_spec_leaves_unsaid(self, spec: str, told: str):
         def program():
             return oc.einsum(spec, data(4, 3))
 
-        message_of(oc.SpecError, program)
+        assert told in message_of(oc.SpecError, program)
+
+    @pytest.mark.parametrize(
+        ("spec", "told"),
+        [
+            ("b | 2*o => b | o", "does not divide by 2"),
+            ("b | 2*o+k => b | o", "leaves 3, which does not divide by 2"),
+            ("b | o+5*k => b | o", "too short"),
+            ("b | o&k => b | o,k", "a size of 5 does not divide by 2"),
+            ("b | o^7 => b | o", "too short"),
+        ],
+    )
+    def test_sizes_that_do_not_fit(self, spec: str, told: str):
+        def program():
+            return oc.einsum(spec, data(4, 5), k=2) if "k" in spec else oc.einsum(spec, data(4, 5))
+
+        assert told in message_of(oc.ShapeError, program)
 
     def test_an_unknown_name_is_fixed(self):
         def program():

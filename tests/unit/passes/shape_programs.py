@@ -14,6 +14,8 @@ from ocannl.passes.infer_shapes.terms import (
     DimAtLeast,
     DimEq,
     DimLe,
+    DimProduct,
+    DimSum,
     DimTerm,
     Leaf,
     LeafKind,
@@ -173,9 +175,21 @@ def holds(constraint: Constraint, solver: Solver) -> bool:
             return solver.dim(a) == solver.dim(b)
         case DimLe(res, opnd):
             return dim_refines(solver.dim(res), solver.dim(opnd))
+        case DimProduct(whole, factors):
+            sizes = [axis.size for row in factors for axis in solver.row(row).axes if isinstance(axis, Dim)]
+            return prod(sizes) == size_of(solver, whole)
+        case DimSum(whole, terms, constant):
+            total = constant + sum(coefficient * size_of(solver, dim) for coefficient, dim in terms)
+            return total == size_of(solver, whole)
         case TotalElements(rows, total):
             sizes = [axis.size for row in rows for axis in solver.row(row).axes if isinstance(axis, Dim)]
             return prod(sizes) == total
+
+
+def size_of(solver: Solver, dim: DimTerm) -> int:
+    known = solver.dim(dim)
+    assert isinstance(known, Dim)
+    return known.size
 
 
 def row_refines(res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], split: int) -> bool:

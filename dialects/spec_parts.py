@@ -1,0 +1,98 @@
+"""The separate iteration spaces of a spec: concatenated parts run in turn.
+
+In one space every concatenation stands at one of its parts. A name that is a part stands at the same part in
+every axis; an operand that has no axis in this space is left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ocannl.dialects.spec import Concat, Name, Slot, Spec, names_of
+
+Place: TypeAlias = tuple[int, int, int]
+"""An axis of a spec: its slot, its row and its place among the written axes of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartSpace:
+    """One space: the part at which each concatenation stands, and the operands that are read."""
+
+    parts: dict[Place, int]
+    reads: tuple[int, ...]
+
+
+def part_spaces(spec: Spec) -> tuple[PartSpace, ...]:
+    """The spaces of a spec in the order of its result's parts; those in which nothing is read are left out.
+
+    A spec without a concatenation has one.
+    """
+    concats = dict(_concats(spec))
+    if not concats:
+        return (PartSpace({}, tuple(range(len(spec.operands)))),)
+    joined = {name for concat in concats.values() for name in names_of(concat)}
+    active = joined & set(_plain_names(spec.result))
+    spaces = (_space(spec, choice, joined) for choice in _choices(list(concats.items()), {}, active))
+    return tuple(space for space in spaces if space is not None and space.reads)
+
+
+def _concats(spec: Spec) -> Iterator[tuple[Place, Concat]]:
+    """The concatenations, those of the result first."""
+    result = len(spec.operands)
+    for slot in (result, *range(result)):
+        for row, axes in enumerate(spec.slots[slot].rows):
+            for place, axis in enumerate(axes.axes):
+                if isinstance(axis, Concat):
+                    yield (slot, row, place), axis
+
+
+def _plain_names(slot: Slot) -> Iterator[str]:
+    for row in slot.rows:
+        for axis in row.axes:
+            if not isinstance(axis, Concat):
+                yield from names_of(axis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    parts: dict[Place, int | None]
+    active: frozenset[str]
+
+
+def _choices(
+    rest: list[tuple[Place, Concat]],
+    parts: dict[Place, int | None],
+    active: Iterable[str],
+    excluded: frozenset[str] = frozenset(),
+) -> Iterator[_Choice]:
+    """Every way to choose a part of each concatenation; None where all are excluded."""
+    known = frozenset(active)
+    if not rest:
+        yield _Choice(parts, known)
+        return
+    (place, concat), *others = rest
+    names = [part.name if isinstance(part, Name) else None for part in concat.parts]
+    forced = {name for name in names if name in known}
+    if len(forced) > 1:
+        return
+    allowed = [i for i, name in enumerate(names) if (name in forced if forced else name not in excluded)]
+    for chosen in allowed or [None]:
+        name = None if chosen is None else names[chosen]
+        passed = frozenset(n for n in names if n is not None and n != name)
+        grown = known if name is None else known | {name}
+        yield from _choices(others, {**parts, place: chosen}, grown, excluded | passed)
+
+
+def _space(spec: Spec, choice: _Choice, joined: set[str]) -> PartSpace | None:
+    """The space of a choice; None if the result has no place in it."""
+    missing = {place[0] for place, part in choice.parts.items() if part is None}
+    for slot, axes in enumerate(spec.slots):
+        if any(name in joined and name not in choice.active for name in _plain_names(axes)):
+            missing.add(slot)
+    result = len(spec.operands)
+    if result in missing:
+        return None
+    parts = {place: part for place, part in choice.parts.items() if part is not None}
+    return PartSpace(parts, tuple(slot for slot in range(result) if slot not in missing))

@@ -1,0 +1,140 @@
+"""What follows from arithmetic between dimensions: products, concatenations and affine axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocannl.passes.infer_shapes.dim_rules import DimRules
+from ocannl.passes.infer_shapes.errors import ShapeConflict
+from ocannl.passes.infer_shapes.provenance import origins_of, sides_of
+from ocannl.passes.infer_shapes.rules import ProductRule, Relation, SumRule
+from ocannl.passes.infer_shapes.store import Store
+from ocannl.passes.infer_shapes.terms import Dim, DimSum, DimTerm, DimVar
+from ocannl.passes.infer_shapes.totals import Total, exact_root
+
+
+class RelationRules:
+    """Solves each relation for the one dimension of it that is not known."""
+
+    def __init__(self, store: Store, dims: DimRules) -> None:
+        self.store = store
+        self.dims = dims
+
+    def run_product(self, rule: ProductRule) -> None:
+        """Raises `ShapeConflict`."""
+        whole, total = self.store.dim(rule.product.whole), Total.of(self.store, rule.product.factors)
+        waiting = [*total.dims, *([whole] if isinstance(whole, DimVar) else [])]
+        self.store.wait(rule, total.rows, waiting)
+        if not total.rows and not total.dims:
+            self._give(rule, whole, total.known)
+        elif isinstance(whole, Dim):
+            self._divide(rule, whole, total)
+
+    def _give(self, rule: ProductRule, whole: DimTerm, size: int) -> None:
+        if isinstance(whole, DimVar):
+            self.dims.assign(whole, Dim(size), rule)
+        elif whole.size != size:
+            raise self._conflict(rule, f"`{rule.product.axis}` makes {size}, the axis has size {whole}")
+
+    def _divide(self, rule: ProductRule, whole: Dim, total: Total) -> None:
+        if total.known == 0:
+            if whole.size:
+                raise self._conflict(rule, f"`{rule.product.axis}` makes 0, the axis has size {whole}")
+            return
+        rest, indivisible = divmod(whole.size, total.known)
+        if indivisible:
+            message = f"in `{rule.product.axis}` a size of {whole} does not divide by {total.known}"
+            raise self._conflict(rule, message)
+        if len(total.dims) == 1 and not total.rows:
+            ((var, times),) = total.dims.items()
+            size = exact_root(rest, times)
+            if size is None:
+                message = f"in `{rule.product.axis}` a size of {rest} does not make {times} equal factors"
+                raise self._conflict(rule, message)
+            self.dims.assign(var, Dim(size), rule)
+
+    def run_sum(self, rule: SumRule) -> None:
+        """Raises `ShapeConflict`."""
+        sum = rule.sum
+        unknown: dict[DimVar, int] = {}
+        total = sum.constant
+        for coefficient, term in (*sum.terms, (-1, sum.whole)):
+            dim = self.store.dim(term)
+            if isinstance(dim, Dim):
+                total += coefficient * dim.size
+            else:
+                unknown[dim] = unknown.get(dim, 0) + coefficient
+        unknown = {dim: coefficient for dim, coefficient in unknown.items() if coefficient}
+        self.store.wait(rule, (), unknown)
+        if not unknown:
+            self._check_sum(rule, total)
+        elif len(unknown) == 1:
+            ((dim, coefficient),) = unknown.items()
+            self._solve_sum(rule, dim, coefficient, -total)
+
+    def _check_sum(self, rule: SumRule, excess: int) -> None:
+        if not excess:
+            return
+        whole = self.store.dim(rule.sum.whole)
+        assert isinstance(whole, Dim)
+        made = whole.size + excess
+        raise self._conflict(rule, f"`{rule.sum.axis}` makes {made}, the axis has size {whole}")
+
+    def _solve_sum(self, rule: SumRule, dim: DimVar, coefficient: int, total: int) -> None:
+        size, rest = divmod(total, coefficient)
+        least = 0 if self.store.dim(rule.sum.whole) == dim else rule.sum.least
+        if rest or size < least:
+            raise self._conflict(rule, self._unsolvable(rule.sum, coefficient, total))
+        self.dims.assign(dim, Dim(size), rule)
+
+    def _unsolvable(self, sum: DimSum, coefficient: int, total: int) -> str:
+        whole = self.store.dim(sum.whole)
+        if coefficient < 0 or not isinstance(whole, Dim):
+            return f"`{sum.axis}` has no size"
+        rest = total - coefficient if sum.window else total
+        if rest < 0:
+            return f"an axis of size {whole} is too short for `{sum.axis}`"
+        what = "leaves" if sum.window else "has"
+        return (
+            f"`{sum.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"
+        )
+
+    def _conflict(self, rule: Relation, reason: str) -> ShapeConflict:
+        whole = rule.product.whole if isinstance(rule, ProductRule) else rule.sum.whole
+        because = origins_of(self.store, sides_of(rule), rule.origin)
+        return ShapeConflict(reason, origin=rule.origin, left=self.store.dim(whole), left_because=because)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRelation:
+    """A relation with unknown dimensions: `parts` without the whole, in order; some of them droppable."""
+
+    whole: DimTerm
+    parts: tuple[DimVar, ...]
+    droppable: tuple[DimVar, ...]
+    least: int
+
+    @property
+    def unknown(self) -> tuple[DimVar, ...]:
+        return (*self.parts, *((self.whole,) if isinstance(self.whole, DimVar) else ()))
+
+
+def open_relations(store: Store) -> Iterator[OpenRelation]:
+    """The relations that are not solved yet."""
+    for rule in store.rules.values():
+        if isinstance(rule, ProductRule):
+            parts = tuple(Total.of(store, rule.product.factors).dims)
+            relation = OpenRelation(store.dim(rule.product.whole), parts, (), 1)
+        elif isinstance(rule, SumRule):
+            parts = _unknown(store, tuple(dim for _, dim in rule.sum.terms))
+            droppable = _unknown(store, rule.sum.droppable)
+            relation = OpenRelation(store.dim(rule.sum.whole), parts, droppable, rule.sum.least)
+        else:
+            continue
+        if relation.unknown:
+            yield relation
+
+
+def _unknown(store: Store, dims: tuple[DimTerm, ...]) -> tuple[DimVar, ...]:
+    return tuple(known for known in map(store.dim, dims) if isinstance(known, DimVar))

@@ -1,0 +1,112 @@
+"""Iteration spaces and index maps under construction, and those of the logics without a spec.
+
+An axis of size 1 is indexed at 0 and takes no iteration variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.shape import Row, Shape
+
+ZERO = Linear()
+
+
+@dataclass
+class Projection:
+    """The space and maps of one operation under construction."""
+
+    taken: set[str]
+    space: dict[str, int] = field(default_factory=dict[str, int])
+
+    def variable(self, size: int, hint: str) -> Linear:
+        """A new iteration variable; axes of size 1 need none."""
+        if size == 1:
+            return ZERO
+        name, count = hint, 0
+        while name in self.space or name in self.taken:
+            count += 1
+            name = f"{hint}{count}"
+        self.space[name] = size
+        return Linear.var(name)
+
+    def row(self, row: Row, hint: str) -> list[Linear]:
+        return [self.variable(size, hint) for size in row.sizes]
+
+    def result(self, shape: Shape) -> RowMaps:
+        """One variable an axis, in the order of memory."""
+        batch, output = self.row(shape.batch, "b"), self.row(shape.output, "o")
+        return RowMaps(batch, self.row(shape.input, "i"), output)
+
+
+@dataclass
+class RowMaps:
+    """The index expressions of a tensor's axes, by row."""
+
+    batch: list[Linear]
+    input: list[Linear]
+    output: list[Linear]
+
+    @property
+    def memory(self) -> tuple[Linear, ...]:
+        return (*self.batch, *self.output, *self.input)
+
+
+def broadcast(indices: Sequence[Linear], row: Row, operand: Row) -> list[Linear]:
+    """The indices of an operand's row that `row`, indexed at `indices`, refines.
+
+    Leading axes align left, trailing axes right; an axis of size 1 is indexed at 0.
+    """
+    ahead = len(operand.leading)
+    behind = len(operand.trailing)
+    partners = [*range(ahead), *range(len(indices) - behind, len(indices))]
+    sizes = row.sizes
+    return [
+        ZERO if size == 1 and sizes[partner] != 1 else indices[partner]
+        for partner, size in zip(partners, operand.sizes, strict=True)
+    ]
+
+
+def pointwise(result: RowMaps, shape: Shape, operand: Shape) -> RowMaps:
+    return RowMaps(
+        broadcast(result.batch, shape.batch, operand.batch),
+        broadcast(result.input, shape.input, operand.input),
+        broadcast(result.output, shape.output, operand.output),
+    )
+
+
+def transpose(result: RowMaps, shape: Shape, operand: Shape) -> RowMaps:
+    return RowMaps(
+        broadcast(result.batch, shape.batch, operand.batch),
+        broadcast(result.output, shape.output, operand.input),
+        broadcast(result.input, shape.input, operand.output),
+    )
+
+
+def compose(
+    projection: Projection, result: RowMaps, shape: Shape, left: Shape, right: Shape
+) -> tuple[RowMaps, RowMaps]:
+    contracted = projection.row(left.input, "k")
+    return (
+        RowMaps(
+            broadcast(result.batch, shape.batch, left.batch),
+            contracted,
+            broadcast(result.output, shape.output, left.output),
+        ),
+        RowMaps(
+            broadcast(result.batch, shape.batch, right.batch),
+            broadcast(result.input, shape.input, right.input),
+            broadcast(contracted, left.input, right.output),
+        ),
+    )
+
+
+def whole(
+    sizes: Sequence[int], taken: Iterable[str]
+) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
+    """An iteration over every cell of an array, with variables that are not `taken`."""
+    projection = Projection(set(taken))
+    maps = tuple(projection.variable(size, "i") for size in sizes)
+    return maps, tuple(projection.space.items())

@@ -1,0 +1,209 @@
+"""Index maps of einsum specs: one iteration space for each part of the concatenations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.shape import Dim, Row, Shape
+from ocannl.dialects.spec import (
+    Affine,
+    Anything,
+    Axis,
+    Concat,
+    Fixed,
+    Name,
+    Padding,
+    Product,
+    RowPart,
+    RowSpec,
+    Spec,
+    Term,
+)
+from ocannl.dialects.spec_parts import PartSpace, part_spaces
+from ocannl.passes.projection import ZERO, Projection, RowMaps
+
+Margins: TypeAlias = tuple[tuple[int, int], ...]
+"""How many cells are read before and after each axis of a tensor, in the order of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMap:
+    """Where one operand, or the result, is accessed; indices count from the first cell of the margins."""
+
+    indices: tuple[Linear, ...]
+    margins: Margins
+
+    @property
+    def is_padded(self) -> bool:
+        return any(margin != (0, 0) for margin in self.margins)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecPart:
+    """One iteration space of a spec, with the operands that are read in it."""
+
+    space: tuple[tuple[str, int], ...]
+    result: SlotMap
+    operands: dict[int, SlotMap]
+
+
+def project_spec(
+    spec: Spec, result: Shape, args: Sequence[Shape], dims: Mapping[str, int], taken: set[str]
+) -> list[SpecPart]:
+    """The parts of a spec over final shapes; `dims` are the sizes and coefficients known by name only."""
+    rows = _row_sizes(spec, [*args, result])
+    return [_part(spec, result, args, dims, rows, space, taken) for space in part_spaces(spec)]
+
+
+def _part(
+    spec: Spec,
+    result: Shape,
+    args: Sequence[Shape],
+    dims: Mapping[str, int],
+    rows: Mapping[str, Sequence[int]],
+    space: PartSpace,
+    taken: set[str],
+) -> SpecPart:
+    """The result's variables come first in the space, in the order of its memory."""
+    projection = Projection(taken)
+    maps = SpecMaps(projection, spec, dims, rows, space)
+    written = maps.slot(len(args), result)
+    read = {slot: maps.slot(slot, args[slot]) for slot in space.reads}
+    return SpecPart(tuple(projection.space.items()), written, read)
+
+
+def _row_sizes(spec: Spec, shapes: Sequence[Shape]) -> dict[str, Sequence[int]]:
+    """The sizes of the axes of each row variable."""
+    found: dict[str, Sequence[int]] = {}
+    for slot, shape in zip(spec.slots, shapes, strict=True):
+        for written, row in zip(slot.rows, shape, strict=True):
+            if written.var is not None:
+                sizes = row.sizes
+                found[written.var] = sizes[len(written.leading) : len(sizes) - len(written.trailing)]
+    return found
+
+
+@dataclass
+class SpecMaps:
+    """Variables of one space of a spec: a name or a row variable is the same in all slots."""
+
+    projection: Projection
+    spec: Spec
+    dims: Mapping[str, int]
+    row_sizes: Mapping[str, Sequence[int]]
+    part: PartSpace
+    names: dict[str, Linear] = field(default_factory=dict[str, Linear])
+    rows: dict[str, list[Linear]] = field(default_factory=dict[str, list[Linear]])
+
+    def slot(self, slot: int, shape: Shape) -> SlotMap:
+        batch, input, output = (
+            self._row(slot, kind, row, shape_row.sizes, hint)
+            for kind, (row, shape_row, hint) in enumerate(
+                zip(self.spec.slots[slot].rows, shape, "bio", strict=True)
+            )
+        )
+        indices = RowMaps(batch, input, output).memory
+        return self._within(indices, shape.memory_sizes)
+
+    def _within(self, indices: Sequence[Linear], sizes: Sequence[int]) -> SlotMap:
+        """Margins for the indices that leave the array."""
+        space = self.projection.space
+        margins: list[tuple[int, int]] = []
+        for index, size in zip(indices, sizes, strict=True):
+            is_empty = any(space.get(name) == 0 for name in index.names)
+            extremes = None if is_empty else index.extremes(space)
+            low, high = extremes or (0, 0)
+            margins.append((max(0, -low), max(0, high - size + 1)))
+        shifted = tuple(i + Linear((), before) for i, (before, _) in zip(indices, margins, strict=True))
+        return SlotMap(shifted, tuple(margins))
+
+    def _row(self, slot: int, kind: int, spec: RowSpec, sizes: Sequence[int], hint: str) -> list[Linear]:
+        ahead, end = len(spec.leading), len(sizes) - len(spec.trailing)
+        own = [*sizes[:ahead], *sizes[end:]]
+        maps = [
+            self._axis(axis, size, self.part.parts.get((slot, kind, place)))
+            for place, (axis, size) in enumerate(zip(spec.leading, own[:ahead], strict=True))
+        ]
+        if spec.var is not None:
+            maps += self._row_var(spec.var, hint)
+        return maps + [
+            self._axis(axis, size, self.part.parts.get((slot, kind, ahead + place)))
+            for place, (axis, size) in enumerate(zip(spec.trailing, own[ahead:], strict=True))
+        ]
+
+    def _row_var(self, name: str, hint: str) -> list[Linear]:
+        if name not in self.rows:
+            self.rows[name] = [self.projection.variable(s, hint) for s in self.row_sizes[name]]
+        return self.rows[name]
+
+    def _name(self, name: str, size: int) -> Linear:
+        if name not in self.names:
+            self.names[name] = self.projection.variable(size, name)
+        return self.names[name]
+
+    def _axis(self, axis: Axis, size: int, part: int | None) -> Linear:
+        match axis:
+            case Name(name):
+                return self._name(name, size)
+            case Fixed(position):
+                return Linear((), position)
+            case Anything():
+                return self.projection.variable(size, "u")
+            case Concat(parts):
+                assert part is not None
+                return self._concat(parts, part)
+            case Product():
+                return self._product(axis)
+            case Affine():
+                return self._affine(axis)
+
+    def _concat(self, parts: Sequence[Name | Fixed], chosen: int) -> Linear:
+        before = Linear((), sum(map(self._part_size, parts[:chosen])))
+        part, size = parts[chosen], self._part_size(parts[chosen])
+        own = self._name(part.name, size) if isinstance(part, Name) else self.projection.variable(size, "u")
+        return own + before
+
+    def _part_size(self, part: Name | Fixed) -> int:
+        return self.dims[part.name] if isinstance(part, Name) else part.value
+
+    def _product(self, axis: Product) -> Linear:
+        index = ZERO
+        for factor in axis.factors:
+            if isinstance(factor, RowPart):
+                variables, sizes = self._row_var(factor.name, "r"), self.row_sizes[factor.name]
+            else:
+                size = self.dims[factor.name]
+                variables, sizes = [self._name(factor.name, size)], [size]
+            for variable, size in zip(variables, sizes, strict=True):
+                index = index * size + variable
+        return index
+
+    def _affine(self, axis: Affine) -> Linear:
+        """A padded window stands with its middle at the stride's position."""
+        index = Linear((), axis.offset)
+        for term in axis.terms:
+            index += self._name(term.name, self.dims[term.name]) * self._coefficient(term)
+        if axis.padding is Padding.PADDED:
+            kernel = axis.terms[1]
+            reach = self._coefficient(kernel) * (self.dims[kernel.name] - 1)
+            index += Linear((), -(reach // 2))
+        return index
+
+    def _coefficient(self, term: Term) -> int:
+        return term.coefficient if isinstance(term.coefficient, int) else self.dims[term.coefficient]
+
+
+def padded_shape(shape: Shape, margins: Margins) -> Shape:
+    """The shape with its margins."""
+    batch, output = len(shape.batch.sizes), len(shape.output.sizes)
+    rows = (margins[:batch], margins[batch + output :], margins[batch : batch + output])
+    return Shape(*(_padded_row(row, around) for row, around in zip(shape, rows, strict=True)))
+
+
+def _padded_row(row: Row, margins: Margins) -> Row:
+    sizes = [Dim(size + sum(around)) for size, around in zip(row.sizes, margins, strict=True)]
+    split = len(row.leading)
+    return Row(tuple(sizes[:split]), None, tuple(sizes[split:]))
