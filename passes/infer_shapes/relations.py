@@ -77,7 +77,8 @@ class RelationRules:
         if not excess:
             return
         whole = self.store.dim(rule.sum.whole)
-        assert isinstance(whole, Dim)
+        if not isinstance(whole, Dim):
+            raise self._conflict(rule, f"`{rule.sum.axis}` cannot be of the size of a part of it")
         made = whole.size + excess
         raise self._conflict(rule, f"`{rule.sum.axis}` makes {made}, the axis has size {whole}")
 

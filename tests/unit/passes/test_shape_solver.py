@@ -24,6 +24,8 @@ from ocannl.passes.infer_shapes.terms import (
     DimAtLeast,
     DimEq,
     DimLe,
+    DimProduct,
+    DimSum,
     DimTerm,
     Leaf,
     LeafKind,
@@ -538,7 +540,11 @@ def constraint_sets(draw: st.DrawFn) -> tuple[Solver, list[Constraint], list[Lea
     order = st.builds(RowLe, row, row)
     equation = st.builds(RowEq, row, row)
     of_dims = st.builds(DimLe, dim, dim) | st.builds(DimEq, dim, dim)
-    other = of_dims | st.builds(DimAtLeast, dim, st.integers(1, 3))
+    factor = st.builds(closed_row, dim) | st.builds(Row, var=st.sampled_from(row_vars))
+    product = st.builds(DimProduct, dim, st.lists(factor, min_size=1, max_size=2).map(tuple), st.just("p"))
+    term = st.tuples(st.integers(1, 2), dim)
+    of_terms = st.builds(DimSum, dim, st.lists(term, max_size=2).map(tuple), st.integers(0, 2), st.just("s"))
+    other = of_dims | st.builds(DimAtLeast, dim, st.integers(1, 3)) | product | of_terms
     constraints: list[Constraint] = [*draw(st.lists(order | order | equation | other, max_size=8))]
     leaves = [
         Leaf(Shape(EMPTY_ROW, EMPTY_ROW, Row((), var)), kind, str(var))
@@ -546,6 +552,18 @@ def constraint_sets(draw: st.DrawFn) -> tuple[Solver, list[Constraint], list[Lea
         if (kind := draw(st.none() | st.sampled_from(LeafKind))) is not None
     ]
     return s, constraints, leaves
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(constraint_sets())
+def test_closed_shapes_satisfy_any_constraints(given_set: tuple[Solver, list[Constraint], list[Leaf]]):
+    solver, constraints, leaves = given_set
+    p = Program(solver, constraints, leaves)
+    try:
+        p.solve()
+    except ShapeInferenceError:
+        return
+    assert all(holds(constraint, solver) for constraint in constraints)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

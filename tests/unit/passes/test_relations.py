@@ -1,0 +1,137 @@
+"""Arithmetic between dimensions is solved in whichever direction the knowns allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from ocannl.passes.infer_shapes.errors import ShapeConflict
+from ocannl.passes.infer_shapes.solver import Solver
+from ocannl.passes.infer_shapes.terms import (
+    Dim,
+    DimEq,
+    DimProduct,
+    DimSum,
+    DimTerm,
+    Leaf,
+    LeafKind,
+    Row,
+    RowEq,
+    Shape,
+    closed_row,
+)
+
+Size = int | None
+
+
+def dims(solver: Solver, *sizes: Size) -> list[DimTerm]:
+    return [solver.fresh_dim() if size is None else Dim(size) for size in sizes]
+
+
+@pytest.mark.parametrize("unknown", range(3))
+def test_a_product_gives_any_one_of_its_sizes(unknown: int):
+    sizes: list[Size] = [24, 4, 6]
+    sizes[unknown] = None
+    s = Solver()
+    whole, a, b = found = dims(s, *sizes)
+    s.add(DimProduct(whole, (closed_row(a), closed_row(b)), "a&b"))
+    assert [s.dim(dim) for dim in found] == [Dim(24), Dim(4), Dim(6)]
+
+
+def test_a_product_waits_for_its_rows():
+    s = Solver()
+    row, (whole, c) = Row(var=s.fresh_row()), dims(s, 24, None)
+    s.add(DimProduct(whole, (row, closed_row(c)), "..r..&c"))
+    assert s.dim(c) == c
+    s.add(RowEq(row, closed_row(2, 3)))
+    assert s.dim(c) == Dim(4)
+
+
+def test_equal_factors_are_a_root():
+    s = Solver()
+    (side,) = dims(s, None)
+    s.add(DimProduct(Dim(9), (closed_row(side, side),), "a&a"))
+    assert s.dim(side) == Dim(3)
+
+
+@pytest.mark.parametrize(
+    ("whole", "factors", "reason"),
+    [
+        (10, (4, None), "a size of 10 does not divide by 4"),
+        (10, (4, 2), "makes 8"),
+        (3, (0, None), "makes 0"),
+    ],
+)
+def test_products_that_do_not_fit(whole: int, factors: tuple[Size, ...], reason: str):
+    s = Solver()
+    with pytest.raises(ShapeConflict, match=reason):
+        s.add(DimProduct(Dim(whole), (closed_row(*dims(s, *factors)),), "a&b"))
+
+
+def window(s: Solver, whole: Size, over: Size, kernel: Size) -> tuple[DimSum, list[DimTerm]]:
+    """`2*o <+ 3*k`: 2 * (o - 1) + 1 + 3 * (k - 1) positions."""
+    size, o, k = found = dims(s, whole, over, kernel)
+    return DimSum(size, ((3, k), (2, o)), -4, "2*o <+ 3*k", 1, window=True), found
+
+
+@pytest.mark.parametrize("unknown", range(3))
+def test_a_window_gives_any_one_of_its_sizes(unknown: int):
+    sizes: list[Size] = [11, 3, 3]
+    sizes[unknown] = None
+    s = Solver()
+    constraint, found = window(s, *sizes)
+    s.add(constraint)
+    assert [s.dim(dim) for dim in found] == [Dim(11), Dim(3), Dim(3)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ((12, None, 3), "leaves 5, which does not divide by 2"),
+        ((6, None, 3), "an axis of size 6 is too short"),
+        ((12, 3, 3), "makes 11, the axis has size 12"),
+        ((12, 3, None), "does not divide by 3"),
+    ],
+)
+def test_windows_that_do_not_fit(sizes: tuple[Size, Size, Size], reason: str):
+    s = Solver()
+    constraint, _ = window(s, *sizes)
+    with pytest.raises(ShapeConflict, match=reason):
+        s.add(constraint)
+
+
+def joined(s: Solver, whole: Size, *parts: Size) -> tuple[DimTerm, list[DimTerm], DimSum]:
+    (size,), found = dims(s, whole), dims(s, *parts)
+    return size, found, DimSum(size, tuple((1, dim) for dim in found), 2, "2^a^b")
+
+
+def test_a_concatenation_gives_its_size_and_the_last_part():
+    s = Solver()
+    whole, _, constraint = joined(s, None, 3, 4)
+    other, parts, again = joined(s, 9, 3, None)
+    s.add(constraint, again, DimEq(whole, other))
+    assert s.dim(whole) == Dim(9)
+    assert s.dim(parts[1]) == Dim(4)
+
+
+def test_a_droppable_part_is_empty_in_the_end():
+    s = Solver()
+    whole, a, b = dims(s, None, None, None)
+    s.add(DimSum(whole, ((1, a), (1, b)), 0, "a^b", droppable=(b,)), DimEq(a, Dim(3)))
+    s.close([])
+    assert [s.dim(dim) for dim in (whole, a, b)] == [Dim(3), Dim(3), Dim(0)]
+
+
+def test_open_factors_leave_a_known_size_to_the_last():
+    s = Solver()
+    a, b = dims(s, None, None)
+    s.add(DimProduct(Dim(12), (closed_row(a), closed_row(b)), "a&b"))
+    s.close([])
+    assert [s.dim(dim) for dim in (a, b)] == [Dim(1), Dim(12)]
+
+
+def test_what_nothing_determines_is_least():
+    s = Solver()
+    whole, a = dims(s, None, None)
+    s.add(DimSum(whole, ((1, a),), 3, "a^3"))
+    s.close([Leaf(Shape(Row(), Row(), closed_row(a)), LeafKind.CONSTANT, "c")])
+    assert s.dim(whole) == Dim(4)
