@@ -11,6 +11,7 @@ from ocannl.dialects.linear import Linear, Map
 
 Interval: TypeAlias = tuple[int, int]
 """The first cell and the number of cells."""
+Box: TypeAlias = tuple[Interval, ...]
 
 
 def covers(indices: Sequence[Linear], space: Mapping[str, int], sizes: Sequence[int]) -> bool:
@@ -22,12 +23,17 @@ def tiles(parts: Iterable[tuple[Map, Mapping[str, int]]], sizes: Sequence[int]) 
     """The maps reach every cell of an array of these sizes, each by one point of one space."""
     boxes = [box_of(indices, space) for indices, space in parts]
     found = [box for box in boxes if box is not None]
-    if len(found) < len(boxes) or any(_overlap(a, b) for a, b in combinations(found, 2)):
+    return len(found) == len(boxes) and fill(found, sizes)
+
+
+def fill(boxes: Sequence[Box], sizes: Sequence[int]) -> bool:
+    """Boxes inside an array of these sizes have no cell in common, and together all cells."""
+    if any(_overlap(a, b) for a, b in combinations(boxes, 2)):
         return False
-    return sum(math.prod(size for _, size in box) for box in found) == math.prod(sizes)
+    return sum(math.prod(size for _, size in box) for box in boxes) == math.prod(sizes)
 
 
-def box_of(indices: Map, space: Mapping[str, int]) -> tuple[Interval, ...] | None:
+def box_of(indices: Map, space: Mapping[str, int]) -> Box | None:
     """The intervals that a map reaches along each axis, if it is a bijection onto their product."""
     names = [name for index in indices for name in index.names]
     if len(names) != len(space) or set(names) != set(space):
@@ -47,7 +53,7 @@ def _interval(index: Linear, space: Mapping[str, int]) -> Interval | None:
     return index.constant, extent
 
 
-def _overlap(a: Sequence[Interval], b: Sequence[Interval]) -> bool:
+def _overlap(a: Box, b: Box) -> bool:
     return all(
         start < other + extent and other < start + size
         for (start, size), (other, extent) in zip(a, b, strict=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.images import covers
+from ocannl.passes.images import Box, box_of, fill
 
 
 @dataclass
@@ -24,16 +24,29 @@ class RoutineFacts:
 
 
 def routine_facts(func: FuncOp) -> RoutineFacts:
-    facts, written = RoutineFacts(), set[str]()
+    facts, written = RoutineFacts(), dict[str, Written]()
     for nest in func.body.block.ops:
         if isinstance(nest, NestOp):
             _visit(nest, facts, written)
     return facts
 
 
-def _visit(nest: NestOp, facts: RoutineFacts, written: set[str]) -> None:
+@dataclass(slots=True)
+class Written:
+    """The boxes of a node that have been written so far, and whether they are all of it."""
+
+    boxes: list[Box] = field(default_factory=list[Box])
+    is_whole: bool = False
+
+    def add(self, box: Box, sizes: tuple[int, ...]) -> None:
+        if box not in self.boxes:
+            self.boxes.append(box)
+            self.is_whole = self.is_whole or fill([box], sizes) or fill(self.boxes, sizes)
+
+
+def _visit(nest: NestOp, facts: RoutineFacts, written: dict[str, Written]) -> None:
     sizes = dict(nest.space.data)
-    covered: list[str] = []
+    stores: list[StoreOp] = []
     for op in nest.walk():
         if isinstance(op, ReduceOp):
             sizes.update(op.space.data)
@@ -42,13 +55,15 @@ def _visit(nest: NestOp, facts: RoutineFacts, written: set[str]) -> None:
         _limit(op, sizes, facts)
         label = _label(op)
         if isinstance(op, LoadOp):
-            if label not in written:
+            if label not in written or not written[label].is_whole:
                 facts.reads.add(label)
         else:
             facts.writes.add(label)
-            if covers(op.indices.data, dict(nest.space.data), memref_shape(op.node)):
-                covered.append(label)
-    written.update(covered)
+            stores.append(op)
+    for store in stores:
+        box = box_of(store.indices.data, dict(nest.space.data))
+        if box is not None:
+            written.setdefault(_label(store), Written()).add(box, memref_shape(store.node))
 
 
 def _label(op: LoadOp | StoreOp) -> str:

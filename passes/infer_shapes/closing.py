@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.passes.infer_shapes.closing_graph import EqualRanks, Graph, dim_graph, row_cycles, row_graph
-from ocannl.passes.infer_shapes.errors import MissingDimension
+from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict
 from ocannl.passes.infer_shapes.propagation import Propagation
 from ocannl.passes.infer_shapes.relations import OpenRelation, open_relations
 from ocannl.passes.infer_shapes.rules import ClosingRule
@@ -135,15 +135,19 @@ class Closing:
         return self._split(relations) or self._least(graph.sources((open_vars - wholes) or open_vars))
 
     def _split(self, relations: Sequence[OpenRelation]) -> dict[int, Dim]:
-        """The last unknown part of a known size gets what the others, which are least, leave of it."""
-        return self._at_least(
-            {
-                dim: relation.least
-                for relation in relations
-                if isinstance(relation.whole, Dim)
-                for dim in relation.parts[:-1]
-            }
-        )
+        """The last unknown part of a known size gets what the others, which are least, leave of it.
+
+        Raises `ShapeConflict` where each is the last of another size.
+        """
+        known = [relation for relation in relations if isinstance(relation.whole, Dim) and relation.parts]
+        last = {relation.parts[-1] for relation in known}
+        others = {dim: relation.least for relation in known for dim in relation.parts[:-1]}
+        least = {dim: size for dim, size in others.items() if dim not in last}
+        if others and not least:
+            relation = min(known, key=lambda relation: relation.axis)
+            reason = f"nothing tells the sizes in `{relation.axis}` apart: fix one by its name"
+            raise ShapeConflict(reason, origin=relation.rule.origin, left=relation.whole)
+        return self._at_least(least)
 
     def _at_least(self, dims: Mapping[DimVar, int]) -> dict[int, Dim]:
         return {dim.id: Dim(max(least, self.store.minimum(dim))) for dim, least in dims.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ocannl.passes.infer_shapes.dim_rules import DimRules
@@ -26,6 +26,8 @@ class RelationRules:
         whole, total = self.store.dim(rule.product.whole), Total.of(self.store, rule.product.factors)
         waiting = [*total.dims, *([whole] if isinstance(whole, DimVar) else [])]
         self.store.wait(rule, total.rows, waiting)
+        factors = [axis for row in rule.product.factors for axis in self.store.full_row(row).axes]
+        self._check_bases(rule, [whole, *factors])
         if not total.rows and not total.dims:
             self._give(rule, whole, total.known)
         elif isinstance(whole, Dim):
@@ -67,6 +69,7 @@ class RelationRules:
                 unknown[dim] = unknown.get(dim, 0) + coefficient
         unknown = {dim: coefficient for dim, coefficient in unknown.items() if coefficient}
         self.store.wait(rule, (), unknown)
+        self._check_bases(rule, [self.store.dim(dim) for _, dim in (*sum.terms, (-1, sum.whole))])
         if not unknown:
             self._check_sum(rule, total)
         elif len(unknown) == 1:
@@ -101,20 +104,36 @@ class RelationRules:
             f"`{sum.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"
         )
 
+    def _check_bases(self, rule: Relation, dims: Iterable[DimTerm]) -> None:
+        """Arithmetic is on plain sizes: what it makes of a unit is not known."""
+        for dim in dims:
+            if isinstance(dim, Dim) and dim.basis is not None:
+                raise self._conflict(rule, f"`{axis_of(rule)}` takes sizes without a basis, found {dim}")
+
     def _conflict(self, rule: Relation, reason: str) -> ShapeConflict:
         whole = rule.product.whole if isinstance(rule, ProductRule) else rule.sum.whole
         because = origins_of(self.store, sides_of(rule), rule.origin)
         return ShapeConflict(reason, origin=rule.origin, left=self.store.dim(whole), left_because=because)
 
 
+def axis_of(rule: Relation) -> str:
+    """The notation of a relation."""
+    return rule.product.axis if isinstance(rule, ProductRule) else rule.sum.axis
+
+
 @dataclass(frozen=True, slots=True)
 class OpenRelation:
     """A relation with unknown dimensions: `parts` without the whole, in order; some of them droppable."""
 
+    rule: Relation
     whole: DimTerm
     parts: tuple[DimVar, ...]
     droppable: tuple[DimVar, ...]
     least: int
+
+    @property
+    def axis(self) -> str:
+        return axis_of(self.rule)
 
     @property
     def unknown(self) -> tuple[DimVar, ...]:
@@ -126,11 +145,11 @@ def open_relations(store: Store) -> Iterator[OpenRelation]:
     for rule in store.rules.values():
         if isinstance(rule, ProductRule):
             parts = tuple(Total.of(store, rule.product.factors).dims)
-            relation = OpenRelation(store.dim(rule.product.whole), parts, (), 1)
+            relation = OpenRelation(rule, store.dim(rule.product.whole), parts, (), 1)
         elif isinstance(rule, SumRule):
             parts = _unknown(store, tuple(dim for _, dim in rule.sum.terms))
             droppable = _unknown(store, rule.sum.droppable)
-            relation = OpenRelation(store.dim(rule.sum.whole), parts, droppable, rule.sum.least)
+            relation = OpenRelation(rule, store.dim(rule.sum.whole), parts, droppable, rule.sum.least)
         else:
             continue
         if relation.unknown:

@@ -135,3 +135,12 @@ def test_what_nothing_determines_is_least():
     s.add(DimSum(whole, ((1, a),), 3, "a^3"))
     s.close([Leaf(Shape(Row(), Row(), closed_row(a)), LeafKind.CONSTANT, "c")])
     assert s.dim(whole) == Dim(4)
+
+
+def test_sizes_that_nothing_tells_apart():
+    s = Solver()
+    a, b = dims(s, None, None)
+    for left, right in ((a, b), (b, a)):
+        s.add(DimProduct(Dim(12), (closed_row(left), closed_row(right)), "a&b"))
+    with pytest.raises(ShapeConflict, match="nothing tells the sizes in `a&b` apart"):
+        s.close([])
