@@ -98,6 +98,8 @@ class Row:
 
 
 EMPTY_ROW = Row()
+Captured: TypeAlias = DimTerm | Row
+"""What a name of a spec stands for: a dimension, or the axes of a row variable."""
 
 
 def closed_row(*axes: int | DimTerm) -> Row:
@@ -143,13 +145,17 @@ def shape_text(
 ) -> str:
     """The one notation of shapes, for people and for IR: empty closed batch and input rows are left out."""
 
-    def row_text(row: Row, letter: str) -> str:
-        items = [str(d) for d in row.leading]
-        if row.var is not None:
-            items.append(variable(row.var, letter))
-        elif row.leading:
-            items.append(split)
-        return comma.join(items + [str(d) for d in row.trailing])
+    def text_of(row: Row, letter: str) -> str:
+        return row_text(row, lambda var: variable(var, letter), comma, split)
 
-    batch, input, output = (row_text(row, kind[0]) for row, kind in zip(shape, ROW_KINDS, strict=True))
+    batch, input, output = (text_of(row, kind[0]) for row, kind in zip(shape, ROW_KINDS, strict=True))
     return (batch + bar if batch else "") + (input + arrow if input else "") + output
+
+
+def row_text(row: Row, variable: Callable[[RowVar], str], comma: str, split: str) -> str:
+    items = [str(d) for d in row.leading]
+    if row.var is not None:
+        items.append(variable(row.var))
+    elif row.leading:
+        items.append(split)
+    return comma.join(items + [str(d) for d in row.trailing])

@@ -57,7 +57,7 @@ from ocannl.dialects.linear import (
 )
 from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp, enclosing_routine
-from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
+from ocannl.dialects.shape import Captured, Dim, DimTerm, DimVar, Row, RowVar, Shape, row_text, shape_text
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.term import Const, Term
 
@@ -160,6 +160,21 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
     return row, element
 
 
+def _parse_captured(parser: AttrParser) -> Captured:
+    """A dimension, or a row in square brackets."""
+    if parser.parse_optional_punctuation("[") is None:
+        return _parse_dim(parser)
+    row, _ = _parse_row(parser)
+    parser.parse_punctuation("]")
+    return row
+
+
+def _captured_text(captured: Captured) -> str:
+    if not isinstance(captured, Row):
+        return str(captured)
+    return f"[{row_text(captured, lambda var: f'...b{var.id}', ', ', '...')}]"
+
+
 def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
     pos = parser.pos
     if parser.parse_optional_punctuation("?"):
@@ -189,27 +204,27 @@ def _numbered(parser: AttrParser, name: str, pos: int, letters: str) -> int:
 
 
 @irdl_attr_definition
-class DimsAttr(Data[tuple[tuple[str, DimTerm], ...]]):
-    """Dimensions of a spec that are fixed or captured by name: `<h = 8, d = ?d7>`."""
+class DimsAttr(Data[tuple[tuple[str, Captured], ...]]):
+    """Dimensions and rows of a spec that are fixed or captured by name: `<h = 8, d = ?d7, b = [...b3]>`."""
 
     name = "texpr.dims"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, DimTerm], ...]:
-        def binding() -> tuple[str, DimTerm]:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, Captured], ...]:
+        def binding() -> tuple[str, Captured]:
             pos = parser.pos
             name = parser.parse_identifier(" naming a dimension")
             if name in names:
                 parser.raise_error(f"`{name}` is given twice", pos, parser.pos)
             names.add(name)
             parser.parse_punctuation("=")
-            return name, _parse_dim(parser)
+            return name, _parse_captured(parser)
 
         names: set[str] = set()
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, binding))
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string("<" + ", ".join(f"{n} = {d}" for n, d in self.data) + ">")
+        printer.print_string("<" + ", ".join(f"{n} = {_captured_text(d)}" for n, d in self.data) + ">")
 
 
 def tensor_type(value: SSAValue) -> TensorType:
@@ -319,25 +334,27 @@ class ConstantOp(TensorOp):
 
 @irdl_op_definition
 class SizeOp(TensorOp):
-    """The size of a captured dimension as a number: `texpr.size ?d7`; a constant once shapes are known."""
+    """The size of a captured dimension as a number: `texpr.size ?d7`; of a row, the product of its axes:
+    `texpr.size [...b3]`. A constant once shapes are known.
+    """
 
     name = "texpr.size"
     dims = prop_def(DimsAttr)
 
-    def __init__(self, dim: DimTerm, type: TensorType) -> None:
+    def __init__(self, dim: Captured, type: TensorType) -> None:
         super().__init__(properties={"dims": DimsAttr((("d", dim),))}, result_types=[type])
 
     @property
-    def dim(self) -> DimTerm:
+    def dim(self) -> Captured:
         return self.dims.data[0][1]
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.dim}")
+        printer.print_string(f" {_captured_text(self.dim)}")
         self._print_type(printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> SizeOp:
-        return cls(_parse_dim(parser), _parse_result_type(parser))
+        return cls(_parse_captured(parser), _parse_result_type(parser))
 
     def verify_(self) -> None:
         if len(self.dims.data) != 1:
@@ -487,7 +504,7 @@ class ApplyOp(TensorOp):
         *,
         accum: str | None = None,
         logic: str | None = None,
-        dims: Sequence[tuple[str, DimTerm]] = (),
+        dims: Sequence[tuple[str, Captured]] = (),
         result_map: Sequence[Linear] | None = None,
         arg_maps: Sequence[Sequence[Linear]] | None = None,
         space: Sequence[tuple[str, int]] | None = None,

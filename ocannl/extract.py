@@ -16,7 +16,7 @@ from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.routine import IndicesAttr
-from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.shape import Captured, DimTerm, DimVar, Row, RowVar, Shape
 
 
 @dataclass
@@ -109,10 +109,10 @@ class _Copier:
             self._type(op, clone)
             self._label(op, clone)
         if isinstance(clone, texpr.ApplyOp) and clone.dims is not None:
-            bound = tuple((name, self._dim(dim)) for name, dim in clone.dims.data)
+            bound = tuple((name, self._captured(dim)) for name, dim in clone.dims.data)
             clone.properties["dims"] = texpr.DimsAttr(bound)
         if isinstance(clone, texpr.SizeOp):
-            clone.properties["dims"] = texpr.DimsAttr((("d", self._dim(clone.dim)),))
+            clone.properties["dims"] = texpr.DimsAttr((("d", self._captured(clone.dim)),))
         return clone
 
     def _type(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
@@ -130,6 +130,11 @@ class _Copier:
         if var is not None:
             var = self.rows.setdefault(var, RowVar(len(self.rows)))
         return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
+
+    def _captured(self, captured: Captured) -> Captured:
+        if isinstance(captured, Row):
+            return self._row(captured, graph.solver().row(captured))
+        return self._dim(captured)
 
     def _dim(self, dim: DimTerm) -> DimTerm:
         known = graph.solver().dim(dim)

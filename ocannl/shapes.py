@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from ocannl import graph
 from ocannl.arithmetic import Arithmetic
 from ocannl.checks import integer
+from ocannl.dialects.errors import SpecError
+from ocannl.dialects.shape import Captured, DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.shape import Dim as KnownDim
-from ocannl.dialects.shape import DimTerm, DimVar, Row, Shape, closed_row
 
 if TYPE_CHECKING:
     from ocannl.tensor import Tensor
@@ -20,25 +22,45 @@ class Dim(Arithmetic):
     """A dimension by name: bound by an einsum (`d=d`), then a size for parameters and a number in
     expressions.
 
-    `int(d)` is its size, once that is known. A dimension with a `basis` (a unit) matches only its like.
+    It may capture a row variable too, as the product of its axes: then it is a number only. `int(d)` is the
+    size, once that is known. A dimension with a `basis` (a unit) matches only its like.
     """
 
     def __init__(self, name: str, size: int | None = None, *, basis: str | None = None) -> None:
         if basis is not None and size is None:
             raise ValueError(f"dimension {name!r} has a basis, so it needs a size")
         self.name = name
-        self.term: DimTerm = graph.fresh_dim() if size is None else KnownDim(size, basis)
+        self.captured: Captured = graph.fresh_dim() if size is None else KnownDim(size, basis)
 
     @classmethod
     def _of(cls, var: DimVar) -> Dim:
         dim = cls.__new__(cls)
-        dim.name, dim.term = str(var), var
+        dim.name, dim.captured = str(var), var
         return dim
+
+    @property
+    def term(self) -> DimTerm:
+        """The one axis that this is. Raises `SpecError` if it captured a row."""
+        if isinstance(self.captured, Row):
+            raise SpecError(f"`{self.name}` is the product of a row's axes, and no size of an axis")
+        return self.captured
+
+    def as_row(self) -> Row:
+        """The row that this captures. Raises `SpecError` where it is known as one axis."""
+        if isinstance(self.captured, Row):
+            return self.captured
+        if self.known is not None:
+            raise SpecError(f"`{self.name}` is an axis of size {self.known}, and captures no row")
+        row = self.captured = graph.fresh_row()
+        return row
 
     @property
     def known(self) -> int | None:
         """The size, or None while it is not known."""
-        term = graph.solver().dim(self.term)
+        if isinstance(self.captured, Row):
+            row = graph.solver().row(self.captured)
+            return math.prod(row.sizes) if row.is_final else None
+        term = graph.solver().dim(self.captured)
         return term.size if isinstance(term, KnownDim) else None
 
     def __int__(self) -> int:

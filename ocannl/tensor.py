@@ -19,7 +19,8 @@ from ocannl.dialects.errors import SpecError
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.shape import DimTerm, Row, Shape
+from ocannl.dialects.shape import Captured, DimTerm, Row, Shape
+from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.term import App, Arg, Term
 from ocannl.shapes import Dim, ShapeView
 
@@ -288,7 +289,7 @@ def apply(
     *,
     logic: str,
     accum: str | None = None,
-    dims: Sequence[tuple[str, DimTerm]] = (),
+    dims: Sequence[tuple[str, Captured]] = (),
     label: str | None = None,
     stop: bool = False,
 ) -> texpr.ApplyOp:
@@ -332,8 +333,22 @@ def spec_apply(
         term = App(combine, (Arg(0), Arg(1)))
     elif len(args) == 3:
         term = App(combine, (App(combine, (Arg(0), Arg(1))), Arg(2)))
-    bound = [(name, _bound_dim(name, dim)) for name, dim in dims.items()]
+    rows = _row_variables(spec) if dims else frozenset[str]()
+    bound = [(name, _bound_row(name, d) if name in rows else _bound_dim(name, d)) for name, d in dims.items()]
     return Tensor(apply(term, args, logic=spec, accum=accum, dims=bound))
+
+
+def _row_variables(spec: str) -> frozenset[str]:
+    try:
+        return parse_spec(spec).row_variables
+    except SpecSyntaxError:  # told when the operation is made
+        return frozenset()
+
+
+def _bound_row(name: str, dim: int | Dim) -> Row:
+    if not isinstance(dim, Dim):
+        raise SpecError(f"`..{name}..` may be several axes: an oc.Dim captures their product, found {dim}")
+    return dim.as_row()
 
 
 def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
@@ -349,7 +364,8 @@ def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
 def einsum(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
     """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`. One operand is summed.
 
-    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name.
+    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name. A captured row variable
+    is the product of its axes.
     """
     return spec_apply(spec, "add", "mul", args, dims)
 
@@ -370,8 +386,10 @@ def outer_sum(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
 
 
 def size_of(dim: Dim) -> Tensor:
-    """The size of a dimension as a number; known once shapes are."""
-    return Tensor(graph.add(texpr.SizeOp(dim.term, texpr.TensorType.of(SCALAR))))
+    """The size of a dimension as a number, or the product of the axes that it captured; known once shapes
+    are.
+    """
+    return Tensor(graph.add(texpr.SizeOp(dim.captured, texpr.TensorType.of(SCALAR))))
 
 
 def stop_gradient(x: TensorLike) -> Tensor:

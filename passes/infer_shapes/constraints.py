@@ -11,8 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.errors import SpecError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
-from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, RowVar, Shape
-from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Slot, SpecSyntaxError, parse_spec
+from ocannl.dialects.shape import ROW_KINDS, Captured, Dim, DimTerm, Row, RowKind, RowVar, Shape
+from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Spec, SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, shape_of
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe
@@ -166,7 +166,8 @@ class SpecRows:
 
     solver: Solver
     origin: Callable[[], Origin]
-    dims: dict[str, DimTerm]
+    captured: Mapping[str, Captured]
+    dims: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
     rows: dict[str, RowVar] = field(default_factory=dict[str, RowVar])
     bounds: list[Constraint] = field(default_factory=list[Constraint])
 
@@ -178,13 +179,18 @@ class SpecRows:
     def _row_var(self, name: str) -> RowVar:
         if name not in self.rows:
             self.rows[name] = self.solver.fresh_row()
+            captured = self.captured.get(name)
+            if isinstance(captured, Row):
+                self.bounds.append(RowEq(captured, Row(var=self.rows[name]), self.origin()))
         return self.rows[name]
 
     def _axis(self, axis: Axis) -> DimTerm:
         match axis:
             case Name(name):
                 if name not in self.dims:
-                    self.dims[name] = self.solver.fresh_dim()
+                    captured = self.captured.get(name)
+                    known = captured is not None and not isinstance(captured, Row)
+                    self.dims[name] = captured if known else self.solver.fresh_dim()
                 return self.dims[name]
             case Fixed(position):
                 dim = self.solver.fresh_dim()
@@ -199,18 +205,17 @@ class SpecRows:
 
 
 def _spec(
-    demands: Demands, text: str, values: Sequence[SSAValue], dims: Mapping[str, DimTerm], solver: Solver
+    demands: Demands, text: str, values: Sequence[SSAValue], dims: Mapping[str, Captured], solver: Solver
 ) -> None:
     try:
         spec = parse_spec(text, len(values) - 1)
     except SpecSyntaxError as error:
         raise SpecError(at_line(demands.op, str(error))) from None
-    slots = [*spec.operands, spec.result]
-    _check_dims(demands.op, text, slots, dims)
+    _check_dims(demands.op, text, spec, dims)
     place = Place(values[0], "output")
-    rows = SpecRows(solver, lambda: Origin(demands.op, place, place), dict(dims))
+    rows = SpecRows(solver, lambda: Origin(demands.op, place, place), dims)
     try:
-        for slot, value in zip(slots, values, strict=True):
+        for slot, value in zip(spec.slots, values, strict=True):
             for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
                 place = Place(value, kind)
                 demands.equals(value, kind, rows.row(row))
@@ -219,10 +224,13 @@ def _spec(
     demands.found += rows.bounds
 
 
-def _check_dims(op: Operation, text: str, slots: Sequence[Slot], dims: Mapping[str, DimTerm]) -> None:
-    axes = (axis for slot in slots for row in slot.rows for axis in row.axes)
+def _check_dims(op: Operation, text: str, spec: Spec, dims: Mapping[str, Captured]) -> None:
+    """Sizes are of axes that the spec names, rows are of its row variables."""
+    axes = (axis for slot in spec.slots for row in slot.rows for axis in row.axes)
     names = {axis.name for axis in axes if isinstance(axis, Name)}
-    for name in dims:
-        if name not in names:
+    for name, captured in dims.items():
+        if isinstance(captured, Row) and name in spec.row_variables:
+            continue
+        if isinstance(captured, Row) or name not in names:
             known = ", ".join(sorted(names)) or "no names"
             raise SpecError(at_line(op, f"`{name}` is given a size, but the spec {text!r} names {known}"))

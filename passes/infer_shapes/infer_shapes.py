@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
+from ocannl.dialects.shape import Captured, Dim, DimTerm, DimVar, Row, Shape
 from ocannl.dialects.texpr import (
     ApplyOp,
     ConstantOp,
@@ -89,9 +90,7 @@ class ShapeInference:
         return Shape(*rows)
 
     def _settle_size(self, op: SizeOp) -> None:
-        dim = self.solver.dim(op.dim)
-        assert isinstance(dim, Dim), "closing leaves no dimension open"
-        constant = ConstantOp(float(dim.size), op.result.type)
+        constant = ConstantOp(float(self._size(op.dim)), op.result.type)
         constant.location = op.location
         block = op.parent_block()
         assert block is not None
@@ -100,24 +99,33 @@ class ShapeInference:
         op.detach()
         op.erase()
 
+    def _size(self, captured: Captured) -> int:
+        if isinstance(captured, Row):
+            return math.prod(self.solver.row(captured).sizes)
+        dim = self.solver.dim(captured)
+        assert isinstance(dim, Dim), "closing leaves no dimension open"
+        return dim.size
+
 
 def variable_counts(ops: Iterable[Operation]) -> tuple[int, int]:
     """How many dimension and row variables the text of these operations numbers."""
     dims, rows = [-1], [-1]
 
-    def note(terms: Iterable[DimTerm]) -> None:
-        dims.extend(term.id for term in terms if isinstance(term, DimVar))
+    def note(captured: Captured) -> None:
+        axes: tuple[DimTerm, ...] = captured.axes if isinstance(captured, Row) else (captured,)
+        dims.extend(term.id for term in axes if isinstance(term, DimVar))
+        if isinstance(captured, Row) and captured.var is not None:
+            rows.append(captured.var.id)
 
     for op in ops:
         if isinstance(op, SizeOp):
-            note([op.dim])
+            note(op.dim)
         if isinstance(op, ApplyOp) and op.dims is not None:
-            note(term for _, term in op.dims.data)
+            for _, captured in op.dims.data:
+                note(captured)
         if isinstance(op, TensorOp):
             for row in shape_of(op.result):
-                note(row.axes)
-                if row.var is not None:
-                    rows.append(row.var.id)
+                note(row)
     return max(dims) + 1, max(rows) + 1
 
 
