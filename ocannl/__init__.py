@@ -6,6 +6,7 @@ from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, SpecError, UninitializedError
+from ocannl.encoding import one_hot
 from ocannl.functions import OPERATORS, Operator
 from ocannl.inference import infer
 from ocannl.leaves import arange as range
@@ -13,8 +14,9 @@ from ocannl.leaves import constant, data, index, node, param
 from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.scopes import block, scope
-from ocannl.shapes import Dim, ShapeView
+from ocannl.shapes import Dim, RowSizes, ShapeView
 from ocannl.tensor import Index, Tensor, TensorLike, einmax, einsum, outer_sum, stop_gradient, tropical
+from ocannl.updates import add_update, updates
 
 __all__ = [
     "Code",
@@ -24,6 +26,7 @@ __all__ = [
     "Index",
     "OcannlError",
     "Routine",
+    "RowSizes",
     "ShapeError",
     "ShapeView",
     "SpecError",
@@ -31,6 +34,7 @@ __all__ = [
     "TensorLike",
     "UninitializedError",
     "accumulate",
+    "add_update",
     "backprop",
     "block",
     "block_comment",
@@ -44,6 +48,7 @@ __all__ = [
     "infer",
     "init",
     "node",
+    "one_hot",
     "outer_sum",
     "param",
     "params",
@@ -53,6 +58,7 @@ __all__ = [
     "set",
     "stop_gradient",
     "tropical",
+    "updates",
     "zero_grads",
 ]
 
