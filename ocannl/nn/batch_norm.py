@@ -25,8 +25,8 @@ def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "
     """
     with oc.scope(label):
         gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
-        running_mean = oc.node("running_mean", init=0.0)
-        running_variance = oc.node("running_variance", init=1.0)
+        running_mean = oc.node("running_mean", like=offset, init=0.0)
+        running_variance = oc.node("running_variance", like=gain, init=1.0)
 
     def normalize(x: oc.Tensor, mean: oc.Tensor, variance: oc.Tensor) -> oc.Tensor:
         return gain * ((x - mean) * oc.recip_sqrt(variance + epsilon)) + offset

@@ -50,7 +50,6 @@ def rotary(*, base: float = 10000.0, label: str = "rotary") -> Layer:
         quarter_turn = oc.eq(feature, source + half) - oc.eq(source, feature + half)
         turned = oc.einsum("... | ... s; s -> f => ... | ... f", x, quarter_turn, f=size)
         angle = _positions() * oc.exp((feature % half) * (-2 * math.log(base) / size))
-        angle = oc.einsum("p | f => p | 0, f", angle)
         return (x * oc.cos(angle) + turned * oc.sin(angle)).named(label)
 
     return apply

@@ -125,6 +125,17 @@ def test_running_statistics_against_torch():
     np.testing.assert_allclose(running.result(), wanted, rtol=1e-12)
 
 
+def test_used_before_it_is_trained():
+    norm = nn.batch_norm1d()
+    ctx = oc.Context.cpu()
+    used = norm(oc.data(X1))
+    use = train.forward_once(ctx, used)
+    train.update_once(ctx, nn.mean(norm(oc.data(X1), train_step=oc.index("step_n"))))
+    use()
+    mean, variance = running_statistics(X1[None], 0.9)
+    np.testing.assert_allclose(ctx[used], (X1 - mean) / np.sqrt(variance + 1e-5))
+
+
 class TestUpdates:
     def test_computing_a_loss_runs_none(self):
         norm = nn.batch_norm1d()
