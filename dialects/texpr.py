@@ -100,7 +100,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         return None if isinstance(self.element, NoneAttr) else self.element
 
     def verify(self) -> None:
-        if not isinstance(self.element, NoneAttr | IntegerType | AnyFloat):
+        if not isinstance(self.element, NoneAttr) and not _is_number(self.element):
             raise VerifyException(_not_numbers(self.element))
 
     @classmethod
@@ -116,6 +116,10 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             if not isinstance(self.element, NoneAttr):
                 printer.print_string(", " if text and not text.endswith((" ",)) else "")
                 printer.print_attribute(self.element)
+
+
+def _is_number(element: Attribute) -> bool:
+    return isinstance(element, IntegerType | AnyFloat)
 
 
 def _not_numbers(element: Attribute) -> str:
@@ -152,27 +156,17 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             break
         if parser.parse_optional_punctuation(",") is None:
             break
-    pos = parser.pos
-    element = parser.parse_optional_type()
-    if not isinstance(element, IntegerType | AnyFloat | None):
-        parser.raise_error(_not_numbers(element), pos, parser.pos)
+    element = _parse_optional_element(parser)
     row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
     return row, element
 
 
-def _parse_captured(parser: AttrParser) -> Captured:
-    """A dimension, or a row in square brackets."""
-    if parser.parse_optional_punctuation("[") is None:
-        return _parse_dim(parser)
-    row, _ = _parse_row(parser)
-    parser.parse_punctuation("]")
-    return row
-
-
-def _captured_text(captured: Captured) -> str:
-    if not isinstance(captured, Row):
-        return str(captured)
-    return f"[{row_text(captured, lambda var: f'...b{var.id}', ', ', '...')}]"
+def _parse_optional_element(parser: AttrParser) -> Attribute | None:
+    pos = parser.pos
+    element = parser.parse_optional_type()
+    if element is not None and not _is_number(element):
+        parser.raise_error(_not_numbers(element), pos, parser.pos)
+    return element
 
 
 def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
@@ -201,6 +195,21 @@ def _numbered(parser: AttrParser, name: str, pos: int, letters: str) -> int:
         examples = " or ".join(f"`{letter}1`" for letter in letters)
         parser.raise_error(f"a variable is numbered, as in {examples}; found `{name}`", pos, parser.pos)
     return int(name[1:])
+
+
+def _parse_captured(parser: AttrParser) -> Captured:
+    """A dimension, or a row in square brackets."""
+    if parser.parse_optional_punctuation("[") is None:
+        return _parse_dim(parser)
+    row = _parse_row(parser)[0]
+    parser.parse_punctuation("]")
+    return row
+
+
+def _captured_text(captured: Captured) -> str:
+    if not isinstance(captured, Row):
+        return str(captured)
+    return f"[{row_text(captured, lambda var: f'...b{var.id}', ', ', '...')}]"
 
 
 @irdl_attr_definition

@@ -12,7 +12,7 @@ OVER_BATCH = "..n.. | ..out.. => ..out.."
 class BatchNorm(Protocol):
     """With a `train_step`, statistics are those of the batch, else the running ones."""
 
-    def __call__(self, x: oc.Tensor, train_step: oc.Tensor | None = None) -> oc.Tensor: ...
+    def __call__(self, x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
 
 
 def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> BatchNorm:
@@ -31,7 +31,7 @@ def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "
     def normalize(x: oc.Tensor, mean: oc.Tensor, variance: oc.Tensor) -> oc.Tensor:
         return gain * ((x - mean) * oc.recip_sqrt(variance + epsilon)) + offset
 
-    def apply(x: oc.Tensor, train_step: oc.Tensor | None = None) -> oc.Tensor:
+    def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
         if train_step is None:
             return normalize(x, running_mean, running_variance)
         n = oc.Dim("n")

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.errors import SpecError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
-from ocannl.dialects.shape import ROW_KINDS, Captured, Dim, DimTerm, Row, RowKind, RowVar, Shape
+from ocannl.dialects.shape import ROW_KINDS, Captured, Dim, DimTerm, DimVar, Row, RowKind, RowVar, Shape
 from ocannl.dialects.spec import Anything, Axis, Fixed, Name, RowSpec, Spec, SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, shape_of
 from ocannl.passes.infer_shapes.solver import Solver
@@ -189,8 +189,8 @@ class SpecRows:
             case Name(name):
                 if name not in self.dims:
                     captured = self.captured.get(name)
-                    known = captured is not None and not isinstance(captured, Row)
-                    self.dims[name] = captured if known else self.solver.fresh_dim()
+                    is_dim = isinstance(captured, Dim | DimVar)
+                    self.dims[name] = captured if is_dim else self.solver.fresh_dim()
                 return self.dims[name]
             case Fixed(position):
                 dim = self.solver.fresh_dim()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,7 @@ class TestCapturedRows:
             (lambda x: oc.einsum("..n.. | o = o", x, n=oc.Dim("n")), "did you mean `=>`"),
         ],
     )
-    def test_mistakes(self, capture, message):
+    def test_mistakes(self, capture: Callable[[oc.Tensor], object], message: str):
         with pytest.raises(oc.SpecError, match=message):
             capture(oc.data(np.ones((2, 3, 4))))
 
