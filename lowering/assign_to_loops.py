@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, loops
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
@@ -154,9 +155,6 @@ class LowerAssignToLoopsPass(ModulePass):
     name = "lower-assign-to-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        block = op.body.block
-        for routine in list(block.ops):
+        for routine in list(op.body.block.ops):
             if isinstance(routine, assign.AssignRoutineOp):
-                block.insert_op_before(routine_to_func(routine), routine)
-                routine.detach()
-                routine.erase()
+                Rewriter.replace_op(routine, routine_to_func(routine))

@@ -16,6 +16,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
@@ -196,8 +197,7 @@ def differentiate(routine: TexprRoutineOp) -> None:
             gradients.backprop(op)
         else:
             continue
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
 
 @dataclass(frozen=True)
