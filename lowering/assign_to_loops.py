@@ -17,7 +17,7 @@ from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.term import lower
+from ocannl.dialects.term import Arg, lower
 from ocannl.passes.infer_precisions import widest
 from ocannl.passes.infer_projections import covers, whole
 
@@ -82,6 +82,8 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     label = node_label(op.lhs)
 
     def value(body: Body) -> SSAValue:
+        if is_copy(op):
+            return body.add(loops.LoadOp(op.rhs[0], op.maps[0]))
         operands = [body.read(v, m) for v, m in zip(op.rhs, op.maps, strict=True)]
         return lower(op.term.data, operands, body.builder)
 
@@ -95,6 +97,18 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     if op.reset is None or covers(lhs_map, dict(own), assign.memref_shape(op.lhs)):
         return [nest]
     return [fill(op, accum, taken), nest]
+
+
+def is_copy(op: assign.AccumOp) -> bool:
+    """The elements move as they are: integers, too, which a float could not hold."""
+    if (
+        op.accum is not None
+        or not isinstance(op.term.data, Arg)
+        or isinstance(op.rhs[0].owner, assign.EmbedOp)
+    ):
+        return False
+    source = op.rhs[0]
+    return not isinstance(source.owner, assign.EmbedOp) and source.type == op.lhs.type
 
 
 def reduce(body: Body, accum: str, space: Space, value: Callable[[Body], SSAValue]) -> SSAValue:

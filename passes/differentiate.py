@@ -57,9 +57,13 @@ class Gradients:
     nodes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def __post_init__(self) -> None:
-        for op in self.routine.body.block.ops:
-            if isinstance(op, GradOp):
+        """Moves the declarations of gradients up to their tensors: code before them may need them now."""
+        block = self.routine.body.block
+        for op in list(block.ops):
+            if isinstance(op, GradOp) and isinstance(op.source.owner, Operation):
                 self.nodes.setdefault(op.source, op.result)
+                op.detach()
+                block.insert_op_after(op, op.source.owner)
 
     def node(self, value: SSAValue, before: Operation) -> SSAValue:
         """The gradient node of a value, declared if need be."""
