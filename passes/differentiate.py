@@ -57,13 +57,15 @@ class Gradients:
     nodes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def __post_init__(self) -> None:
-        """Moves the declarations of gradients up to their tensors: code before them may need them now."""
-        block = self.routine.body.block
+        """Gradients declared after code that fills them are declared where their tensors are."""
+        block, code_seen = self.routine.body.block, False
         for op in list(block.ops):
+            code_seen = code_seen or isinstance(op, ZeroGradsOp | BackpropOp)
             if isinstance(op, GradOp) and isinstance(op.source.owner, Operation):
                 self.nodes.setdefault(op.source, op.result)
-                op.detach()
-                block.insert_op_after(op, op.source.owner)
+                if code_seen:
+                    op.detach()
+                    block.insert_op_after(op, op.source.owner)
 
     def node(self, value: SSAValue, before: Operation) -> SSAValue:
         """The gradient node of a value, declared if need be."""
