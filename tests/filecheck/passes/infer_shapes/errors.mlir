@@ -30,7 +30,7 @@ texpr.routine @r {
 // CHECK-NEXT: y: 7    (its output row)
 // CHECK-NEXT: ^
 // CHECK-NEXT: sizes 3 and 7 differ
-// CHECK-NEXT: because of {{:[0-9]+:[0-9]+}}: `w @ x`
+// CHECK-NEXT: because of {{.*:[0-9]+:[0-9]+}}: `w @ x`
 
 // -----
 
