@@ -156,17 +156,12 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             break
         if parser.parse_optional_punctuation(",") is None:
             break
-    element = _parse_optional_element(parser)
-    row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
-    return row, element
-
-
-def _parse_optional_element(parser: AttrParser) -> Attribute | None:
     pos = parser.pos
     element = parser.parse_optional_type()
     if element is not None and not _is_number(element):
         parser.raise_error(_not_numbers(element), pos, parser.pos)
-    return element
+    row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
+    return row, element
 
 
 def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
@@ -262,6 +257,10 @@ class TensorOp(IRDLOperation):
 
 def _parse_result_type(parser: Parser) -> TensorType:
     parser.parse_punctuation(":")
+    return _parse_tensor_type(parser)
+
+
+def _parse_tensor_type(parser: Parser) -> TensorType:
     pos = parser.pos
     type = parser.parse_type()
     if not isinstance(type, TensorType):
@@ -363,7 +362,15 @@ class SizeOp(TensorOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> SizeOp:
-        return cls(_parse_captured(parser), _parse_result_type(parser))
+        size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+        if size is None:
+            return cls(_parse_captured(parser), _parse_result_type(parser))
+        # A basis follows a colon, and so does the type, which is no identifier.
+        parser.parse_punctuation(":")
+        basis = parser.parse_optional_identifier()
+        if basis is not None:
+            parser.parse_punctuation(":")
+        return cls(Dim(size, basis), _parse_tensor_type(parser))
 
     def verify_(self) -> None:
         if len(self.dims.data) != 1:

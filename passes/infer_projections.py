@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.errors import OcannlError, at_line
@@ -21,6 +22,10 @@ from ocannl.dialects.term import Arg
 from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp, shape_of
 
 ZERO = Linear()
+
+
+class MisfitError(Exception):
+    """Shapes written in the text that do not fit the operation's logic; inference never makes such."""
 
 
 @dataclass
@@ -68,10 +73,12 @@ def broadcast(indices: Sequence[Linear], row: Row, operand: Row) -> list[Linear]
 
     Leading axes align left, trailing axes right; an axis of size 1 is indexed at 0.
     """
-    ahead = len(operand.leading)
-    behind = len(operand.trailing)
-    partners = [*range(ahead), *range(len(indices) - behind, len(indices))]
-    sizes = row.sizes
+    ahead, behind, sizes = len(operand.leading), len(operand.trailing), row.sizes
+    if ahead + behind > len(sizes):
+        raise MisfitError
+    partners = [*range(ahead), *range(len(sizes) - behind, len(sizes))]
+    if any(size not in (1, sizes[partner]) for partner, size in zip(partners, operand.sizes, strict=True)):
+        raise MisfitError
     return [
         ZERO if size == 1 and sizes[partner] != 1 else indices[partner]
         for partner, size in zip(partners, operand.sizes, strict=True)
@@ -119,6 +126,7 @@ class SpecMaps:
     projection: Projection
     names: dict[str, Linear] = field(default_factory=dict[str, Linear])
     rows: dict[str, list[Linear]] = field(default_factory=dict[str, list[Linear]])
+    sizes: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
 
     def slot(self, slot: Slot, shape: Shape) -> RowMaps:
         return RowMaps(
@@ -129,9 +137,12 @@ class SpecMaps:
 
     def _row(self, spec: RowSpec, sizes: Sequence[int], hint: str) -> list[Linear]:
         end = len(sizes) - len(spec.trailing)
+        if end < len(spec.leading) or (spec.var is None and end > len(spec.leading)):
+            raise MisfitError
         leading = [self._axis(a, s) for a, s in zip(spec.leading, sizes, strict=False)]
         middle = sizes[len(spec.leading) : end]
         if spec.var is not None:
+            self._same(f"..{spec.var}..", middle)
             if spec.var not in self.rows:
                 self.rows[spec.var] = [self.projection.variable(s, hint) for s in middle]
             leading += self.rows[spec.var]
@@ -140,15 +151,23 @@ class SpecMaps:
     def _axis(self, axis: Axis, size: int) -> Linear:
         match axis:
             case Name(name):
+                self._same(name, (size,))
                 if name not in self.names:
                     self.names[name] = self.projection.variable(size, name)
                 return self.names[name]
             case Fixed(position):
+                if position >= size:
+                    raise MisfitError
                 return Linear((), position)
             case Anything():
                 return self.projection.variable(size, "u")
             case _:
                 raise AssertionError(f"shape inference admits no axis {axis}")
+
+    def _same(self, name: str, sizes: Sequence[int]) -> None:
+        """A name stands for the same sizes in all slots."""
+        if tuple(self.sizes.setdefault(name, sizes)) != tuple(sizes):
+            raise MisfitError
 
 
 def whole(
@@ -177,6 +196,8 @@ def project_apply(op: ApplyOp, taken: set[str]) -> None:
     assert op.logic is not None
     shape, projection = shape_of(op.result), Projection(taken)
     args = [shape_of(a) for a in op.args]
+    if len(args) != {"T": 1, "@": 2}.get(op.logic.data, len(args)):
+        raise MisfitError
     match op.logic.data:
         case ".":
             result = projection.result(shape)
@@ -234,6 +255,8 @@ def _replace(
 def project_slice(op: SliceOp, taken: set[str]) -> None:
     projection = Projection(taken)
     result = projection.result(shape_of(op.result))
+    if shape_of(op.source).memory_sizes[1:] != shape_of(op.result).memory_sizes:
+        raise MisfitError
     source = RowMaps([op.index, *result.batch], result.input, result.output)
     _replace(op, result.memory, [source.memory], projection.space, None)
 
@@ -271,12 +294,21 @@ def infer_projections(routine: TexprRoutineOp) -> None:
             raise OcannlError(
                 at_line(op, f"the shape {shape_of(op.result)} is not final: run infer-shapes first")
             )
-        if isinstance(op, SliceOp):
-            project_slice(op, taken)
-        elif isinstance(op, ApplyOp) and not op.is_projected:
-            project_apply(op, taken)
-        elif isinstance(op, AssignOp) and not op.is_projected:
-            project_assign(op, taken)
+        try:
+            project(op, taken)
+        except MisfitError:
+            message = "the shapes do not fit the operation: run infer-shapes, which says why"
+            raise OcannlError(at_line(op, message)) from None
+
+
+def project(op: Operation, taken: set[str]) -> None:
+    """Projects one operation, if it is not projected yet. Raises `MisfitError`."""
+    if isinstance(op, SliceOp):
+        project_slice(op, taken)
+    elif isinstance(op, ApplyOp) and not op.is_projected:
+        project_apply(op, taken)
+    elif isinstance(op, AssignOp) and not op.is_projected:
+        project_assign(op, taken)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.shape import Captured, Dim, DimTerm, DimVar, Row, Shape
 from ocannl.dialects.texpr import (
@@ -92,12 +93,7 @@ class ShapeInference:
     def _settle_size(self, op: SizeOp) -> None:
         constant = ConstantOp(float(self._size(op.dim)), op.result.type)
         constant.location = op.location
-        block = op.parent_block()
-        assert block is not None
-        block.insert_op_before(constant, op)
-        op.result.replace_all_uses_with(constant.result)
-        op.detach()
-        op.erase()
+        Rewriter.replace_op(op, constant)
 
     def _size(self, captured: Captured) -> int:
         if isinstance(captured, Row):
