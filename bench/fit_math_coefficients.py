@@ -3,6 +3,9 @@
 Prints one Python tuple a polynomial, lowest power first, and its largest weighted error before rounding.
 """
 
+# mpmath gives its context most functions at run time.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.lexer import Position
+from xdsl.utils.mlir_lexer import MLIRTokenKind, StringLiteral
 
 
 class LocatingParser(Parser):
@@ -18,6 +19,15 @@ class LocatingParser(Parser):
         self._text = text
         self._first_line = first_line
 
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """Raises `ParseError` also for what Python cannot read: numbers too long, nesting too deep."""
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ValueError as error:
+            self.raise_error(str(error))
+        except RecursionError:
+            self.raise_error("the text is nested too deeply")
+
     def parse_operation(self) -> Operation:
         start = self.pos
         op = super().parse_operation()
@@ -25,6 +35,21 @@ class LocatingParser(Parser):
             line, column = self._line_and_column(start)
             op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
         return op
+
+    def parse_optional_str_literal(self) -> str | None:
+        """Text beyond ASCII is printed as the bytes of its UTF-8."""
+        if self._current_token.kind is not MLIRTokenKind.BYTES_LIT:
+            return super().parse_optional_str_literal()
+        try:
+            text = StringLiteral.from_span(self._current_token.span).bytes_contents.decode()
+        except UnicodeDecodeError:
+            return None
+        self._consume_token()
+        return text
+
+    def _parse_optional_string_attr(self) -> StringAttr | None:
+        text = self.parse_optional_str_literal()
+        return None if text is None else StringAttr(text)
 
     def _line_and_column(self, pos: Position) -> tuple[int, int]:
         line_start = self._text.rfind("\n", 0, pos) + 1

@@ -105,7 +105,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         return None if isinstance(self.element, NoneAttr) else self.element
 
     def verify(self) -> None:
-        if not isinstance(self.element, NoneAttr | IntegerType | AnyFloat):
+        if not isinstance(self.element, NoneAttr) and not _is_number(self.element):
             raise VerifyException(_not_numbers(self.element))
 
     @classmethod
@@ -121,6 +121,10 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             if not isinstance(self.element, NoneAttr):
                 printer.print_string(", " if text and not text.endswith((" ",)) else "")
                 printer.print_attribute(self.element)
+
+
+def _is_number(element: Attribute) -> bool:
+    return isinstance(element, IntegerType | AnyFloat)
 
 
 def _not_numbers(element: Attribute) -> str:
@@ -159,7 +163,7 @@ def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
             break
     pos = parser.pos
     element = parser.parse_optional_type()
-    if not isinstance(element, IntegerType | AnyFloat | None):
+    if element is not None and not _is_number(element):
         parser.raise_error(_not_numbers(element), pos, parser.pos)
     row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
     return row, element
@@ -243,6 +247,10 @@ class TensorOp(IRDLOperation):
 
 def _parse_result_type(parser: Parser) -> TensorType:
     parser.parse_punctuation(":")
+    return _parse_tensor_type(parser)
+
+
+def _parse_tensor_type(parser: Parser) -> TensorType:
     pos = parser.pos
     type = parser.parse_type()
     if not isinstance(type, TensorType):
@@ -342,7 +350,15 @@ class SizeOp(TensorOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> SizeOp:
-        return cls(_parse_dim(parser), _parse_result_type(parser))
+        size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+        if size is None:
+            return cls(_parse_dim(parser), _parse_result_type(parser))
+        # A basis follows a colon, and so does the type, which is no identifier.
+        parser.parse_punctuation(":")
+        basis = parser.parse_optional_identifier()
+        if basis is not None:
+            parser.parse_punctuation(":")
+        return cls(Dim(size, basis), _parse_tensor_type(parser))
 
     def verify_(self) -> None:
         if len(self.dims.data) != 1:

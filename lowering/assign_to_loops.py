@@ -10,13 +10,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, loops
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.term import lower
+from ocannl.dialects.term import Arg, lower
 from ocannl.passes.images import clashing_variables, covers
 from ocannl.passes.infer_precisions import widest
 from ocannl.passes.projection import whole
@@ -86,6 +87,8 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     label = node_label(op.lhs)
 
     def value(body: Body) -> SSAValue:
+        if is_copy(op):
+            return body.add(loops.LoadOp(op.rhs[0], op.maps[0]))
         operands = [body.read(v, m) for v, m in zip(op.rhs, op.maps, strict=True)]
         return lower(op.term.data, operands, body.builder)
 
@@ -99,6 +102,18 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     if op.reset is None or covers(lhs_map, dict(own), assign.memref_shape(op.lhs)):
         return [nest]
     return [fill(op, accum, taken), nest]
+
+
+def is_copy(op: assign.AccumOp) -> bool:
+    """The elements move as they are: integers, too, which a float could not hold."""
+    if (
+        op.accum is not None
+        or not isinstance(op.term.data, Arg)
+        or isinstance(op.rhs[0].owner, assign.EmbedOp)
+    ):
+        return False
+    source = op.rhs[0]
+    return not isinstance(source.owner, assign.EmbedOp) and source.type == op.lhs.type
 
 
 def reduce(body: Body, accum: str, space: Space, value: Callable[[Body], SSAValue]) -> SSAValue:
@@ -159,9 +174,6 @@ class LowerAssignToLoopsPass(ModulePass):
     name = "lower-assign-to-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        block = op.body.block
-        for routine in list(block.ops):
+        for routine in list(op.body.block.ops):
             if isinstance(routine, assign.AssignRoutineOp):
-                block.insert_op_before(routine_to_func(routine), routine)
-                routine.detach()
-                routine.erase()
+                Rewriter.replace_op(routine, routine_to_func(routine))

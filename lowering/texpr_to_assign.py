@@ -12,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.combine import Combination
@@ -279,9 +280,6 @@ class LowerTexprToAssignPass(ModulePass):
     name = "lower-texpr-to-assign"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        block = op.body.block
-        for routine in list(block.ops):
+        for routine in list(op.body.block.ops):
             if isinstance(routine, texpr.TexprRoutineOp):
-                block.insert_op_before(Lowering(routine).run(), routine)
-                routine.detach()
-                routine.erase()
+                Rewriter.replace_op(routine, Lowering(routine).run())

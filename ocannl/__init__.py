@@ -6,6 +6,7 @@ from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, SpecError, UninitializedError
+from ocannl.encoding import one_hot
 from ocannl.functions import OPERATORS, Operator
 from ocannl.inference import infer
 from ocannl.leaves import arange as range
@@ -13,7 +14,7 @@ from ocannl.leaves import constant, data, index, node, param
 from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.scopes import block, scope
-from ocannl.shapes import Dim, ShapeView
+from ocannl.shapes import Dim, RowSizes, ShapeView
 from ocannl.tensor import (
     Index,
     Tensor,
@@ -26,6 +27,7 @@ from ocannl.tensor import (
     stop_gradient,
     tropical,
 )
+from ocannl.updates import add_update, updates
 
 __all__ = [
     "Code",
@@ -35,6 +37,7 @@ __all__ = [
     "Index",
     "OcannlError",
     "Routine",
+    "RowSizes",
     "ShapeError",
     "ShapeView",
     "SpecError",
@@ -42,6 +45,7 @@ __all__ = [
     "TensorLike",
     "UninitializedError",
     "accumulate",
+    "add_update",
     "backprop",
     "block",
     "block_comment",
@@ -56,6 +60,7 @@ __all__ = [
     "infer",
     "init",
     "node",
+    "one_hot",
     "outer_sum",
     "param",
     "params",
@@ -66,6 +71,7 @@ __all__ = [
     "stack",
     "stop_gradient",
     "tropical",
+    "updates",
     "zero_grads",
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from ocannl import graph
 from ocannl.checks import integer
 from ocannl.code import Code, forward
-from ocannl.dialects import texpr
+from ocannl.dialects import assign, texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.extract import Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
@@ -81,13 +80,14 @@ class Context:
         program = extract(code, name)
         executable = compile_module(program.module)
         commit(program)
-        nodes = {label: self._node_for(program, label, executable.func) for label in executable.layout.nodes}
+        types = {
+            op.label.data: op.result.type for op in executable.func.body.ops if isinstance(op, assign.NodeOp)
+        }
+        nodes = {label: self._node_for(program, label, types[label]) for label in executable.layout.nodes}
         return Routine(self, code, name, program, executable, nodes)
 
-    def _node_for(self, program: Program, label: str, func: Any) -> Node:
-        value, is_gradient = origin_of(program, label)
-        type = _node_types(func)[label]
-        return self._allocate(value, is_gradient, type.get_shape(), type.get_element_type())
+    def _node_for(self, program: Program, label: str, type: MemRefType[Attribute]) -> Node:
+        return self._allocate(*origin_of(program, label), type.get_shape(), type.element_type)
 
     def _allocate(
         self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], element: Attribute
@@ -214,9 +214,3 @@ def _fill(node: Node, value: SSAValue) -> None:
         shape = graph.known_shape(value)
         node.array[...] = initializer.sample(stream_key(0, ""), shape, node.array.dtype)
         node.written = True
-
-
-def _node_types(func: Any) -> Mapping[str, MemRefType[Attribute]]:
-    from ocannl.dialects.assign import NodeOp
-
-    return {op.label.data: op.result.type for op in func.body.block.ops if isinstance(op, NodeOp)}

@@ -122,7 +122,7 @@ class _Copier:
 
     def _row(self, written: Row, known: Row) -> Row:
         """A row that is closed by now is given as such; where it broadcasts is as it was written."""
-        row = written
+        row = written if written.var is None else self._with_trailing(written, written.var)
         if known.is_closed:
             split = len(written.leading)
             row = Row(known.axes[:split], None, known.axes[split:])
@@ -130,6 +130,13 @@ class _Copier:
         if var is not None:
             var = self.rows.setdefault(var, RowVar(len(self.rows)))
         return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
+
+    def _with_trailing(self, written: Row, var: RowVar) -> Row:
+        """With the axes that are known to end the variable, which other code may have told."""
+        known = graph.solver().row(Row(var=var))
+        if known.leading:
+            return written
+        return Row(written.leading, known.var, known.trailing + written.trailing)
 
     def _dim(self, dim: DimTerm) -> DimTerm:
         known = graph.solver().dim(dim)

@@ -16,11 +16,12 @@ from ocannl import graph
 from ocannl.checks import integer
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import ShapeError, SpecError
-from ocannl.dialects.shape import Dim, Row, Shape, closed_row
+from ocannl.dialects.shape import Dim as KnownDim
+from ocannl.dialects.shape import Row, Shape, closed_row
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.scopes import scoped
-from ocannl.shapes import RowSizes, row_of
+from ocannl.shapes import Dim, RowSizes, row_of
 from ocannl.tensor import Index, Tensor
 
 ELEMENTS: dict[np.dtype[Any], Attribute] = {
@@ -114,7 +115,8 @@ def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
     if "".join(sorted(letters, key="boi".index)) != letters:
         raise SpecError(f"axes={axes!r} is not in memory order: batch, then output, then input axes")
     rows = {
-        kind: [Dim(s) for letter, s in zip(letters, sizes, strict=True) if letter == kind] for kind in "bio"
+        kind: [KnownDim(s) for letter, s in zip(letters, sizes, strict=True) if letter == kind]
+        for kind in "bio"
     }
     return Shape(closed_row(*rows["b"]), closed_row(*rows["i"]), closed_row(*rows["o"]))
 
@@ -179,7 +181,9 @@ def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> 
         return {**rows, "output": own[:split], "input": own[split:]}
     missing = "input" if rows["input"] is None else "output"
     if rows[missing] is not None:
-        wanted = [d.size for kind in ("batch", "output", "input") for d in given[kind] if isinstance(d, Dim)]
+        wanted = [
+            d.size for kind in ("batch", "output", "input") for d in given[kind] if isinstance(d, KnownDim)
+        ]
         if len(wanted) == taken and math.prod(wanted) != contents.size:
             raise ShapeError(
                 graph.here(f"an initial array of shape {contents.shape} for rows of sizes {wanted}")
@@ -196,9 +200,10 @@ def constant(value: float, *, label: str | None = None) -> Tensor:
     return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type()), label))
 
 
-def arange(size: int, *, label: str | None = None) -> Tensor:
-    """`oc.range(n)`: the positions 0, 1, ..., n - 1 along one output axis."""
-    shape = Shape(Row(), Row(), closed_row(integer(size, "the size of a range")))
+def arange(size: int | Dim, *, label: str | None = None) -> Tensor:
+    """`oc.range(n)`: the positions 0, 1, ..., n - 1 along one output axis; `n` may be an `oc.Dim`."""
+    axis = size.term if isinstance(size, Dim) else integer(size, "the size of a range")
+    shape = Shape(Row(), Row(), closed_row(axis))
     return Tensor(graph.add(texpr.RangeOp(texpr.TensorType.of(shape)), label))
 
 

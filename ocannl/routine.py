@@ -54,6 +54,7 @@ class Routine:
         self._facts: RoutineFacts = routine_facts(executable.func)
         self._ranges: dict[str, int | None] = executable.func.ranges
         self._slots = {n: executable.layout.index_slot + k for k, n in enumerate(executable.layout.indices)}
+        self._greatest = {name: self._greatest_value(name) for name in self._ranges}
         self._args = self._bind()
         self._call = bind_call(executable.function, self._args)
         self._ready = False
@@ -112,16 +113,27 @@ class Routine:
         return next(row.why for row in memory_report(self._executable.func) if row.label == label)
 
     def _set_index(self, name: str, value: int) -> None:
-        if name not in self._slots:
-            known = ", ".join(self._slots) or "none"
-            raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {known}")
-        value = integer(value, f"index {name}", least=None)
+        known = self._slots.get(name)
+        if known is None:
+            names = ", ".join(self._slots) or "none"
+            raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {names}")
+        if type(value) is not int:
+            value = integer(value, f"index {name}", least=None)
+        greatest = self._greatest[name]
+        if greatest is not None and not 0 <= value <= greatest:
+            raise OcannlError(f"index {name}={value} is outside {self._extent(name)}")
+        self._args.slots[known] = value
+
+    def _greatest_value(self, name: str) -> int | None:
+        """The greatest value of an index for which the routine stays inside its range and its data."""
         size, limit = self._ranges[name], self._facts.limits.get(name)
-        if size is not None and not 0 <= value < size:
-            raise OcannlError(f"index {name}={value} is outside its range 0..{size - 1}")
-        if limit is not None and not 0 <= value <= limit:
-            raise OcannlError(f"index {name}={value} is outside the data that it selects from, 0..{limit}")
-        self._args.set_index(self._slots[name], value)
+        bounds = [bound for bound in (None if size is None else size - 1, limit) if bound is not None]
+        return min(bounds, default=None)
+
+    def _extent(self, name: str) -> str:
+        size = self._ranges[name]
+        what = "the data that it selects from" if size is None else "its range"
+        return f"{what}, 0..{self._greatest[name]}"
 
     def __getitem__(self, index: Index) -> int:
         return self._args.index(self._slot(index))
@@ -189,11 +201,9 @@ class Routine:
     def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
         for index in advance:
             self._slot(index)
-            limit = self._facts.limits.get(index.name)
-            if limit is not None and self[index] + runs - 1 > limit:
-                raise OcannlError(
-                    f"index {index.name} would advance beyond the data that it selects from, 0..{limit}"
-                )
+            greatest = self._greatest[index.name]
+            if greatest is not None and self[index] + runs - 1 > greatest:
+                raise OcannlError(f"index {index.name} would advance beyond {self._extent(index.name)}")
 
     def _label_of(self, tensor: Tensor) -> str:
         label = self.keys.get(memory_key(tensor))

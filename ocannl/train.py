@@ -6,10 +6,11 @@ import ocannl as oc
 
 
 def grad_update(loss: oc.Tensor) -> oc.Code:
-    """Code that computes a loss and the gradients of everything that it depends on."""
-    return oc.block_comment(
-        f"{loss.label} gradient update", loss.forward + loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop
-    )
+    """Code that computes a loss and the gradients of everything that it depends on, and runs the updates
+    that blocks added (running statistics).
+    """
+    gradients = loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop
+    return oc.block_comment(f"{loss.label} gradient update", loss.forward + oc.updates(loss) + gradients)
 
 
 def sgd_update(

@@ -16,6 +16,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
@@ -58,9 +59,15 @@ class Gradients:
     nodes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def __post_init__(self) -> None:
-        for op in self.routine.body.block.ops:
-            if isinstance(op, GradOp):
+        """Gradients declared after code that fills them are declared where their tensors are."""
+        block, code_seen = self.routine.body.block, False
+        for op in list(block.ops):
+            code_seen = code_seen or isinstance(op, ZeroGradsOp | BackpropOp)
+            if isinstance(op, GradOp) and isinstance(op.source.owner, Operation):
                 self.nodes.setdefault(op.source, op.result)
+                if code_seen:
+                    op.detach()
+                    block.insert_op_after(op, op.source.owner)
 
     def node(self, value: SSAValue, before: Operation) -> SSAValue:
         """The gradient node of a value, declared if need be."""
@@ -208,8 +215,7 @@ def differentiate(routine: TexprRoutineOp) -> None:
             gradients.backprop(op)
         else:
             continue
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
 
 @dataclass(frozen=True)

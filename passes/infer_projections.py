@@ -33,7 +33,7 @@ from ocannl.dialects.texpr import (
     tensor_type,
 )
 from ocannl.passes.images import tiles
-from ocannl.passes.projection import Projection, RowMaps, compose, pointwise, transpose, whole
+from ocannl.passes.projection import MisfitError, Projection, RowMaps, compose, pointwise, transpose, whole
 from ocannl.passes.spec_projection import Margins, SlotMap, SpecPart, padded_shape, project_spec
 
 
@@ -41,6 +41,8 @@ def project_apply(op: ApplyOp, taken: set[str]) -> None:
     assert op.logic is not None
     shape, projection = shape_of(op.result), Projection(taken)
     args = [shape_of(a) for a in op.args]
+    if len(args) != {"T": 1, "@": 2}.get(op.logic.data, len(args)):
+        raise MisfitError
     match op.logic.data:
         case ".":
             result = projection.result(shape)
@@ -192,6 +194,8 @@ def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
 def project_slice(op: SliceOp, taken: set[str]) -> None:
     projection = Projection(taken)
     result = projection.result(shape_of(op.result))
+    if shape_of(op.source).memory_sizes[1:] != shape_of(op.result).memory_sizes:
+        raise MisfitError
     source = RowMaps([op.index, *result.batch], result.input, result.output)
     combination = Combination(Arg(0), (op.source,), (source.memory,))
     space = tuple(projection.space.items())
@@ -241,12 +245,21 @@ def infer_projections(routine: TexprRoutineOp) -> None:
             raise OcannlError(
                 at_line(op, f"the shape {shape_of(op.result)} is not final: run infer-shapes first")
             )
-        if isinstance(op, SliceOp):
-            project_slice(op, taken)
-        elif isinstance(op, ApplyOp) and not op.is_projected:
-            project_apply(op, taken)
-        elif isinstance(op, AssignOp) and not op.is_projected:
-            project_assign(op, taken)
+        try:
+            project(op, taken)
+        except MisfitError:
+            message = "the shapes do not fit the operation: run infer-shapes, which says why"
+            raise OcannlError(at_line(op, message)) from None
+
+
+def project(op: Operation, taken: set[str]) -> None:
+    """Projects one operation, if it is not projected yet. Raises `MisfitError`."""
+    if isinstance(op, SliceOp):
+        project_slice(op, taken)
+    elif isinstance(op, ApplyOp) and not op.is_projected:
+        project_apply(op, taken)
+    elif isinstance(op, AssignOp) and not op.is_projected:
+        project_assign(op, taken)
 
 
 @dataclass(frozen=True)

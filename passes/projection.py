@@ -14,6 +14,10 @@ from ocannl.dialects.shape import Row, Shape
 ZERO = Linear()
 
 
+class MisfitError(Exception):
+    """Shapes written in the text that do not fit the operation's logic; inference never makes such."""
+
+
 @dataclass
 class Projection:
     """The space and maps of one operation under construction."""
@@ -59,10 +63,12 @@ def broadcast(indices: Sequence[Linear], row: Row, operand: Row) -> list[Linear]
 
     Leading axes align left, trailing axes right; an axis of size 1 is indexed at 0.
     """
-    ahead = len(operand.leading)
-    behind = len(operand.trailing)
-    partners = [*range(ahead), *range(len(indices) - behind, len(indices))]
-    sizes = row.sizes
+    ahead, behind, sizes = len(operand.leading), len(operand.trailing), row.sizes
+    if ahead + behind > len(sizes):
+        raise MisfitError
+    partners = [*range(ahead), *range(len(sizes) - behind, len(sizes))]
+    if any(size not in (1, sizes[partner]) for partner, size in zip(partners, operand.sizes, strict=True)):
+        raise MisfitError
     return [
         ZERO if size == 1 and sizes[partner] != 1 else indices[partner]
         for partner, size in zip(partners, operand.sizes, strict=True)

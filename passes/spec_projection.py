@@ -23,7 +23,7 @@ from ocannl.dialects.spec import (
     Term,
 )
 from ocannl.dialects.spec_parts import PartSpace, part_spaces
-from ocannl.passes.projection import ZERO, Projection, RowMaps
+from ocannl.passes.projection import ZERO, MisfitError, Projection, RowMaps
 
 Margins: TypeAlias = tuple[tuple[int, int], ...]
 """How many cells are read before and after each axis of a tensor, in the order of memory."""
@@ -80,9 +80,14 @@ def _row_sizes(spec: Spec, shapes: Sequence[Shape]) -> dict[str, Sequence[int]]:
     found: dict[str, Sequence[int]] = {}
     for slot, shape in zip(spec.slots, shapes, strict=True):
         for written, row in zip(slot.rows, shape, strict=True):
+            sizes = row.sizes
+            spare = len(sizes) - len(written.axes)
+            if spare < 0 or (written.var is None and spare):
+                raise MisfitError
             if written.var is not None:
-                sizes = row.sizes
-                found[written.var] = sizes[len(written.leading) : len(sizes) - len(written.trailing)]
+                middle = sizes[len(written.leading) : len(written.leading) + spare]
+                if tuple(found.setdefault(written.var, middle)) != tuple(middle):
+                    raise MisfitError
     return found
 
 
@@ -96,6 +101,7 @@ class SpecMaps:
     row_sizes: Mapping[str, Sequence[int]]
     part: PartSpace
     names: dict[str, Linear] = field(default_factory=dict[str, Linear])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
     rows: dict[str, list[Linear]] = field(default_factory=dict[str, list[Linear]])
 
     def slot(self, slot: int, shape: Shape) -> SlotMap:
@@ -140,6 +146,8 @@ class SpecMaps:
         return self.rows[name]
 
     def _name(self, name: str, size: int) -> Linear:
+        if self.sizes.setdefault(name, size) != size:
+            raise MisfitError
         if name not in self.names:
             self.names[name] = self.projection.variable(size, name)
         return self.names[name]
@@ -149,6 +157,8 @@ class SpecMaps:
             case Name(name):
                 return self._name(name, size)
             case Fixed(position):
+                if position >= size:
+                    raise MisfitError
                 return Linear((), position)
             case Anything():
                 return self.projection.variable(size, "u")

@@ -1,5 +1,63 @@
 """Blocks of neural networks: configured by keywords, then applied."""
 
+from ocannl.nn.activations import gelu, sigmoid, silu, softplus
+from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
+from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
+from ocannl.nn.embedding import embedding
+from ocannl.nn.layer import Layer, MaskedLayer
+from ocannl.nn.linear import linear
+from ocannl.nn.losses import cross_entropy, hinge, mse, nll
+from ocannl.nn.lstm import lstm
+from ocannl.nn.means import mean, output_mean
 from ocannl.nn.mlp import mlp, mlp_layer
+from ocannl.nn.norms import layer_norm, rms_norm
+from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
+from ocannl.nn.softmax import log_softmax, softmax
+from ocannl.nn.transformer import (
+    decoder_layer,
+    decoder_only,
+    encoder_layer,
+    feed_forward,
+    residual,
+    transformer_decoder,
+    transformer_encoder,
+)
 
-__all__ = ["mlp", "mlp_layer"]
+__all__ = [
+    "Layer",
+    "MaskedLayer",
+    "batch_norm1d",
+    "batch_norm2d",
+    "causal_mask",
+    "cross_attention",
+    "cross_entropy",
+    "decoder_layer",
+    "decoder_only",
+    "embedding",
+    "encoder_layer",
+    "feed_forward",
+    "gelu",
+    "hinge",
+    "layer_norm",
+    "learned_positions",
+    "linear",
+    "log_softmax",
+    "lstm",
+    "mean",
+    "mlp",
+    "mlp_layer",
+    "mse",
+    "multi_head_attention",
+    "nll",
+    "output_mean",
+    "residual",
+    "rms_norm",
+    "rotary",
+    "sigmoid",
+    "silu",
+    "sinusoidal_positions",
+    "softmax",
+    "softplus",
+    "transformer_decoder",
+    "transformer_encoder",
+]

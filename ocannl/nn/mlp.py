@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import ocannl as oc
-
-Layer = Callable[[oc.TensorLike], oc.Tensor]
+from ocannl.nn.layer import Layer
 
 
 def mlp_layer(*, hid_dim: int, label: str = "layer") -> Layer:
@@ -27,7 +26,7 @@ def mlp(*, hid_dims: Sequence[int], out_dim: int | None = None, label: str = "ml
         layers = [mlp_layer(hid_dim=dim, label=f"layer{i}") for i, dim in enumerate(hid_dims, 1)]
         w_out = oc.param("w_out", output=out_dim)
 
-    def apply(x: oc.TensorLike) -> oc.Tensor:
+    def apply(x: oc.Tensor) -> oc.Tensor:
         for layer in layers:
             x = layer(x)
         return w_out @ x

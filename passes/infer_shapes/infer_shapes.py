@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
 from ocannl.dialects.texpr import (
@@ -103,12 +104,7 @@ class ShapeInference:
         assert isinstance(dim, Dim), "closing leaves no dimension open"
         constant = ConstantOp(float(dim.size), op.result.type)
         constant.location = op.location
-        block = op.parent_block()
-        assert block is not None
-        block.insert_op_before(constant, op)
-        op.result.replace_all_uses_with(constant.result)
-        op.detach()
-        op.erase()
+        Rewriter.replace_op(op, constant)
 
 
 def variable_counts(ops: Iterable[Operation]) -> tuple[int, int]:

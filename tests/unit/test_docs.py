@@ -24,12 +24,14 @@ import pytest
 from layering import ROOT
 
 import ocannl as oc
+from ocannl import nn, train
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.scalar import SCALAR_OPS, App, Arg, Const, ScalarOp, Term
 from ocannl.dialects.texpr import TEXPR
 from ocannl.functions import PUBLIC_NAMES
 from ocannl.lowering.pipelines import PIPELINES
+from ocannl.tensor import is_memory
 from ocannl.tools.opt import main as ocannl_opt
 
 DOCS = ROOT / "docs"
@@ -266,6 +268,32 @@ def test_the_language_has_every_operator():
     assert found == expected, f"the table of operators is to be\n{text}"
     assert all(meaning for _, _, meaning, _, _ in rows)
     assert all(hasattr(oc, PUBLIC_NAMES.get(name, name)) for name in SCALAR_OPS)
+
+
+def test_every_block_has_its_place():
+    page = (DOCS / "blocks.md").read_text()
+    blocks = [name for name in nn.__all__ if name.islower()]
+    assert [name for name in blocks if f"`nn.{name}" not in page] == []
+
+
+MIGRATION = DOCS / "coming_from_pytorch.md"
+
+
+def migrated() -> list[str]:
+    """What stands in the second column of the tables that begin with PyTorch's."""
+    rows = [re.split(r"(?<!\\)\|", line) for line in MIGRATION.read_text().splitlines() if line[:3] == "| `"]
+    return [code.replace("\\|", "|") for row in rows for code in re.findall(r"`([^`]+)`", row[2])]
+
+
+def test_what_replaces_pytorch_runs():
+    runner = Runner(MIGRATION)
+    for fence in fences(MIGRATION.read_text()):
+        runner.run(fence)
+    assert len(migrated()) > 50
+    for code in migrated():
+        result = eval(code, runner.names)
+        if isinstance(result, oc.Tensor) and not is_memory(result):
+            train.forward_once(oc.Context.cpu(), result)
 
 
 def test_the_architecture_has_the_pipeline():

@@ -337,14 +337,22 @@ def draw_slice(draw: st.DrawFn, pool: Sequence[Val]) -> Step:
 
 def draw_number(draw: st.DrawFn, pool: Sequence[Val]) -> Step:
     number = draw(st.sampled_from([0.5, -2.0, 3.0, 1.0]))
-    which = draw(st.sampled_from(["+", "r-", "*"]))
+    which = draw(st.sampled_from(["+", "r-", "*", "@"]))
     k = index_of(draw, pool)
+    if which == "@":
+        return Step(f"@ {number}", (k,), lambda x: x @ number, lambda v: scaled_sum(v, number))
     build: Callable[..., Any] = {
         "+": lambda x: x + number,
         "r-": lambda x: number - x,
         "*": lambda x: number * x,
     }[which]
     return Step(f"{which} {number}", (k,), build, lambda v: Val(build(v.array), v.rows))
+
+
+def scaled_sum(val: Val, number: float) -> Val:
+    batch, output = len(val.rows[0]), len(val.rows[1])
+    axes = tuple(range(batch + output, val.array.ndim))
+    return Val.of(np.asarray(val.array.sum(axis=axes) * number), batch, output)
 
 
 class SpecWriter:

@@ -305,7 +305,7 @@ loops.func @f {
 
 // -----
 
-// Values of one nest are not used in another.
+// What only the generic format can say.
 loops.func @f {
   %x = assign.node "x" on_device : memref<4xf32>
   loops.nest "x" (i = 4) {

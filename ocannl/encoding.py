@@ -1,0 +1,15 @@
+"""Integers as vectors."""
+
+from __future__ import annotations
+
+from ocannl.leaves import arange
+from ocannl.shapes import Dim
+from ocannl.tensor import Tensor, TensorLike, pointwise
+
+
+def one_hot(ids: TensorLike, size: int | Dim) -> Tensor:
+    """1 at the position that each of `ids` names, 0 elsewhere: batch | -> batch | size.
+
+    The output row of `ids` is empty. An id outside 0..size-1 gives zeros.
+    """
+    return pointwise("eq", ids, arange(size))

@@ -1,0 +1,53 @@
+"""Normalization over examples, with running statistics for use after training."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import ocannl as oc
+
+OVER_BATCH = "..n.. | ..out.. => ..out.."
+
+
+class BatchNorm(Protocol):
+    """With a `train_step`, statistics are those of the batch, else the running ones."""
+
+    def __call__(self, x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
+
+
+def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> BatchNorm:
+    """To mean 0 and variance 1 over all batch axes, then `gain * x + offset`: batch | out -> batch | out,
+    with parameters `label.gain`, `label.offset`: out and nodes `label.running_mean`,
+    `label.running_variance`: out.
+
+    In training, `oc.updates(loss)`, which `train.grad_update` runs, moves the running statistics by
+    `1 - momentum` towards those of the batch.
+    """
+    with oc.scope(label):
+        gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
+        running_mean = oc.node("running_mean", like=offset, init=0.0)
+        running_variance = oc.node("running_variance", like=gain, init=1.0)
+
+    def normalize(x: oc.Tensor, mean: oc.Tensor, variance: oc.Tensor) -> oc.Tensor:
+        return gain * ((x - mean) * oc.recip_sqrt(variance + epsilon)) + offset
+
+    def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+        if train_step is None:
+            return normalize(x, running_mean, running_variance)
+        n = oc.Dim("n")
+        mean = oc.einsum(OVER_BATCH, x, n=n) / n
+        variance = oc.einsum(OVER_BATCH, (x - mean) * (x - mean)) / n
+        result = normalize(x, mean, variance)
+        with oc.code(f"{label} running statistics") as update:
+            running_mean[...] = momentum * running_mean + (1 - momentum) * mean
+            unbiased = variance * n / oc.maximum(n - 1, 1)
+            running_variance[...] = momentum * running_variance + (1 - momentum) * unbiased
+        oc.add_update(result, update)
+        return result
+
+    return apply
+
+
+def batch_norm2d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> BatchNorm:
+    """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes."""
+    return batch_norm1d(epsilon=epsilon, momentum=momentum, label=label)

@@ -1,0 +1,16 @@
+"""What blocks are, once they are configured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import ocannl as oc
+
+Layer: TypeAlias = Callable[[oc.Tensor], oc.Tensor]
+
+
+class MaskedLayer(Protocol):
+    """A block over sequences; the mask is not 0 where a position may look at another."""
+
+    def __call__(self, x: oc.Tensor, mask: oc.Tensor | None = None) -> oc.Tensor: ...

@@ -1,0 +1,31 @@
+"""Normalization within each example, over the output row."""
+
+from __future__ import annotations
+
+import ocannl as oc
+from ocannl.nn.layer import Layer
+from ocannl.nn.means import output_mean
+
+
+def layer_norm(*, epsilon: float = 1e-5, label: str = "layer_norm") -> Layer:
+    """To mean 0 and variance 1 over the output row, then `gain * x + offset`: batch | out -> batch | out,
+    with parameters `label.gain`, `label.offset`: out.
+    """
+    with oc.scope(label):
+        gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        centered = x - output_mean(x)
+        scale = oc.recip_sqrt(output_mean(centered * centered) + epsilon)
+        return gain * (centered * scale) + offset
+
+    return apply
+
+
+def rms_norm(*, epsilon: float = 1e-5, label: str = "rms_norm") -> Layer:
+    """To mean square 1 over the output row, then `gain * x`: batch | out -> batch | out, with the parameter
+    `label.gain`: out.
+    """
+    with oc.scope(label):
+        gain = oc.param("gain", 1.0, input=[])
+    return lambda x: gain * (x * oc.recip_sqrt(output_mean(x * x) + epsilon))

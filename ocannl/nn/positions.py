@@ -1,0 +1,60 @@
+"""Where in its sequence a position is: added to features, or turned into queries and keys."""
+
+from __future__ import annotations
+
+import math
+
+import ocannl as oc
+from ocannl.nn.layer import Layer
+
+
+def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> Layer:
+    """`x` plus sines and cosines of the position: batch, position | features, shape kept.
+
+    Feature 2k has the sine of `position / base ** (2k / features)`, feature 2k + 1 the cosine.
+    """
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        features = oc.Dim("features")
+        feature = oc.range(features)
+        odd = feature % 2
+        angle = _positions() * base ** ((odd - feature) / features)
+        table = oc.where(odd, oc.cos(angle), oc.sin(angle)).named(label)
+        return oc.einsum("... | f => ... | f", x, f=features) + table
+
+    return apply
+
+
+def learned_positions(*, num: int | None = None, label: str = "positions") -> Layer:
+    """`x + w`: batch, position | features, with the parameter `label.w`: position | features.
+
+    There are `num` positions, or as many as the sequences have.
+    """
+    positions = oc.Dim("positions") if num is None else num
+    with oc.scope(label):
+        w = oc.param("w", oc.init.normal(std=0.02), batch=positions, input=[])
+    return lambda x: x + w
+
+
+def rotary(*, base: float = 10000.0, label: str = "rotary") -> Layer:
+    """Rotates queries or keys by angles that grow with the position (Su et al., 2021), so that their products
+    depend on distances: batch, position | heads, features, shape kept.
+
+    Feature k turns with feature k + features / 2, by `position / base ** (2k / features)`.
+    """
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        size = oc.Dim("features")
+        feature, half = oc.range(size), size / 2
+        source = oc.einsum("f => f -> ", feature)
+        quarter_turn = oc.eq(feature, source + half) - oc.eq(source, feature + half)
+        turned = oc.einsum("... | ... s; s -> f => ... | ... f", x, quarter_turn, f=size)
+        angle = _positions() * oc.exp((feature % half) * (-2 * math.log(base) / size))
+        return (x * oc.cos(angle) + turned * oc.sin(angle)).named(label)
+
+    return apply
+
+
+def _positions() -> oc.Tensor:
+    """0, 1, 2, ... along the last batch axis, as many as its use has."""
+    return oc.einsum("p => p | ", oc.range(oc.Dim("positions")))

@@ -1,0 +1,43 @@
+"""Softmax over any axes."""
+
+from __future__ import annotations
+
+import re
+
+import ocannl as oc
+from ocannl.nn.layer import Layer
+
+LAST_OUTPUT_AXIS = "... | ... -> ... d"
+
+
+def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: str = "softmax") -> Layer:
+    """`exp(x / temperature)`, scaled to sum to 1 over the axes and rows that `spec` names (not those of its
+    `...`); shapes are kept.
+    """
+    over = _reduction(spec)
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        scaled = x / temperature
+        exps = oc.exp(scaled - oc.stop_gradient(oc.einmax(over, scaled)))
+        return (exps / oc.einsum(over, exps)).named(label)
+
+    return apply
+
+
+def log_softmax(*, spec: str = LAST_OUTPUT_AXIS, label: str = "log_softmax") -> Layer:
+    """The logarithm of `softmax(spec=spec)`, also where that is too small for a number."""
+    over = _reduction(spec)
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        shifted = x - oc.stop_gradient(oc.einmax(over, x))
+        return (shifted - oc.log(oc.einsum(over, oc.exp(shifted)))).named(label)
+
+    return apply
+
+
+def _reduction(spec: str) -> str:
+    """`spec` to the same with axis 0 of size 1 in place of each named axis, and without named rows."""
+    axis = r"[^\W\d_]\w*" if "," in spec else r"[^\W\d_]"
+    pattern = rf"(?P<kept>\.\.\.)|(?P<row>\.\.\w+\.\.,?)|{axis}"
+    result = re.sub(pattern, lambda m: m["kept"] or ("" if m["row"] else "0"), spec)
+    return f"{spec} => {result}"

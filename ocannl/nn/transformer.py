@@ -1,0 +1,210 @@
+"""Transformers: layers of attention and feed-forward blocks, each added to what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import ocannl as oc
+from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
+from ocannl.nn.layer import Layer, MaskedLayer
+from ocannl.nn.linear import linear
+from ocannl.nn.norms import layer_norm
+
+
+class Decoder(Protocol):
+    """Layers over `x` that look at `memory` too."""
+
+    def __call__(
+        self,
+        x: oc.Tensor,
+        memory: oc.Tensor,
+        mask: oc.Tensor | None = None,
+        memory_mask: oc.Tensor | None = None,
+    ) -> oc.Tensor: ...
+
+
+def feed_forward(*, d_ff: int, activation: Layer = oc.relu, label: str = "feed_forward") -> Layer:
+    """`w2 @ activation(w1 @ x + b1) + b2`: batch | features -> batch | out, through `d_ff` hidden features.
+
+    `out` is inferred from its use.
+    """
+    with oc.scope(label):
+        into, out = linear(out_dim=d_ff, label="into"), linear(label="out")
+    return lambda x: out(activation(into(x)))
+
+
+Sublayer = Callable[[oc.Tensor, Layer], oc.Tensor]
+
+
+def residual(*, pre_norm: bool = True, label: str = "norm") -> Sublayer:
+    """`x + f(norm(x))`, or `norm(x + f(x))`; shape kept."""
+    norm = layer_norm(label=label)
+    if pre_norm:
+        return lambda x, f: x + f(norm(x))
+    return lambda x, f: norm(x + f(x))
+
+
+def encoder_layer(
+    *,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    pre_norm: bool = True,
+    activation: Layer = oc.relu,
+    pos_embed: Layer | None = None,
+    label: str = "layer",
+) -> MaskedLayer:
+    """Self-attention, then a feed-forward block: batch, position | features, shape kept."""
+    with oc.scope(label):
+        attend = multi_head_attention(num_heads=num_heads, d_k=d_k, d_v=d_v, pos_embed=pos_embed)
+        feed = feed_forward(d_ff=d_ff, activation=activation)
+        first, second = (residual(pre_norm=pre_norm, label=f"norm{k}") for k in (1, 2))
+
+    def apply(x: oc.Tensor, mask: oc.Tensor | None = None) -> oc.Tensor:
+        x = first(x, lambda h: attend(h, mask))
+        return second(x, feed)
+
+    return apply
+
+
+def decoder_layer(
+    *,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    pre_norm: bool = True,
+    activation: Layer = oc.relu,
+    label: str = "layer",
+) -> Decoder:
+    """Self-attention, attention to a memory, then a feed-forward block: batch, position | features, shape
+    kept.
+    """
+    with oc.scope(label):
+        attend = multi_head_attention(num_heads=num_heads, d_k=d_k, d_v=d_v)
+        look = cross_attention(num_heads=num_heads, d_k=d_k, d_v=d_v, label="memory")
+        feed = feed_forward(d_ff=d_ff, activation=activation)
+        first, second, third = (residual(pre_norm=pre_norm, label=f"norm{k}") for k in (1, 2, 3))
+
+    def apply(
+        x: oc.Tensor,
+        memory: oc.Tensor,
+        mask: oc.Tensor | None = None,
+        memory_mask: oc.Tensor | None = None,
+    ) -> oc.Tensor:
+        x = first(x, lambda h: attend(h, mask))
+        x = second(x, lambda h: look(h, memory, memory_mask))
+        return third(x, feed)
+
+    return apply
+
+
+def transformer_encoder(
+    num_layers: int,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    *,
+    pre_norm: bool = True,
+    activation: Layer = oc.relu,
+    pos_embed: Layer | None = None,
+    label: str = "encoder",
+) -> MaskedLayer:
+    """Layers of self-attention; with `pre_norm`, a last norm: batch, position | features, shape kept."""
+    with oc.scope(label):
+        layers = [
+            encoder_layer(
+                num_heads=num_heads,
+                d_k=d_k,
+                d_v=d_v,
+                d_ff=d_ff,
+                pre_norm=pre_norm,
+                activation=activation,
+                pos_embed=pos_embed,
+                label=f"layer{k}",
+            )
+            for k in range(1, num_layers + 1)
+        ]
+        last = layer_norm(label="norm") if pre_norm else None
+
+    def apply(x: oc.Tensor, mask: oc.Tensor | None = None) -> oc.Tensor:
+        result = x
+        for layer in layers:
+            result = layer(result, mask)
+        return last(result) if last else result
+
+    return apply
+
+
+def transformer_decoder(
+    num_layers: int,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    *,
+    pre_norm: bool = True,
+    activation: Layer = oc.relu,
+    label: str = "decoder",
+) -> Decoder:
+    """Layers of self-attention and of attention to a memory; with `pre_norm`, a last norm: batch, position |
+    features, shape kept. Without a mask, self-attention is causal.
+    """
+    with oc.scope(label):
+        layers = [
+            decoder_layer(
+                num_heads=num_heads,
+                d_k=d_k,
+                d_v=d_v,
+                d_ff=d_ff,
+                pre_norm=pre_norm,
+                activation=activation,
+                label=f"layer{k}",
+            )
+            for k in range(1, num_layers + 1)
+        ]
+        last = layer_norm(label="norm") if pre_norm else None
+
+    def apply(
+        x: oc.Tensor,
+        memory: oc.Tensor,
+        mask: oc.Tensor | None = None,
+        memory_mask: oc.Tensor | None = None,
+    ) -> oc.Tensor:
+        result = x
+        seen = causal_mask() if mask is None else mask
+        for layer in layers:
+            result = layer(result, memory, seen, memory_mask)
+        return last(result) if last else result
+
+    return apply
+
+
+def decoder_only(
+    num_layers: int,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    *,
+    pre_norm: bool = True,
+    activation: Layer = oc.relu,
+    pos_embed: Layer | None = None,
+    label: str = "decoder",
+) -> MaskedLayer:
+    """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
+    layers = transformer_encoder(
+        num_layers,
+        num_heads,
+        d_k,
+        d_v,
+        d_ff,
+        pre_norm=pre_norm,
+        activation=activation,
+        pos_embed=pos_embed,
+        label=label,
+    )
+    return lambda x, mask=None: layers(x, causal_mask() if mask is None else mask)

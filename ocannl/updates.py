@@ -1,0 +1,27 @@
+"""Code that a step of training runs beside its gradients, such as running statistics."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from xdsl.ir import Operation
+
+from ocannl.code import Code
+from ocannl.extract import needed
+from ocannl.tensor import Tensor
+
+_updates: WeakKeyDictionary[Operation, Code] = WeakKeyDictionary()
+
+
+def add_update(tensor: Tensor, code: Code) -> None:
+    """Makes `code` an update of every loss that depends on an expression.
+
+    Computing the expression does not run it: `oc.updates(loss)` is code to run.
+    """
+    _updates[tensor.op] = _updates.get(tensor.op, Code()) + code
+
+
+def updates(loss: Tensor) -> Code:
+    """The updates of everything that a loss depends on, operands first."""
+    ops = dict.fromkeys([*needed([loss.op]), loss.op])
+    return sum((_updates[op] for op in ops if op in _updates), Code())

@@ -1,0 +1,97 @@
+// RUN: ocannl-opt %s -p infer-precisions | filecheck %s
+
+// Up: the widest float of the operands.
+// CHECK-LABEL: texpr.routine @up {
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %y = texpr.data "y" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %a = texpr.apply = neg(%x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %b = texpr.apply = add(%a, %y) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %c = texpr.slice %b at 0 : !texpr.tensor<f64>
+// CHECK-NEXT:  }
+texpr.routine @up {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %y = texpr.data "y" : !texpr.tensor<4, f64>
+  %a = texpr.apply = neg(%x) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = add(%a, %y) logic "." : !texpr.tensor<4>
+  %c = texpr.slice %b at 0 : !texpr.tensor<f64>
+}
+
+// Down: leaves have the precision of what they are used for.
+// CHECK-LABEL: texpr.routine @down {
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %two = texpr.constant 2.0 : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %a = texpr.apply = mul(%w, %x) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %b = texpr.apply = mul(%a, %two) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:  }
+texpr.routine @down {
+  %x = texpr.data "x" : !texpr.tensor<4, f64>
+  %w = texpr.param "w" : !texpr.tensor<4>
+  %two = texpr.constant 2.0 : !texpr.tensor<4>
+  %a = texpr.apply = mul(%w, %x) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = mul(%a, %two) logic "." : !texpr.tensor<4>
+}
+
+// Integers are converted where floats are computed.
+// CHECK-LABEL: texpr.routine @integers {
+// CHECK-NEXT:    %i = texpr.data "i" : !texpr.tensor<4, i64>
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %a = texpr.apply = mul(%i, %x) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %b = texpr.apply = neg(%i) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %g = texpr.grad %i : !texpr.tensor<4, f32>
+// CHECK-NEXT:  }
+texpr.routine @integers {
+  %i = texpr.data "i" : !texpr.tensor<4, i64>
+  %x = texpr.data "x" : !texpr.tensor<4, f64>
+  %a = texpr.apply = mul(%i, %x) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = neg(%i) logic "." : !texpr.tensor<4>
+  %g = texpr.grad %i : !texpr.tensor<4>
+}
+
+// What is given stays.
+// CHECK-LABEL: texpr.routine @given {
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %a = texpr.apply = mul(%w, %x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %b = texpr.apply = neg(%a) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:  }
+texpr.routine @given {
+  %x = texpr.data "x" : !texpr.tensor<4, f64>
+  %w = texpr.param "w" : !texpr.tensor<4, f32>
+  %a = texpr.apply = mul(%w, %x) logic "." : !texpr.tensor<4, f32>
+  %b = texpr.apply = neg(%a) logic "." : !texpr.tensor<4>
+}
+
+// Memory of a tensor, and assigned memory.
+// CHECK-LABEL: texpr.routine @memory {
+// CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %a = texpr.apply = neg(%x) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %g = texpr.grad %a : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %v = texpr.value %a : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %n = texpr.node "n" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    texpr.assign %n = %a logic "."
+// CHECK-NEXT:  }
+texpr.routine @memory {
+  %x = texpr.data "x" : !texpr.tensor<4, f64>
+  %a = texpr.apply = neg(%x) logic "." : !texpr.tensor<4>
+  %g = texpr.grad %a : !texpr.tensor<4>
+  %v = texpr.value %a : !texpr.tensor<4>
+  %n = texpr.node "n" : !texpr.tensor<4>
+  texpr.assign %n = %a logic "."
+}
+
+// Nothing is known: f32.
+// CHECK-LABEL: texpr.routine @nothing {
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %r = texpr.range : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %e = texpr.embed 3 : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %c = texpr.constant 3.0 : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %a = texpr.apply = fma(%w, %r, %c) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:  }
+texpr.routine @nothing {
+  %w = texpr.param "w" : !texpr.tensor<4>
+  %r = texpr.range : !texpr.tensor<4>
+  %e = texpr.embed 3 : !texpr.tensor<4>
+  %c = texpr.constant 3.0 : !texpr.tensor<4>
+  %a = texpr.apply = fma(%w, %r, %c) logic "." : !texpr.tensor<4>
+}

@@ -1,0 +1,239 @@
+// RUN: ocannl-opt %s -p infer-shapes --split-input-file --verify-diagnostics | filecheck %s
+
+// Both sides, with the axes that clash, and what forced them.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<10 | 4>
+  %y = texpr.data "y" : !texpr.tensor<10 | 3>
+  %z = texpr.apply = add(%x, %y) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + y`
+// CHECK-NEXT: x: 10|4    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: y: 10|3    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: sizes 4 and 3 differ
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, 3>
+  %w = texpr.param "w" : !texpr.tensor<...i0 -> ...o1>
+  %h = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<...b2 | ...i3 -> ...o4>
+  %y = texpr.data "y" : !texpr.tensor<7>
+  %z = texpr.apply add= mul(%w, %y) logic "@" : !texpr.tensor<...b5 | ...i6 -> ...o7>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ y`
+// CHECK-NEXT: w: ..i8..,4,3->..o1..    (its input row)
+// CHECK-NEXT: ^^^^^^^^^^
+// CHECK-NEXT: y: 7    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: sizes 3 and 7 differ
+// CHECK-NEXT: because of {{.*:[0-9]+:[0-9]+}}: `w @ x`
+
+// -----
+
+// A hidden dimension is not guessed.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<10 | 2>
+  %w1 = texpr.param "w1" : !texpr.tensor<...i0 -> ...o1>
+  %w2 = texpr.param "w2" : !texpr.tensor<...i2 -> 1>
+  %h = texpr.apply add= mul(%w1, %x) logic "@" : !texpr.tensor<...b3 | ...i4 -> ...o5>
+  %y = texpr.apply add= mul(%w2, %h) logic "@" : !texpr.tensor<...b6 | ...i7 -> ...o8>
+  texpr.forward %y
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `w1` (its output row)
+// CHECK-NEXT: nothing that uses `w1` determines it; give it where the parameter is made, as in oc.param('w1', output=16), or give the size of a parameter that is added to it
+
+// -----
+
+// A dimension of which nobody knows the size.
+texpr.routine @r {
+  %p = texpr.param "p" : !texpr.tensor<3, ?d0>
+  %y = texpr.apply = neg(%p) logic "." : !texpr.tensor<...b6 | ...i7 -> ...o8>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `p` (its output row)
+// CHECK-NEXT: nothing that uses `p` determines it; give it where the parameter is made, as in oc.param('p', output=16), or give the size of a parameter that is added to it
+
+// -----
+
+// A basis is not another.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3:rgb>
+  %y = texpr.data "y" : !texpr.tensor<3:hsv>
+  %z = texpr.apply = add(%x, %y) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + y`
+// CHECK-NEXT: x: 3:rgb    (its output row)
+// CHECK-NEXT: ^^^^^
+// CHECK-NEXT: y: 3:hsv    (its output row)
+// CHECK-NEXT: ^^^^^
+// CHECK-NEXT: sizes 3:rgb and 3:hsv differ
+
+// -----
+
+// The operators are easily confused.
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<2 -> 16>
+  %x = texpr.data "x" : !texpr.tensor<10 | 2>
+  %z = texpr.apply = mul(%w, %x) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w * x`
+// CHECK-NEXT: w: 2->16    (its output row)
+// CHECK-NEXT: ^^
+// CHECK-NEXT: x: 10|2    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: sizes 16 and 2 differ
+// CHECK-NEXT: hint: `@` is the tensor product; `*` works point by point
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<2 -> 16>
+  %x = texpr.data "x" : !texpr.tensor<16 -> 5>
+  %z = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ x`
+// CHECK-NEXT: w: 2->16    (its input row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: x: 16->5    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: sizes 2 and 5 differ
+// CHECK-NEXT: hint: the product applies its right side first, as composed functions do: try to swap the operands
+
+// -----
+
+// A row within itself.
+texpr.routine @r {
+  %n = texpr.node "n" : !texpr.tensor<...o0>
+  %y = texpr.apply add= %n logic "... => ..., 0" : !texpr.tensor<...o0>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("... => ..., 0", n)`
+// CHECK-NEXT: n: ..o0..
+// CHECK-NEXT: a row would have to contain itself with more axes
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<2, 3>
+  %y = texpr.apply add= %x logic "a a => a" : !texpr.tensor<...o0>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a a => a", x)`
+// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: this axis is `a` in the spec
+// CHECK-NEXT: sizes 3 and 2 differ
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<2, 3>
+  %y = texpr.apply add= %x logic "a b c => a" : !texpr.tensor<...o0>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a b c => a", x)`
+// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: the numbers of axes differ
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<2, 3>
+  %y = texpr.apply add= %x logic "a 3 => a" : !texpr.tensor<...o0>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a 3 => a", x)`
+// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: ^^^
+// CHECK-NEXT: position 3 is used of an axis of size 3
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<2, 3>
+  %y = texpr.apply add= %x logic "a b => a" dims <b = 4> : !texpr.tensor<...o0>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a b => a", x)`
+// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: this axis is `b` in the spec
+// CHECK-NEXT: sizes 3 and 4 differ
+
+// -----
+
+texpr.routine @r indices (n = 80) {
+  %x = texpr.data "x" : !texpr.tensor<81, 10 | 3>
+  %s = texpr.slice %x at n : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[n]`
+// CHECK-NEXT: x: 81,10|3    (its batch row)
+// CHECK-NEXT: ^^
+// CHECK-NEXT: x[n]: ..b0..|..i1..->..o2..    (its batch row)
+// CHECK-NEXT: ^^^^^^
+// CHECK-NEXT: sizes 81 and 80 differ
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3>
+  %s = texpr.slice %x at 0 : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[0]`
+// CHECK-NEXT: x: 3    (its batch row)
+// CHECK-NEXT: x[0]: ..b0..|..i1..->..o2..    (its batch row)
+// CHECK-NEXT: ^^^^^^
+// CHECK-NEXT: the numbers of axes differ
+// CHECK-NEXT: hint: `x` has no batch axis to slice; other axes take a fixed position in a spec
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3 | 3>
+  %s = texpr.slice %x at 3 : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[3]`
+// CHECK-NEXT: x: 3|3    (its batch row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: position 3 is used of an axis of size 3
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3>
+  %p = texpr.param "p" : !texpr.tensor<4>
+  texpr.assign %p = %x logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `p = x`
+// CHECK-NEXT: p: 4    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: x: 3    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: sizes 4 and 3 differ
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<3>
+  %g = texpr.grad %x : !texpr.tensor<4>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `grad`
+// CHECK-NEXT: x.grad: 4    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: x: 3    (its output row)
+// CHECK-NEXT: ^
+// CHECK-NEXT: sizes 4 and 3 differ

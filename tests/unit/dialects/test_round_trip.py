@@ -1,0 +1,307 @@
+"""Everything prints, parses back to the same, and malformed text is told so."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp, f32, f64, i8, i64
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from ocannl.dialects import assign, loops, texpr
+from ocannl.dialects.combine import Combination, TermAttr
+from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.locating_parser import LocatingParser
+from ocannl.dialects.routine import IndicesAttr
+from ocannl.dialects.scalar import SCALAR_OPS, accumulators
+from ocannl.dialects.shape import Dim, DimVar, Row, RowVar, Shape
+from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.lowering.pipelines import new_context
+
+FILES = sorted((Path(__file__).parents[2] / "filecheck" / "dialects").glob("*/*.mlir"))
+RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@cache
+def context() -> Context:
+    return new_context()
+
+
+def text_of(module: ModuleOp, generic: bool = False) -> str:
+    out = StringIO()
+    Printer(out, print_generic_format=generic).print_op(module)
+    return out.getvalue()
+
+
+def generic_text(routine: Operation) -> str:
+    """A program of one routine: examples that fail are shown as text."""
+    return text_of(ModuleOp([routine]), generic=True)
+
+
+def parse(text: str) -> ModuleOp:
+    return LocatingParser(context(), text, "test.mlir").parse_module()
+
+
+# Attributes.
+
+NAMES = st.sampled_from(["b", "i", "o", "batch_n", "x.y", "_", "e1", "inf", "true", "over"])
+BASES = st.none() | st.sampled_from(["rgb", "x", "f32", "e5", "true"])
+ELEMENTS = st.sampled_from([f32, f64, i8, i64])
+SIZES = st.integers(0, 2**63)
+
+linears = st.builds(Linear.of, st.dictionaries(NAMES, st.integers(), max_size=3), st.integers())
+maps = st.lists(linears, max_size=3).map(tuple)
+spaces = st.dictionaries(NAMES, SIZES, max_size=3).map(lambda sizes: tuple(sizes.items()))
+numbers = st.floats(allow_nan=False) | st.just(math.nan)
+dims = st.builds(Dim, SIZES, BASES) | st.builds(DimVar, st.integers(0, 99))
+axes = st.lists(dims, max_size=3).map(tuple)
+rows = st.builds(Row, axes, st.none() | st.builds(RowVar, st.integers(0, 99)), axes)
+shapes = st.builds(Shape, rows, rows, rows)
+
+
+def applications(terms: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
+    def of(name: str) -> st.SearchStrategy[Term]:
+        return st.tuples(*[terms] * SCALAR_OPS[name].arity).map(lambda args: App(name, args))
+
+    return st.sampled_from(sorted(SCALAR_OPS)).flatmap(of)
+
+
+terms = st.recursive(
+    st.builds(Arg, st.integers(0, 12)) | st.builds(Const, numbers), applications, max_leaves=6
+)
+sides = st.none() | st.tuples(NAMES, st.integers(0, 64))
+
+attributes: st.SearchStrategy[Attribute] = st.one_of(
+    st.builds(MapAttr, maps),
+    st.builds(SpaceAttr, spaces),
+    st.builds(TermAttr, terms),
+    st.builds(IndicesAttr, st.lists(st.tuples(NAMES, st.none() | SIZES), max_size=3).map(tuple)),
+    st.builds(texpr.ShapeAttr, shapes),
+    st.builds(texpr.TensorType.of, shapes, st.none() | ELEMENTS),
+    st.builds(texpr.DimsAttr, st.dictionaries(NAMES, dims, max_size=3).map(lambda d: tuple(d.items()))),
+    st.builds(
+        loops.ScheduleAttr, st.builds(loops.Schedule, st.lists(NAMES, max_size=3).map(tuple), sides, sides)
+    ),
+)
+
+
+@given(attributes)
+@settings(RANDOM, max_examples=400)
+def test_attributes(attribute: Attribute):
+    parser = LocatingParser(context(), str(attribute), "test.mlir")
+    found = parser.parse_attribute()
+    assert found == attribute
+    assert str(found) == str(attribute)
+    assert parser.pos == len(str(attribute))
+
+
+# Operations.
+
+LABELS = st.text(max_size=6)
+small = st.lists(st.integers(1, 5), max_size=3).map(tuple)
+ACCUMULATIONS = st.none() | st.sampled_from([op.name for op in accumulators()])
+
+
+def numbered(term: Term, count: list[int], limit: int) -> Term:
+    """The term with its arguments numbered as they are written, up to a limit, then again from 0."""
+    match term:
+        case Arg():
+            count[0] += 1
+            return Arg((count[0] - 1) % limit)
+        case App(op, args):
+            return App(op, tuple(numbered(a, count, limit) for a in args))
+        case Const():
+            return term
+
+
+@st.composite
+def expressions(draw: st.DrawFn) -> str:
+    """Leaves, an expression of some of them as built, and code about it."""
+    leaves: list[Operation] = [
+        draw(st.sampled_from([texpr.ParamOp, texpr.DataOp, texpr.NodeOp]))(
+            draw(LABELS), texpr.TensorType.of(draw(shapes), draw(st.none() | ELEMENTS))
+        )
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    leaves.append(texpr.ConstantOp(draw(numbers), texpr.TensorType.of(draw(shapes))))
+    leaves.append(texpr.SizeOp(draw(dims), texpr.TensorType.of(draw(shapes))))
+    leaves.append(texpr.EmbedOp(Linear((), draw(st.integers())), texpr.TensorType.of(draw(shapes))))
+    count = [0]
+    term = numbered(draw(terms), count, 1000)
+    args = [draw(st.sampled_from(leaves)).results[0] for _ in range(count[0])]
+    apply = texpr.ApplyOp(
+        term,
+        args,
+        texpr.TensorType.of(draw(shapes)),
+        accum=draw(ACCUMULATIONS),
+        logic=draw(st.sampled_from([".", "; ".join(["..."] * len(args)) + " => h i"] if args else ["."])),
+        dims=tuple(draw(st.dictionaries(st.sampled_from("hi"), dims)).items()),
+        stop=draw(st.booleans()),
+    )
+    code: list[Operation] = [
+        texpr.CommentOp(draw(LABELS)),
+        texpr.ForwardOp(apply.result),
+        texpr.AssignOp(
+            leaves[0].results[0],
+            apply.result,
+            accum=draw(ACCUMULATIONS),
+            logic=draw(st.sampled_from([".", "T", "... => a"])),
+        ),
+    ]
+    return generic_text(texpr.TexprRoutineOp("r", (), Region(Block([*leaves, apply, *code]))))
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> str:
+    """Nodes and an assignment between them, its indices inside."""
+    labels = draw(st.lists(LABELS, min_size=1, max_size=3, unique=True))
+    modes = st.sampled_from(assign.MEMORY_MODES)
+    nodes = [
+        assign.NodeOp(label, draw(modes), draw(LABELS), MemRefType(draw(ELEMENTS), draw(small)))
+        for label in labels
+    ]
+    lhs = nodes[0].result
+    sizes = {f"i{axis}": size for axis, size in enumerate(assign.memref_shape(lhs))}
+    accum = draw(ACCUMULATIONS)
+    if accum is not None:
+        sizes |= {"k": 3}
+
+    def index(size: int) -> Linear:
+        fitting = [Linear.var(name) for name, reach in sizes.items() if reach <= size]
+        reverse = [v * -1 + Linear((), size - 1) for v in fitting]
+        return draw(st.sampled_from([Linear((), size - 1), *fitting, *reverse]))
+
+    operands = [draw(st.sampled_from(nodes)).result for _ in range(3)]
+    maps = [tuple(map(index, assign.memref_shape(operand))) for operand in operands]
+    combination = Combination.of(numbered(draw(terms), [0], 3), operands, maps)
+    identity = identity_map(n for n in sizes if n != "k")
+    accumulation = assign.AccumOp(
+        lhs, identity, combination, tuple(sizes.items()), accum, draw(st.booleans())
+    )
+    block = Block([*nodes, assign.CommentOp(draw(LABELS)), accumulation])
+    return generic_text(assign.AssignRoutineOp("r", (("n", 5), ("m", None)), Region(block)))
+
+
+@st.composite
+def nests(draw: st.DrawFn) -> str:
+    """A nest with a reduction and a schedule."""
+    sizes = draw(small.filter(bool))
+    node = assign.NodeOp("x", "on_device", draw(LABELS), MemRefType(f32, sizes))
+    names = [f"i{axis}" for axis in range(len(sizes))]
+    load = loops.LoadOp(node.result, identity_map([*names[:-1], "k"]))
+    inner = Region(Block([load, loops.YieldOp(load.result)]))
+    reduce = loops.ReduceOp("add", [("k", sizes[-1])], inner, f32)
+    index = loops.IndexOp(draw(linears.map(lambda a: Linear.of({names[0]: a.constant}, 1))), f64)
+    store = loops.StoreOp(reduce.result, node.result, identity_map(names))
+    schedule = loops.Schedule(tuple(draw(st.permutations(names))), (names[0], 2), ("k", 4))
+    nest = loops.NestOp(
+        draw(LABELS),
+        tuple(zip(names, sizes, strict=True)),
+        Region(Block([index, reduce, store])),
+        draw(st.sampled_from([None, schedule])),
+    )
+    return generic_text(loops.FuncOp("r", (), Region(Block([node, nest]))))
+
+
+@given(expressions() | assignments() | nests())
+@settings(RANDOM, max_examples=300)
+def test_operations(text: str):
+    """From the generic format and from ours, to the same program."""
+    module = parse(text)
+    module.verify()
+    assert text_of(module, generic=True) == text
+    again = parse(text_of(module))
+    again.verify()
+    assert text_of(again) == text_of(module)
+    assert again.is_structurally_equivalent(module)
+
+
+# Malformed text.
+
+TOKEN = re.compile(r'"[^"\n]*"|[A-Za-z_][\w.]*|[%@#!]\w+|\d+|->|\.\.\.|\s+|.', re.DOTALL)
+
+
+def routines() -> list[str]:
+    """The routines of the files of this folder's tests, each also in the generic format."""
+    found: list[str] = []
+    for file in FILES:
+        if "invalid" in file.name:
+            continue
+        text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith("//"))
+        module = parse(text)
+        for generic in (False, True):
+            for op in module.body.block.ops:
+                found.append(text_of(ModuleOp([op.clone()]), generic))
+    return found
+
+
+ROUTINES = routines()
+WORDS = sorted({word for text in ROUTINES for word in TOKEN.findall(text) if not word.isspace()})
+edits = st.tuples(
+    st.floats(0, 1, exclude_max=True),
+    st.sampled_from(["drop", "put", "replace", "swap"]),
+    st.sampled_from(WORDS),
+)
+
+
+def edited(tokens: list[str], at: float, how: str, word: str) -> list[str]:
+    place = int(at * len(tokens))
+    before, token, after = tokens[:place], tokens[place], tokens[place + 1 :]
+    match how:
+        case "drop":
+            return [*before, *after]
+        case "put":
+            return [*before, word, " ", token, *after]
+        case "replace":
+            return [*before, word, *after]
+        case _:
+            return [*before, *reversed([token, *after[:2]]), *after[2:]]
+
+
+@given(st.sampled_from(ROUTINES), st.lists(edits, min_size=1, max_size=3))
+@settings(RANDOM, max_examples=500)
+def test_malformed_text(text: str, changes: list[tuple[float, str, str]]):
+    """It is refused with a message, or else it is a program that prints and parses."""
+    tokens = TOKEN.findall(text)
+    for change in changes:
+        tokens = edited(tokens, *change)
+    try:
+        module = parse("".join(tokens))
+        module.verify()
+    except (ParseError, DiagnosticException):
+        return
+    printed = text_of(module)
+    assert text_of(parse(printed)) == printed
+
+
+@pytest.mark.parametrize("text", ["texpr.routine", "texpr.routine @r {", "%x =", '"', "loops.nest", "@"])
+def test_text_that_ends_too_early(text: str):
+    with pytest.raises(ParseError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["9" * 400, "9" * 5000, "²", f"{'neg(' * 2000}1.0{')' * 2000}"],
+    ids=["huge", "long", "odd", "deep"],
+)
+def test_numbers_that_python_cannot_read(number: str):
+    with pytest.raises(ParseError):
+        parse(f'texpr.routine @r {{ %x = texpr.apply = {number} logic "." : !texpr.tensor<> }}')
+
+
+def test_text_beyond_ascii():
+    label = "größe — 重み"
+    node = assign.NodeOp(label, "on_device", label, MemRefType(f32, [2]))
+    module = parse(text_of(parse(generic_text(assign.AssignRoutineOp("r", (), Region(Block([node])))))))
+    (found,) = (op for op in module.walk() if isinstance(op, assign.NodeOp))
+    assert (found.label.data, found.why.data) == (label, label)

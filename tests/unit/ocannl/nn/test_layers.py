@@ -1,0 +1,247 @@
+"""Layers without a memory: linear, activations, softmax, norms, embedding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.ocannl.nn.check import Array, Arrays, Case, arrays_of, check_all
+
+import ocannl as oc
+from ocannl import nn
+
+
+def torch_functional() -> Any:
+    return pytest.importorskip("torch").nn.functional
+
+
+def erf(x: Array) -> Array:
+    return np.vectorize(math.erf)(x)
+
+
+def softmax(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+    exps = np.exp(x - x.max(axis=axis, keepdims=True))
+    return exps / exps.sum(axis=axis, keepdims=True)
+
+
+def linear(p: Arrays, x: Array) -> Array:
+    return x @ p["linear.w"].T + p["linear.b"]
+
+
+def layer_norm(x: Array, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-5) -> Array:
+    centered = x - x.mean(axis, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(axis, keepdims=True) + epsilon)
+
+
+def rms_norm(x: Array, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-5) -> Array:
+    return x / np.sqrt((x**2).mean(axis, keepdims=True) + epsilon)
+
+
+def doubled(layer: nn.Layer) -> nn.Layer:
+    """The same in f64, where nothing else says so."""
+    return lambda x: layer(x) * oc.data(np.ones(()))
+
+
+(X0, X1, X3, X22) = arrays_of((5,), (4, 5), (2, 3, 2, 5), (3, 4, 5))
+IDS = np.array([[1, 2, 0], [3, 1, 1]])
+
+LINEAR = {
+    f"{x.ndim - 1} batch axes": Case(
+        nn.linear(out_dim=3), [x], linear, lambda p, x: torch_functional().linear(x, *p.values())
+    )
+    for x in (X0, X1, X3)
+} | {
+    "no bias": Case(
+        nn.linear(out_dim=3, bias=False),
+        [X1],
+        lambda p, x: x @ p["linear.w"].T,
+        lambda p, x: torch_functional().linear(x, p["linear.w"]),
+    ),
+    "several axes": Case(
+        nn.linear(out_dim=[2, 3]),
+        [X22],
+        lambda p, x: np.einsum("bij,opij->bop", x, p["linear.w"]) + p["linear.b"],
+        lambda p, x: (p["linear.w"].flatten(2) @ x.flatten(1).T).permute(2, 0, 1) + p["linear.b"],
+        ["boo"],
+    ),
+    "inferred": Case(
+        lambda x, y: nn.linear(label="linear")(x) + y,
+        [X1, X22[0]],
+        lambda p, x, y: linear(p, x) + y,
+        lambda p, x, y: torch_functional().linear(x, p["linear.w"], p["linear.b"]) + y,
+    ),
+}
+
+ACTIVATIONS = {
+    "sigmoid": Case(nn.sigmoid, [X1], lambda p, x: 1 / (1 + np.exp(-x)), lambda p, x: x.sigmoid()),
+    "silu": Case(nn.silu, [X1], lambda p, x: x / (1 + np.exp(-x)), lambda p, x: torch_functional().silu(x)),
+    "gelu": Case(
+        nn.gelu,
+        [X3],
+        lambda p, x: x * (1 + erf(x / np.sqrt(2))) / 2,
+        lambda p, x: torch_functional().gelu(x),
+    ),
+    "softplus": Case(
+        nn.softplus,
+        [10 * X1],
+        lambda p, x: np.logaddexp(0, x),
+        lambda p, x: torch_functional().softplus(x, threshold=1000),
+    ),
+}
+
+SOFTMAX = {
+    "one axis": Case(nn.softmax(), [X0], lambda p, x: softmax(x), lambda p, x: x.softmax(-1)),
+    "batches": Case(nn.softmax(), [X3], lambda p, x: softmax(x), lambda p, x: x.softmax(-1)),
+    "temperature": Case(
+        nn.softmax(temperature=0.3), [X1], lambda p, x: softmax(x / 0.3), lambda p, x: (x / 0.3).softmax(-1)
+    ),
+    "large": Case(nn.softmax(), [300 * X1], lambda p, x: softmax(x), lambda p, x: x.softmax(-1)),
+    "two axes": Case(
+        nn.softmax(spec="... | c d"),
+        [X22],
+        lambda p, x: softmax(x, (1, 2)),
+        lambda p, x: x.flatten(1).softmax(1).reshape(x.shape),
+        ["boo"],
+    ),
+    "a batch axis by a long name": Case(
+        nn.softmax(spec="row, ... | ..."), [X3], lambda p, x: softmax(x, 0), lambda p, x: x.softmax(0)
+    ),
+    "an input axis": Case(
+        nn.softmax(spec="... | ... t -> ..."),
+        [X22],
+        lambda p, x: softmax(x),
+        lambda p, x: x.softmax(-1),
+        ["boi"],
+    ),
+    "log": Case(nn.log_softmax(), [X3], lambda p, x: np.log(softmax(x)), lambda p, x: x.log_softmax(-1)),
+    "log of a row": Case(
+        nn.log_softmax(spec="... | ..c.."),
+        [X22],
+        lambda p, x: np.log(softmax(x, (1, 2))),
+        lambda p, x: x.flatten(1).log_softmax(1).reshape(x.shape),
+        ["boo"],
+    ),
+}
+
+NORMS = {
+    f"{name}, {x.ndim - 1} batch axes": case
+    for x in (X0, X1, X3)
+    for name, case in {
+        "layer": Case(
+            nn.layer_norm(label="n"),
+            [x],
+            lambda p, x: layer_norm(x) * p["n.gain"] + p["n.offset"],
+            lambda p, x: torch_functional().layer_norm(x, x.shape[-1:], p["n.gain"], p["n.offset"]),
+        ),
+        "rms": Case(
+            nn.rms_norm(label="n"),
+            [x],
+            lambda p, x: rms_norm(x) * p["n.gain"],
+            lambda p, x: torch_functional().rms_norm(x, x.shape[-1:], p["n.gain"], 1e-5),
+        ),
+    }.items()
+} | {
+    "layer, two output axes, epsilon": Case(
+        nn.layer_norm(epsilon=0.5, label="n"),
+        [X22],
+        lambda p, x: layer_norm(x, (1, 2), 0.5) * p["n.gain"] + p["n.offset"],
+        lambda p, x: torch_functional().layer_norm(x, x.shape[1:], p["n.gain"], p["n.offset"], 0.5),
+        ["boo"],
+    ),
+    "rms, two output axes": Case(
+        nn.rms_norm(label="n"),
+        [X22],
+        lambda p, x: rms_norm(x, (1, 2)) * p["n.gain"],
+        lambda p, x: torch_functional().rms_norm(x, x.shape[1:], p["n.gain"], 1e-5),
+        ["boo"],
+    ),
+}
+
+EMBEDDING = {
+    f"{ids.ndim} batch axes": Case(
+        doubled(nn.embedding(num=4, dim=dim)),
+        [ids],
+        lambda p, ids: np.moveaxis(p["embedding.w"], -1, 0)[ids],
+        lambda p, ids: p["embedding.w"].movedim(-1, 0)[ids],
+        ["b" * ids.ndim],
+    )
+    for ids, dim in ((IDS[0, 1], 5), (IDS[0], [2, 3]), (IDS, 5), (np.stack([IDS, IDS[::-1]]), 5))
+}
+
+CASES = {
+    f"{group}: {name}": case
+    for group, cases in {
+        "linear": LINEAR,
+        "activation": ACTIVATIONS,
+        "softmax": SOFTMAX,
+        "norm": NORMS,
+        "embedding": EMBEDDING,
+    }.items()
+    for name, case in cases.items()
+}
+
+
+@check_all(CASES)
+def test_against_numpy(case: Case):
+    case.check_numpy()
+
+
+@check_all(CASES)
+def test_against_torch(case: Case):
+    case.check_torch()
+
+
+def value(tensor: oc.Tensor) -> Array:
+    return np.asarray(oc.Context.cpu()[tensor])
+
+
+def test_parameters_get_their_shapes_from_use():
+    x = oc.data(X3, label="x")
+    hidden = nn.linear(out_dim=[4, 2], label="first")(x)
+    y = nn.linear(out_dim=3, label="last")(nn.rms_norm()(nn.layer_norm()(hidden)))
+    oc.infer(y)
+    assert {name: str(p.shape) for name, p in oc.params(y).items()} == {
+        "first.w": "5->4,2",
+        "first.b": "4,2",
+        "layer_norm.gain": "4,2",
+        "layer_norm.offset": "4,2",
+        "rms_norm.gain": "4,2",
+        "last.w": "4,2->3",
+        "last.b": "3",
+    }
+    assert str(y.shape) == "2,3,2|3"
+
+
+def test_a_block_applied_twice_has_the_same_parameters():
+    layer = nn.linear(out_dim=3)
+    both = layer(oc.data(X1)) + layer(oc.data(X1))
+    assert list(oc.params(both)) == ["linear.w", "linear.b"]
+
+
+def test_activations_far_out():
+    far = oc.data(np.array([-800.0, -40.0, 0.0, 40.0, 800.0]))
+    np.testing.assert_allclose(value(nn.softplus(far)), [0, np.exp(-40), np.log(2), 40, 800], rtol=1e-15)
+    np.testing.assert_allclose(value(nn.silu(far)), [0, -40 * np.exp(-40), 0, 40, 800], rtol=1e-14)
+    np.testing.assert_allclose(value(nn.gelu(far)), [0, 0, 0, 40, 800], atol=1e-300)
+
+
+def test_log_softmax_where_softmax_is_zero():
+    logits = oc.data(np.array([0.0, -2000.0]))
+    np.testing.assert_array_equal(value(nn.softmax()(logits)), [1, 0])
+    np.testing.assert_array_equal(value(nn.log_softmax()(logits)), [0, -2000])
+
+
+def test_one_hot():
+    ids = oc.data(IDS, axes="bb")
+    np.testing.assert_array_equal(value(oc.one_hot(ids, 4)), np.eye(4)[IDS])
+    outside = oc.data(np.array([-1, 0, 7]), axes="b")
+    np.testing.assert_array_equal(value(oc.one_hot(outside, 2)), [[0, 0], [1, 0], [0, 0]])
+
+
+def test_one_hot_as_long_as_its_use():
+    hot = oc.one_hot(oc.data(IDS, axes="bb"), oc.Dim("classes"))
+    picked = oc.einsum("... | c; ... | c => ... |", oc.data(np.eye(6)[IDS]), hot)
+    np.testing.assert_array_equal(value(picked), np.ones((2, 3)))
+    assert hot.shape == "2,3|6"

@@ -1,0 +1,51 @@
+"""Shapes that are decided only when they are demanded."""
+
+import numpy as np
+
+import ocannl as oc
+from ocannl import train
+
+
+def shapes(target: oc.Tensor | oc.Code) -> dict[str, str]:
+    oc.infer(target)
+    return {name: str(p.shape) for name, p in oc.params(target).items()}
+
+
+def two_layers(x: oc.Tensor) -> oc.Tensor:
+    return oc.param("w2") @ oc.relu(oc.param("b1", output=16) + oc.param("w1") @ x)
+
+
+def test_updates_from_their_own_value_do_not_close_parameters():
+    x, y = oc.data(np.ones((10, 2))), oc.data(np.ones((10, 1)))
+    loss = oc.relu(1 - y * two_layers(x)).einsum("...|... => 0") / 10
+    code = train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1, momentum=0.9, weight_decay=0.1)
+    assert shapes(code) == {"w2": "16->1", "b1": "16", "w1": "2->16"}
+
+
+def test_an_operand_of_size_one_does_not_close_what_a_leaf_may_widen():
+    x, target = oc.data(np.ones((10, 2))), oc.data(np.ones((10, 5)))
+    logits = two_layers(x)
+    shifted = logits - oc.einmax("...|...d => ...|...0", logits)
+    loss = (target * shifted).einsum("...|... => 0")
+    assert shapes(loss) == {"w2": "16->5", "b1": "16", "w1": "2->16"}
+    assert str(shifted.shape) == "10|5"
+
+
+def test_a_target_without_axes_closes_the_output_to_none():
+    x, target = oc.data(np.ones((10, 2))), oc.data(np.ones(10), axes="b")
+    loss = (two_layers(x) - target).einsum("...|... => 0")
+    assert shapes(loss)["w2"] == "16->"
+
+
+def test_two_uses_that_disagree_give_size_one():
+    b = oc.param("b")
+    loss = (b + oc.data(np.ones(3))).einsum("... => 0") + (b + oc.data(np.ones(4))).einsum("... => 0")
+    assert shapes(loss) == {"b": "1"}
+
+
+def test_numbers_in_a_product_meet_the_rows_of_their_partner():
+    m = oc.data(np.ones((3, 4)), axes="oi")
+    right, left = m @ 2, 2 @ m
+    oc.infer(oc.forward(right) + oc.forward(left))
+    assert str(right.shape) == "3"
+    assert str(left.shape) == "4->"

@@ -1,0 +1,90 @@
+"""Dimensions and rows by name, and what is known of shapes across routines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+
+class TestCapturedRows:
+    def test_it_is_the_product_of_its_axes(self):
+        x = np.arange(24.0).reshape(2, 3, 4)
+        n, o = oc.Dim("n"), oc.Dim("o")
+        total = oc.einsum("..n.. | ..o.. => 0", oc.data(x), n=n, o=o)
+        assert (int(n), int(o)) == (6, 4)
+        assert repr(n) == "n=6"
+        np.testing.assert_array_equal(oc.Context.cpu()[total / (n * o)], [x.mean()])
+
+    def test_rows_without_a_name_of_their_own(self):
+        n = oc.Dim("n")
+        mean = oc.einsum("... | ... => ...", oc.data(np.ones((5, 2))), batch=n) / n
+        np.testing.assert_array_equal(oc.Context.cpu()[mean], [1, 1])
+
+    def test_a_row_of_no_axes(self):
+        n = oc.Dim("n")
+        total = oc.einsum("..n.. | o => o", oc.data(np.ones(3)), n=n)
+        np.testing.assert_array_equal(oc.Context.cpu()[total / n], [1, 1, 1])
+
+    def test_a_row_that_is_known_in_the_end(self):
+        n = oc.Dim("n")
+        hidden = oc.param("w") @ oc.data(np.ones((5, 2))) + oc.param("b", output=3)
+        total = oc.einsum("...|..n.. => ...|", hidden, n=n)
+        assert n.known is None
+        assert "texpr.size [...b" in (total / n).ir()
+        train.forward_once(oc.Context.cpu(), total / n)
+        assert int(n) == 3
+
+    def test_one_capture_ties_two_operations(self):
+        n = oc.Dim("n")
+        w = oc.param("w")
+        first = oc.einsum("..n.. | => ", oc.data(np.ones((2, 3)), axes="bb"), n=n)
+        second = oc.einsum("..n.. -> => ", w, n=n)
+        oc.infer(first + second)
+        assert w.shape == "2,3->"
+
+    @pytest.mark.parametrize(
+        ("capture", "message"),
+        [
+            (lambda x: oc.einsum("..n.. | o => o", x, n=6), "an oc.Dim captures their product, found 6"),
+            (lambda x: oc.einsum("..n.. | o => o", x, n=oc.Dim("n", 6)), "`n` is an axis of size 6"),
+            (lambda x: oc.einsum("..n.. | o => o", x, m=oc.Dim("m")), "`m` is given a size, but the spec"),
+            (lambda x: oc.einsum("..n.. | o = o", x, n=oc.Dim("n")), "did you mean `=>`"),
+        ],
+    )
+    def test_mistakes(self, capture: Callable[[oc.Tensor], object], message: str):
+        with pytest.raises(oc.SpecError, match=message):
+            capture(oc.data(np.ones((2, 3, 4))))
+
+    def test_a_captured_row_is_no_size(self):
+        n = oc.Dim("n")
+        oc.einsum("..n.. | o => o", oc.data(np.ones((2, 3, 4))), n=n)
+        with pytest.raises(oc.SpecError, match="`n` is the product of a row's axes"):
+            oc.param("w", output=n)
+
+
+class TestInferredRanges:
+    def test_as_long_as_its_use(self):
+        positions = oc.range(oc.Dim("n"))
+        result = positions + oc.data(np.zeros((2, 5)))
+        np.testing.assert_array_equal(oc.Context.cpu()[result], [range(5)] * 2)
+
+    def test_as_long_as_a_captured_axis(self):
+        n = oc.Dim("n")
+        x = oc.einsum("b | o => b | o", oc.data(np.zeros((2, 5))), o=n)
+        np.testing.assert_array_equal(oc.Context.cpu()[x + oc.range(n) / n], [np.arange(5) / 5] * 2)
+
+
+def test_routines_know_what_other_code_told_of_an_open_row():
+    n = oc.node("n", init=3.0)
+    x = oc.data(np.ones(4), label="x")
+    update = oc.set(n, 2 * x)
+    ctx = oc.Context.cpu()
+    before = x - n
+    np.testing.assert_array_equal(ctx[before], -2 * np.ones(4))
+    ctx.compile(update)()
+    np.testing.assert_array_equal(ctx[before], -np.ones(4))
