@@ -425,7 +425,7 @@ def size_of(dim: Dim) -> Tensor:
     """The size of a dimension as a number, or the product of the axes that it captured; known once shapes
     are.
     """
-    return Tensor(graph.add(texpr.SizeOp(dim.captured, texpr.TensorType.of(SCALAR))))
+    return Tensor(graph.add(texpr.SizeOp(dim.term, texpr.TensorType.of(SCALAR))))
 
 
 def stop_gradient(x: TensorLike) -> Tensor:

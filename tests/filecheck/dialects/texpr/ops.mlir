@@ -9,7 +9,6 @@
 // CHECK-NEXT:    %c = texpr.constant 0.5 : !texpr.tensor<>
 // CHECK-NEXT:    %z = texpr.size ?d7 : !texpr.tensor<>
 // CHECK-NEXT:    %z5 = texpr.size 5:rgb : !texpr.tensor<f64>
-// CHECK-NEXT:    %zr = texpr.size [2, ...b4, ?d3] : !texpr.tensor<>
 // CHECK-NEXT:    %r = texpr.range : !texpr.tensor<5, f32>
 // CHECK-NEXT:    %e = texpr.embed -batch_n + 2*step_n + 1 : !texpr.tensor<f32>
 // CHECK-NEXT:  }
@@ -20,7 +19,6 @@ texpr.routine @leaves indices (step_n, batch_n = 80) {
   %c = texpr.constant 0.5 : !texpr.tensor<>
   %z = texpr.size ?d7 : !texpr.tensor<>
   %z5 = texpr.size 5:rgb : !texpr.tensor<f64>
-  %zr = texpr.size [2, ...b4, ?d3] : !texpr.tensor<>
   %r = texpr.range : !texpr.tensor<5, f32>
   %e = texpr.embed -batch_n + 2*step_n + 1 : !texpr.tensor<f32>
 }
@@ -34,7 +32,7 @@ texpr.routine @leaves indices (step_n, batch_n = 80) {
 // CHECK-NEXT:    %h = texpr.apply add= mul(%w, %s) logic "@" : !texpr.tensor<...b4 | ...i5 -> ...o6>
 // CHECK-NEXT:    %square = texpr.apply = mul(%h, %h) logic "." : !texpr.tensor<...b7 | ...i8 -> ...o9>
 // CHECK-NEXT:    %t = texpr.apply = %h logic "T" : !texpr.tensor<...b10 | ...i11 -> ...o12>
-// CHECK-NEXT:    %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb, input = [...b4], batch = []> : !texpr.tensor<3>
+// CHECK-NEXT:    %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb, input = ?d8> : !texpr.tensor<3>
 // CHECK-NEXT:    %k = texpr.apply = where(lt(%h, 0.0), neg(%h), fma(%h, 2.0, -1.0)) logic "." stop : !texpr.tensor<...o13>
 // CHECK-NEXT:    %one = texpr.apply = 1.0 logic "." : !texpr.tensor<...o14>
 // CHECK-NEXT:  }
@@ -46,7 +44,7 @@ texpr.routine @as_built indices (batch_n = 80) {
   %h = texpr.apply add= mul(%w, %s) logic "@" : !texpr.tensor<...b4 | ...i5 -> ...o6>
   %square = texpr.apply = mul(%h, %h) logic "." : !texpr.tensor<...b7 | ...i8 -> ...o9>
   %t = texpr.apply = %h logic "T" : !texpr.tensor<...b10 | ...i11 -> ...o12>
-  %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb, input = [...b4], batch = []> : !texpr.tensor<3>
+  %m = texpr.apply max= %t logic "... | ... -> a, b => a" dims <a = 3, b = ?d7, c = 4:rgb, input = ?d8> : !texpr.tensor<3>
   %k = texpr.apply = where(lt(%h, 0.0), neg(%h), fma(%h, 2.0, -1.0)) logic "." stop : !texpr.tensor<...o13>
   %one = texpr.apply = 1.0 logic "." : !texpr.tensor<...o14>
 }
