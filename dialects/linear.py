@@ -101,6 +101,25 @@ Map: TypeAlias = tuple[Linear, ...]
 Space: TypeAlias = tuple[tuple[str, int], ...]
 
 
+def clashing_variables(indices: Map, space: Mapping[str, int]) -> set[str]:
+    """The variables of the space that two points may differ in and still reach the same cell."""
+    unknown = {name for name, size in space.items() if size > 1}
+    while determined := {name for index in indices for name in _determined(index, space, unknown)}:
+        unknown -= determined
+    return unknown
+
+
+def _determined(index: Linear, space: Mapping[str, int], unknown: set[str]) -> Iterable[str]:
+    """The unknown variables that follow from the value of an index expression."""
+    terms = sorted((abs(coefficient), name) for name, coefficient in index.terms if name in unknown)
+    reach = 0
+    for coefficient, name in terms:
+        if coefficient <= reach:
+            return ()
+        reach += coefficient * (space[name] - 1)
+    return [name for _, name in terms]
+
+
 def identity_map(names: Iterable[str]) -> tuple[Linear, ...]:
     return tuple(Linear.var(n) for n in names)
 

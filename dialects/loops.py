@@ -42,6 +42,7 @@ from ocannl.dialects.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
+    clashing_variables,
     only_index,
     parse_linear,
     parse_map,
@@ -170,6 +171,13 @@ class NestOp(IRDLOperation):
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
 
+    @property
+    def clashing(self) -> set[str]:
+        """The variables in which points that store to the same cell may differ: such points run in turn."""
+        space = dict(self.space.data)
+        stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
+        return {name for store in stores for name in clashing_variables(store.indices.data, space)}
+
     def _verify_schedule(self, schedule: Schedule) -> None:
         own = {n for n, _ in self.space.data}
         if schedule.order and (set(schedule.order) != own or len(schedule.order) != len(own)):
@@ -185,6 +193,12 @@ class NestOp(IRDLOperation):
             )
         if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
             raise VerifyException("rows and lanes are different variables")
+        clashing = self.clashing
+        for tile in (schedule.rows, schedule.lanes):
+            if tile is not None and tile[0] in clashing:
+                raise VerifyException(
+                    f"points that differ in `{tile[0]}` store to the same cell, so run in turn"
+                )
         if any(tile is not None and tile[1] < 1 for tile in (schedule.rows, schedule.lanes)):
             raise VerifyException("a tile has at least one element")
 

@@ -8,7 +8,6 @@ has an iteration space and index maps instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, IntegerType, NoneAttr, StringAttr, UnitAttr
@@ -48,19 +47,17 @@ from ocannl.dialects.combine import (
 )
 from ocannl.dialects.linear import (
     Linear,
-    Map,
     MapAttr,
-    Space,
     SpaceAttr,
     only_index,
     parse_linear,
-    parse_map,
     parse_optional_map,
     parse_space,
     print_map,
     print_space,
 )
 from ocannl.dialects.op_helpers import given, parse_defined_operand
+from ocannl.dialects.parts import Part, PartAttr, parse_part
 from ocannl.dialects.routine import RoutineOp, enclosing_routine
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
@@ -480,31 +477,6 @@ class ValueOp(OfOp):
     name = "texpr.value"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One accumulation of a projected operation, with operands and a space of its own."""
-
-    combination: Combination
-    result_map: Map
-    space: Space
-
-    def print(self, printer: Printer) -> None:
-        combination = self.combination
-        print_combination(printer, combination.term, combination.operands, combination.maps)
-        printer.print_string(" over ")
-        print_space(printer, self.space)
-
-
-@irdl_attr_definition
-class PartAttr(ParametrizedAttribute):
-    """A further part of a projected operation; its operands follow those of the part before."""
-
-    name = "texpr.part"
-    term: TermAttr
-    result_map: MapAttr
-    space: SpaceAttr
-
-
 @irdl_op_definition
 class ApplyOp(TensorOp):
     """One tensor operation.
@@ -657,7 +629,7 @@ class ApplyOp(TensorOp):
         space = parse_space(parser) if parser.parse_optional_keyword("over") else None
         more = list[Part]()
         while space is not None and parser.parse_optional_keyword("then"):
-            more.append(_parse_part(parser, accum))
+            more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
         type = _parse_result_type(parser)
         if more:
@@ -715,17 +687,6 @@ class ApplyOp(TensorOp):
         for value, indices in pairs:
             _check_tensor_access(self, shape_of(value), indices, sizes)
         check_term(combination.term, len(combination.operands))
-
-
-def _parse_part(parser: Parser, accum: str | None) -> Part:
-    pos = parser.pos
-    result_map = parse_map(parser)
-    if parser.parse_optional_identifier() != accum:
-        parser.raise_error("all parts of an operation have one accumulation", pos, parser.pos)
-    parser.parse_punctuation("=")
-    combination = parse_combination(parser)
-    parser.parse_keyword("over")
-    return Part(combination, result_map, parse_space(parser))
 
 
 def _check_logic(logic: str, operands: int) -> None:

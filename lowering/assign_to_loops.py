@@ -15,10 +15,10 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects import assign, loops
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.linear import Linear, clashing_variables
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.term import Arg, lower
-from ocannl.passes.images import clashing_variables, covers
+from ocannl.passes.images import covers
 from ocannl.passes.infer_precisions import widest
 from ocannl.passes.projection import whole
 

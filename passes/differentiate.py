@@ -20,7 +20,8 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.linear import Linear, clashing_variables
+from ocannl.dialects.parts import Part
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.term import App, Arg, Const, Term, derivative, simplify
 from ocannl.dialects.texpr import (
@@ -30,14 +31,13 @@ from ocannl.dialects.texpr import (
     ConstantOp,
     GradOp,
     ParamOp,
-    Part,
     TensorType,
     TexprRoutineOp,
     ZeroGradsOp,
     shape_of,
     tensor_type,
 )
-from ocannl.passes.images import clashing_variables, covers
+from ocannl.passes.images import covers
 from ocannl.passes.projection import Projection
 
 OpT = TypeVar("OpT", bound=Operation)

@@ -19,7 +19,6 @@ from ocannl.passes.nests import (
     SMALL_REDUCTION_WORK,
     Accesses,
     Names,
-    clashing,
     drop_unit_variables,
     functions,
     names_in,
@@ -55,7 +54,7 @@ class Group:
     def of(nest: NestOp) -> Group:
         ops = operations(nest.body.block)
         work = reduction_work(nest.body.block.ops)
-        return Group(nest, Accesses.of(ops), work, len(ops), bool(clashing(nest)))
+        return Group(nest, Accesses.of(ops), work, len(ops), bool(nest.clashing))
 
     @property
     def is_closed(self) -> bool:

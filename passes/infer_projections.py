@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, SpecError, at_line
 from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.parts import Part
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import Dim, Shape
 from ocannl.dialects.spec import Spec, parse_spec
@@ -24,7 +25,6 @@ from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
-    Part,
     SliceOp,
     TensorOp,
     TensorType,

@@ -23,7 +23,6 @@ from ocannl.passes.nests import (
     Copier,
     Indexed,
     Names,
-    clashing,
     covering_axes,
     drop_unit_variables,
     functions,
@@ -279,7 +278,7 @@ class NestInliner:
         self.func = func
         self.nest = nest
         self.stored = stores_by_node(nest)
-        self.in_turn = bool(clashing(nest))
+        self.in_turn = bool(nest.clashing)
         self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
         self.names: Names | None = None
 

@@ -15,7 +15,6 @@ from xdsl.traits import Pure
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.images import clashing_variables
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 ZERO = Linear()
@@ -86,13 +85,6 @@ def remove_unused_operations(block: Block) -> None:
             Rewriter.erase_op(op)
         elif isinstance(op, ReduceOp):
             remove_unused_operations(op.body.block)
-
-
-def clashing(nest: NestOp) -> set[str]:
-    """The variables of a nest that points which store to the same cell may differ in: they run in turn."""
-    space = dict(nest.space.data)
-    stores = (op for op in nest.body.block.ops if isinstance(op, StoreOp))
-    return {name for store in stores for name in clashing_variables(store.indices.data, space)}
 
 
 def covering_axes(store: StoreOp, space: Space) -> dict[str, int] | None:

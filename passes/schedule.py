@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
 from ocannl.passes.nest_facts import Access, Scope, nest_facts
-from ocannl.passes.nests import clashing, functions, nests
+from ocannl.passes.nests import functions, nests
 from ocannl.passes.pack import pack
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost
@@ -76,7 +76,7 @@ class Chooser:
         self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
         self.element_bytes = max(a.bytes for scope in facts.walk() for a in scope.accesses)
         self.elements = max(1, target.vector_bytes // self.element_bytes)
-        self.in_turn = clashing(facts.op) if isinstance(facts.op, NestOp) else set[str]()
+        self.in_turn = facts.op.clashing if isinstance(facts.op, NestOp) else set[str]()
         self.work = sum(scope.work for scope in facts.walk())
 
     def best(self) -> tuple[Schedule, list[LoadOp]]:

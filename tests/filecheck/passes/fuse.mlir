@@ -233,3 +233,32 @@ loops.func @scheduled {
     loops.store %v, %b[i]
   }
 }
+
+// -----
+
+// A cell that several points add to is complete at the end of the nest only: nothing is fused with it.
+// CHECK-LABEL: loops.func @cells_written_in_turn
+// CHECK:         loops.nest "x reset" (i = 6) {
+// CHECK:         loops.nest "x" (k = 3, o = 4) {
+// CHECK:           %old = loops.load %x[k + o]
+// CHECK:         loops.nest "y" (k = 3, o = 4) {
+// CHECK-NEXT:      %v{{.*}} = loops.load %x[k + o]
+loops.func @cells_written_in_turn {
+  %g = assign.node "g" on_device : memref<4xf32>
+  %x = assign.node "x" local because "intermediate value" : memref<6xf32>
+  %y = assign.node "y" on_device : memref<3x4xf32>
+  loops.nest "x reset" (i = 6) {
+    %zero = arith.constant 0.0 : f32
+    loops.store %zero, %x[i]
+  }
+  loops.nest "x" (k = 3, o = 4) {
+    %v = loops.load %g[o]
+    %old = loops.load %x[k + o]
+    %new = arith.addf %old, %v : f32
+    loops.store %new, %x[k + o]
+  }
+  loops.nest "y" (k = 3, o = 4) {
+    %v = loops.load %x[k + o]
+    loops.store %v, %y[k, o]
+  }
+}

@@ -148,3 +148,31 @@ loops.func @pointwise {
 // CHECK: loops.nest "transposed" (i = 64, j = 512) schedule <order = (j, i), rows = {{.}} : 16, lanes = {{.}} : 16> {
 // CHECK: loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
 // CHECK: loops.nest "one" () {
+
+// -----
+
+// Points that store to the same cell run in turn: only other variables become lanes.
+// CHECK-LABEL: loops.func @lanes_beside_clashes
+// CHECK:         loops.nest "x" (b = 8, o = 16, k = 4, c = 64) schedule <order = (b, o, k, c), lanes = c : 64> {
+// CHECK-LABEL: loops.func @no_lanes
+// CHECK:         loops.nest "x" (o = 64, k = 32) schedule <order = (o, k)> {
+loops.func @lanes_beside_clashes {
+  %g = assign.node "g" on_device : memref<8x16x4x64xf32>
+  %x = assign.node "x" on_device : memref<8x19x64xf32>
+  loops.nest "x" (b = 8, o = 16, k = 4, c = 64) {
+    %v = loops.load %g[b, o, k, c]
+    %old = loops.load %x[b, k + o, c]
+    %new = arith.addf %old, %v : f32
+    loops.store %new, %x[b, k + o, c]
+  }
+}
+loops.func @no_lanes {
+  %g = assign.node "g" on_device : memref<64x32xf32>
+  %x = assign.node "x" on_device : memref<95xf32>
+  loops.nest "x" (o = 64, k = 32) {
+    %v = loops.load %g[o, k]
+    %old = loops.load %x[k + o]
+    %new = arith.addf %old, %v : f32
+    loops.store %new, %x[k + o]
+  }
+}

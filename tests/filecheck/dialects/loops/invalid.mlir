@@ -324,3 +324,15 @@ loops.func @f indices (n) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.index`: expected one index expression, found 0
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<6xf32>
+  loops.nest "x" (o = 4, k = 3) schedule <lanes = o : 4> {
+    %old = loops.load %x[o + k]
+    loops.store %old, %x[o + k]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `o` store to the same cell, so run in turn

@@ -263,3 +263,12 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.routine`: the block has no arguments: variables are named in the space, nodes are declared
+
+// -----
+
+texpr.routine @parts {
+  %x = texpr.data "x" : !texpr.tensor<3, f32>
+  %y = texpr.apply [a] = %x[a] over (a = 3) then [b + 4] = %x[b] over (b = 3) : !texpr.tensor<6, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: index b + 4 runs from 4 to 6, outside size 6
