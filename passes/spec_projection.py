@@ -119,9 +119,10 @@ class SpecMaps:
         space = self.projection.space
         margins: list[tuple[int, int]] = []
         for index, size in zip(indices, sizes, strict=True):
-            is_empty = any(space.get(name) == 0 for name in index.names)
-            extremes = None if is_empty else index.extremes(space)
-            low, high = extremes or (0, 0)
+            if any(space.get(name) == 0 for name in index.names):
+                margins.append((0, 0))
+                continue
+            low, high = index.extremes(space) or (0, 0)
             margins.append((max(0, -low), max(0, high - size + 1)))
         shifted = tuple(i + Linear((), before) for i, (before, _) in zip(indices, margins, strict=True))
         return SlotMap(shifted, tuple(margins))

@@ -179,3 +179,4 @@ texpr.routine @empty {
   %x = texpr.data "x" : !texpr.tensor<4, 0, f32>
   %y = texpr.apply add= %x logic "a b => a" : !texpr.tensor<4, f32>
   %z = texpr.apply = neg(%x) logic "." : !texpr.tensor<4, 0, f32>
+}

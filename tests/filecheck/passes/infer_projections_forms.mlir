@@ -58,3 +58,4 @@ texpr.routine @windows {
   texpr.forward %same
   texpr.forward %highest
   texpr.forward %spread
+}

@@ -66,13 +66,13 @@ texpr.routine @r {
 
 // -----
 
-// What is still to come.
+// A concatenation joins what both sides have.
 texpr.routine @r {
   %x = texpr.data "x" : !texpr.tensor<2, 3>
   %y = texpr.apply add= %x logic "a b => a^b" : !texpr.tensor<...o0>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: axis `a^b` of a spec: affine, concatenated and product axes are not supported yet
+// CHECK: {{:[0-9]+:[0-9]+}}: no part of the concatenations in 'a b => a^b' is in both an operand and the result
 
 // -----
 
