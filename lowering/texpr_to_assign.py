@@ -18,6 +18,7 @@ from ocannl.dialects import assign, texpr
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear
+from ocannl.dialects.tensor_type import shape_of, tensor_type
 from ocannl.dialects.term import Arg, Term, simplify, substitute
 from ocannl.passes.projection import whole
 
@@ -141,10 +142,10 @@ class Lowering:
         node = self._node(value)
         match op:
             case texpr.ConstantOp():
-                maps, space = whole(texpr.shape_of(value).memory_sizes, self.source.ranges)
+                maps, space = whole(shape_of(value).memory_sizes, self.source.ranges)
                 self._emit(op, assign.AccumOp(node, maps, Combination(op.term.data, (), ()), space))
             case texpr.EmbedOp():
-                maps, space = whole(texpr.shape_of(value).memory_sizes, self.source.ranges)
+                maps, space = whole(shape_of(value).memory_sizes, self.source.ranges)
                 combination = Combination(Arg(0), (self._embed(op),), ((),))
                 self._emit(op, assign.AccumOp(node, maps, combination, space))
             case texpr.RangeOp():
@@ -190,7 +191,7 @@ class Lowering:
         return Combination.of(simplify(substitute(term, constants)), operands, indices)
 
     def _embed(self, op: texpr.EmbedOp) -> SSAValue:
-        element = texpr.tensor_type(op.result).element
+        element = tensor_type(op.result).element
         key = (op.index, element)
         if key not in self.embeds:
             embed = assign.EmbedOp(op.index, element)
@@ -203,13 +204,13 @@ class Lowering:
         if memory not in self.node_of:
             mode, why = self._mode(memory)
             label = self._label(memory)
-            element = texpr.tensor_type(memory).element_or_none
-            if element is None or not texpr.shape_of(memory).is_final:
+            element = tensor_type(memory).element_or_none
+            if element is None or not shape_of(memory).is_final:
                 op = memory.owner
                 assert isinstance(op, Operation)
                 missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
                 raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
-            sizes = texpr.shape_of(memory).memory_sizes
+            sizes = shape_of(memory).memory_sizes
             node = assign.NodeOp(label, mode, why, MemRefType(element, sizes))
             node.result.name_hint = memory.name_hint
             self.nodes.append(node)

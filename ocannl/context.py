@@ -15,6 +15,7 @@ from ocannl.checks import integer
 from ocannl.code import Code, forward
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
+from ocannl.dialects.tensor_type import tensor_type
 from ocannl.extract import Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
 from ocannl.leaves import array_of, dtype_of, initializer_of
@@ -199,7 +200,7 @@ def _threads() -> int:
 
 
 def _element(value: SSAValue) -> Attribute | None:
-    return texpr.tensor_type(value).element_or_none
+    return tensor_type(value).element_or_none
 
 
 def _fill(node: Node, value: SSAValue) -> None:

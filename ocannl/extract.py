@@ -17,6 +17,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.tensor_type import DimsAttr, TensorType, refine_type, shape_of
 
 
 @dataclass
@@ -110,15 +111,15 @@ class _Copier:
             self._label(op, clone)
         if isinstance(clone, texpr.ApplyOp | texpr.AssignOp) and clone.dims is not None:
             bound = tuple((name, self._dim(dim)) for name, dim in clone.dims.data)
-            clone.properties["dims"] = texpr.DimsAttr(bound)
+            clone.properties["dims"] = DimsAttr(bound)
         if isinstance(clone, texpr.SizeOp):
-            clone.properties["dims"] = texpr.DimsAttr((("d", self._dim(clone.dim)),))
+            clone.properties["dims"] = DimsAttr((("d", self._dim(clone.dim)),))
         return clone
 
     def _type(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
-        written, known = texpr.shape_of(op.result), graph.known_shape(op.result)
+        written, known = shape_of(op.result), graph.known_shape(op.result)
         rows = [self._row(w, k) for w, k in zip(written, known, strict=True)]
-        texpr.refine_type(clone.result, texpr.TensorType.of(Shape(*rows), op.result.type.element_or_none))
+        refine_type(clone.result, TensorType.of(Shape(*rows), op.result.type.element_or_none))
 
     def _row(self, written: Row, known: Row) -> Row:
         """A row that is closed by now is given as such; where it broadcasts is as it was written."""

@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.shape import DimVar, Row, Shape
-from ocannl.dialects.texpr import OfOp, TensorType, shape_of
+from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.dialects.texpr import OfOp
 from ocannl.location import user_location
 from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError

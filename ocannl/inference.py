@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ocannl import graph
 from ocannl.code import Code, forward
-from ocannl.dialects import texpr
 from ocannl.dialects.shape import ROW_KINDS
+from ocannl.dialects.tensor_type import TensorType, refine_type, tensor_type
 from ocannl.extract import Program, extract
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.infer_precisions import InferPrecisionsPass
@@ -28,9 +28,9 @@ def infer(target: TensorLike | Code) -> None:
 def commit(program: Program) -> None:
     """What was decided for a module holds for the program under construction from now on."""
     for value, copy in program.copies.items():
-        final = texpr.tensor_type(copy)
+        final = tensor_type(copy)
         shape, known = final.shape.data, graph.known_shape(value)
         if known != shape:
             rows = [(known.row(kind), shape.row(kind)) for kind in ROW_KINDS]
             graph.solver().add(*(RowEq(old, new) for old, new in rows if old != new))
-        texpr.refine_type(value, texpr.TensorType(texpr.tensor_type(value).shape, final.element))
+        refine_type(value, TensorType(tensor_type(value).shape, final.element))

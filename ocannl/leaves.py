@@ -18,6 +18,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.errors import ShapeError, SpecError
 from ocannl.dialects.shape import Dim as KnownDim
 from ocannl.dialects.shape import Row, Shape, closed_row
+from ocannl.dialects.tensor_type import TensorType
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.scopes import scoped
@@ -77,7 +78,7 @@ def data(
     """
     contents = _contents(array, dtype)
     shape = _data_shape(contents.shape, axes)
-    type = texpr.TensorType.of(shape, element_of(contents.dtype))
+    type = TensorType.of(shape, element_of(contents.dtype))
     op = graph.add(texpr.DataOp(label or "data", type), label)
     _arrays[op] = contents
     return Tensor(op)
@@ -158,7 +159,7 @@ def param(
         rows = _rows_of_array(contents, rows)
     label = scoped(name)
     shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
-    op = graph.add(texpr.ParamOp(label, texpr.TensorType.of(shape, element_of(dtype))), label)
+    op = graph.add(texpr.ParamOp(label, TensorType.of(shape, element_of(dtype))), label)
     _initializers[op] = initializer
     return Tensor(op)
 
@@ -204,7 +205,7 @@ def arange(size: int | Dim, *, label: str | None = None) -> Tensor:
     """`oc.range(n)`: the positions 0, 1, ..., n - 1 along one output axis; `n` may be an `oc.Dim`."""
     axis = size.term if isinstance(size, Dim) else integer(size, "the size of a range")
     shape = Shape(Row(), Row(), closed_row(axis))
-    return Tensor(graph.add(texpr.RangeOp(texpr.TensorType.of(shape)), label))
+    return Tensor(graph.add(texpr.RangeOp(TensorType.of(shape)), label))
 
 
 def node(
@@ -225,12 +226,12 @@ def node(
     """
     if like is not None:
         source = like.ir_value.type
-        assert isinstance(source, texpr.TensorType)
+        assert isinstance(source, TensorType)
         shape, element = source.shape.data, element_of(dtype) or source.element_or_none
     else:
         shape = Shape(row_of(batch), row_of(input), row_of(output))
         element = element_of(dtype)
-    op = graph.add(texpr.NodeOp(scoped(label), texpr.TensorType.of(shape, element)), label)
+    op = graph.add(texpr.NodeOp(scoped(label), TensorType.of(shape, element)), label)
     if init is not None:
         _initializers[op] = constant_init(init)
     return Tensor(op)

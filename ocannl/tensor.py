@@ -21,6 +21,7 @@ from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.tensor_type import TensorType
 from ocannl.dialects.term import App, Arg, Term
 from ocannl.shapes import Dim, ShapeView
 
@@ -57,7 +58,7 @@ class Index(Arithmetic):
 
     def tensor(self) -> Tensor:
         """The index as a number in an expression."""
-        return Tensor(graph.add(self._tag(texpr.EmbedOp(Linear.var(self.name), texpr.TensorType.of(SCALAR)))))
+        return Tensor(graph.add(self._tag(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)))))
 
     def slice(self, tensor: Tensor) -> Tensor:
         op = texpr.SliceOp(tensor.ir_value, Linear.var(self.name), graph.fresh_type())
@@ -425,7 +426,7 @@ def size_of(dim: Dim) -> Tensor:
     """The size of a dimension as a number, or the product of the axes that it captured; known once shapes
     are.
     """
-    return Tensor(graph.add(texpr.SizeOp(dim.term, texpr.TensorType.of(SCALAR))))
+    return Tensor(graph.add(texpr.SizeOp(dim.term, TensorType.of(SCALAR))))
 
 
 def stop_gradient(x: TensorLike) -> Tensor:

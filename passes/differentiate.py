@@ -23,6 +23,7 @@ from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear, clashing_variables
 from ocannl.dialects.parts import Part
 from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.dialects.term import App, Arg, Const, Term, derivative, simplify
 from ocannl.dialects.texpr import (
     ApplyOp,
@@ -31,11 +32,8 @@ from ocannl.dialects.texpr import (
     ConstantOp,
     GradOp,
     ParamOp,
-    TensorType,
     TexprRoutineOp,
     ZeroGradsOp,
-    shape_of,
-    tensor_type,
 )
 from ocannl.passes.images import covers
 from ocannl.passes.projection import Projection

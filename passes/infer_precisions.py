@@ -9,16 +9,8 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.texpr import (
-    ApplyOp,
-    AssignOp,
-    OfOp,
-    SliceOp,
-    TensorOp,
-    TensorType,
-    TexprRoutineOp,
-    refine_type,
-)
+from ocannl.dialects.tensor_type import TensorType, refine_type
+from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, TensorOp, TexprRoutineOp
 
 _RANK: dict[type[Attribute], int] = {Float32Type: 1, Float64Type: 2}
 

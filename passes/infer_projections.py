@@ -21,17 +21,9 @@ from ocannl.dialects.parts import Part
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import Dim, Shape
 from ocannl.dialects.spec import Spec, parse_spec
+from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.dialects.term import App, Arg, Const, Term
-from ocannl.dialects.texpr import (
-    ApplyOp,
-    AssignOp,
-    SliceOp,
-    TensorOp,
-    TensorType,
-    TexprRoutineOp,
-    shape_of,
-    tensor_type,
-)
+from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp
 from ocannl.passes.images import tiles
 from ocannl.passes.projection import MisfitError, Projection, RowMaps, compose, pointwise, transpose, whole
 from ocannl.passes.spec_projection import Margins, SlotMap, SpecPart, padded_shape, project_spec

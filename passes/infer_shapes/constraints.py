@@ -13,7 +13,8 @@ from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
-from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, shape_of
+from ocannl.dialects.tensor_type import shape_of
+from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe

@@ -12,22 +12,19 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
+from ocannl.dialects.tensor_type import DimsAttr, TensorType, refine_type, shape_of
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
     ConstantOp,
     DataOp,
-    DimsAttr,
     EmbedOp,
     NodeOp,
     ParamOp,
     RangeOp,
     SizeOp,
     TensorOp,
-    TensorType,
     TexprRoutineOp,
-    refine_type,
-    shape_of,
 )
 from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError

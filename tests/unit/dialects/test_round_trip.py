@@ -24,6 +24,7 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS, accumulators
 from ocannl.dialects.shape import Dim, DimVar, Row, RowVar, Shape
+from ocannl.dialects.tensor_type import DimsAttr, ShapeAttr, TensorType
 from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.lowering.pipelines import new_context
 
@@ -85,9 +86,9 @@ attributes: st.SearchStrategy[Attribute] = st.one_of(
     st.builds(SpaceAttr, spaces),
     st.builds(TermAttr, terms),
     st.builds(IndicesAttr, st.lists(st.tuples(NAMES, st.none() | SIZES), max_size=3).map(tuple)),
-    st.builds(texpr.ShapeAttr, shapes),
-    st.builds(texpr.TensorType.of, shapes, st.none() | ELEMENTS),
-    st.builds(texpr.DimsAttr, st.dictionaries(NAMES, dims, max_size=3).map(lambda d: tuple(d.items()))),
+    st.builds(ShapeAttr, shapes),
+    st.builds(TensorType.of, shapes, st.none() | ELEMENTS),
+    st.builds(DimsAttr, st.dictionaries(NAMES, dims, max_size=3).map(lambda d: tuple(d.items()))),
     st.builds(
         loops.ScheduleAttr, st.builds(loops.Schedule, st.lists(NAMES, max_size=3).map(tuple), sides, sides)
     ),
@@ -128,20 +129,20 @@ def expressions(draw: st.DrawFn) -> str:
     """Leaves, an expression of some of them as built, and code about it."""
     leaves: list[Operation] = [
         draw(st.sampled_from([texpr.ParamOp, texpr.DataOp, texpr.NodeOp]))(
-            draw(LABELS), texpr.TensorType.of(draw(shapes), draw(st.none() | ELEMENTS))
+            draw(LABELS), TensorType.of(draw(shapes), draw(st.none() | ELEMENTS))
         )
         for _ in range(draw(st.integers(1, 3)))
     ]
-    leaves.append(texpr.ConstantOp(draw(numbers), texpr.TensorType.of(draw(shapes))))
-    leaves.append(texpr.SizeOp(draw(dims), texpr.TensorType.of(draw(shapes))))
-    leaves.append(texpr.EmbedOp(Linear((), draw(st.integers())), texpr.TensorType.of(draw(shapes))))
+    leaves.append(texpr.ConstantOp(draw(numbers), TensorType.of(draw(shapes))))
+    leaves.append(texpr.SizeOp(draw(dims), TensorType.of(draw(shapes))))
+    leaves.append(texpr.EmbedOp(Linear((), draw(st.integers())), TensorType.of(draw(shapes))))
     count = [0]
     term = numbered(draw(terms), count, 1000)
     args = [draw(st.sampled_from(leaves)).results[0] for _ in range(count[0])]
     apply = texpr.ApplyOp(
         term,
         args,
-        texpr.TensorType.of(draw(shapes)),
+        TensorType.of(draw(shapes)),
         accum=draw(ACCUMULATIONS),
         logic=draw(st.sampled_from([".", "; ".join(["..."] * len(args)) + " => h i"] if args else ["."])),
         dims=tuple(draw(st.dictionaries(st.sampled_from("hi"), dims)).items()),

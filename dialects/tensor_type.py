@@ -1,0 +1,199 @@
+"""Types of tensor expressions: three-row shapes with variables, and an element type once it is inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr
+from xdsl.ir import (
+    Attribute,
+    Data,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    irdl_attr_definition,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
+
+
+@irdl_attr_definition
+class ShapeAttr(Data[Shape]):
+    """`<10 | 2 -> ...o3, 16>`: rows of sizes, `?d` dimension variables and `...` row variables."""
+
+    name = "texpr.shape"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Shape:
+        with parser.in_angle_brackets():
+            shape, _ = _parse_shape(parser)
+            return shape
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(ir_shape_text(self.data))
+
+
+def ir_shape_text(shape: Shape) -> str:
+    return shape_text(shape, lambda var, letter: f"...{letter}{var.id}", ", ", " | ", " -> ", "...")
+
+
+@irdl_attr_definition
+class TensorType(ParametrizedAttribute, TypeAttribute):
+    """`!texpr.tensor<10 | 2 -> 16, f32>`; without an element type the precision is not inferred yet."""
+
+    name = "texpr.tensor"
+    shape: ShapeAttr
+    element: Attribute
+
+    @staticmethod
+    def of(shape: Shape, element: Attribute | None = None) -> TensorType:
+        return TensorType(ShapeAttr(shape), NoneAttr() if element is None else element)
+
+    @property
+    def element_or_none(self) -> Attribute | None:
+        return None if isinstance(self.element, NoneAttr) else self.element
+
+    def verify(self) -> None:
+        if not isinstance(self.element, NoneAttr) and not _is_number(self.element):
+            raise VerifyException(_not_numbers(self.element))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            shape, element = _parse_shape(parser)
+            return [ShapeAttr(shape), NoneAttr() if element is None else element]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            text = ir_shape_text(self.shape.data)
+            printer.print_string(text)
+            if not isinstance(self.element, NoneAttr):
+                printer.print_string(", " if text and not text.endswith((" ",)) else "")
+                printer.print_attribute(self.element)
+
+
+def _is_number(element: Attribute) -> bool:
+    return isinstance(element, IntegerType | AnyFloat)
+
+
+def _not_numbers(element: Attribute) -> str:
+    return f"the elements of a tensor are numbers, found {element}"
+
+
+def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute | None]:
+    rows: dict[str, Row] = {"batch": Row(), "input": Row()}
+    row, element = _parse_row(parser)
+    separators: tuple[tuple[str, Literal["|", "->"]], ...] = (("batch", "|"), ("input", "->"))
+    for kind, separator in separators:
+        if element is None and parser.parse_optional_punctuation(separator):
+            rows[kind] = row
+            row, element = _parse_row(parser)
+    return Shape(rows["batch"], rows["input"], row), element
+
+
+def _parse_row(parser: AttrParser) -> tuple[Row, Attribute | None]:
+    """A row, and the element type if one follows it."""
+    leading: list[DimTerm] = []
+    trailing: list[DimTerm] | None = None
+    var: RowVar | None = None
+    while True:
+        pos = parser.pos
+        if parser.parse_optional_punctuation("..."):
+            if trailing is not None:
+                parser.raise_error("a row has one variable or split", pos, parser.pos)
+            name = parser.parse_optional_identifier()
+            var = None if name is None else RowVar(_numbered(parser, name, pos, "bio"))
+            trailing = []
+        elif (dim := _parse_optional_dim(parser)) is not None:
+            (leading if trailing is None else trailing).append(dim)
+        else:
+            break
+        if parser.parse_optional_punctuation(",") is None:
+            break
+    pos = parser.pos
+    element = parser.parse_optional_type()
+    if element is not None and not _is_number(element):
+        parser.raise_error(_not_numbers(element), pos, parser.pos)
+    row = Row((), None, tuple(leading)) if trailing is None else Row(tuple(leading), var, tuple(trailing))
+    return row, element
+
+
+def _parse_optional_dim(parser: AttrParser) -> DimTerm | None:
+    pos = parser.pos
+    if parser.parse_optional_punctuation("?"):
+        return DimVar(_numbered(parser, parser.parse_identifier(" after `?`"), pos, "d"))
+    size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if size is None:
+        return None
+    if parser.parse_optional_punctuation(":") is None:
+        return Dim(size)
+    return Dim(size, parser.parse_identifier(" naming the basis"))
+
+
+def parse_dim(parser: AttrParser) -> DimTerm:
+    pos = parser.pos
+    dim = _parse_optional_dim(parser)
+    if dim is None:
+        parser.raise_error("expected a dimension: a size or `?d1`", pos, pos + 1)
+    return dim
+
+
+def _numbered(parser: AttrParser, name: str, pos: int, letters: str) -> int:
+    """The number in the name of a variable; the letter of a row variable says nothing."""
+    if name[0] not in letters or not name[1:].isdecimal():
+        examples = " or ".join(f"`{letter}1`" for letter in letters)
+        parser.raise_error(f"a variable is numbered, as in {examples}; found `{name}`", pos, parser.pos)
+    return int(name[1:])
+
+
+@irdl_attr_definition
+class DimsAttr(Data[tuple[tuple[str, DimTerm], ...]]):
+    """Dimensions of a spec that are fixed or captured by name: `<h = 8, d = ?d7>`."""
+
+    name = "texpr.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, DimTerm], ...]:
+        def binding() -> tuple[str, DimTerm]:
+            pos = parser.pos
+            name = parser.parse_identifier(" naming a dimension")
+            if name in names:
+                parser.raise_error(f"`{name}` is given twice", pos, parser.pos)
+            names.add(name)
+            parser.parse_punctuation("=")
+            return name, parse_dim(parser)
+
+        names: set[str] = set()
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, binding))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string("<" + ", ".join(f"{n} = {d}" for n, d in self.data) + ">")
+
+
+def tensor_type(value: SSAValue) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def shape_of(value: SSAValue) -> Shape:
+    return tensor_type(value).shape.data
+
+
+def refine_type(value: SSAValue, type: TensorType) -> None:
+    """Gives a value the type that inference found for it; the value stays the same one."""
+    value._type = type  # pyright: ignore[reportPrivateUsage]
+
+
+def parse_tensor_type(parser: Parser) -> TensorType:
+    pos = parser.pos
+    type = parser.parse_type()
+    if not isinstance(type, TensorType):
+        parser.raise_error("expected a !texpr.tensor type", pos, parser.pos)
+    return type
