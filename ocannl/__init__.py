@@ -2,6 +2,8 @@
 steps.
 """
 
+from difflib import get_close_matches
+
 from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
@@ -82,7 +84,9 @@ def __getattr__(name: str) -> Operator:
     """
     operator = OPERATORS.get(name)
     if operator is None:
-        raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+        near = get_close_matches(name, __dir__(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"module 'ocannl' has no attribute {name!r}{hint}")
     return operator
 
 

@@ -624,3 +624,8 @@ def test_a_user_frame_is_found_in_a_module_of_any_name(tmp_path: Path, monkeypat
 
     message_of(oc.ShapeError, lambda: model.clash(data(3), data(5)), "model.py:5")
     del sys.modules["model"]
+
+
+def test_a_misspelt_operator_has_a_suggestion():
+    with pytest.raises(AttributeError, match="did you mean 'relu'"):
+        _ = oc.realu
