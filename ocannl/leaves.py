@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from xdsl.dialects.builtin import f32, f64, i8, i32, i64
+from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Attribute, Operation
 
 from ocannl import graph
@@ -28,7 +28,6 @@ from ocannl.tensor import Index, Tensor
 ELEMENTS: dict[np.dtype[Any], Attribute] = {
     np.dtype(np.float32): f32,
     np.dtype(np.float64): f64,
-    np.dtype(np.int8): i8,
     np.dtype(np.int32): i32,
     np.dtype(np.int64): i64,
 }
@@ -74,7 +73,7 @@ def data(
 
     All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one
     letter an array axis in memory order, as "bbo", "oi" or "b|i->o". Floating dtypes keep their precision
-    (lists are f32), integers stay integers, booleans become 0 and 1.
+    (lists are f32), integers stay integers of 32 or 64 bits, booleans become 0 and 1.
     """
     contents = _contents(array, dtype)
     shape = _data_shape(contents.shape, axes)
