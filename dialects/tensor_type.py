@@ -188,6 +188,7 @@ def shape_of(value: SSAValue) -> Shape:
 
 def refine_type(value: SSAValue, type: TensorType) -> None:
     """Gives a value the type that inference found for it; the value stays the same one."""
+    # xDSL's rewriter would make a new value, and handles on this one would be left behind.
     value._type = type  # pyright: ignore[reportPrivateUsage]
 
 

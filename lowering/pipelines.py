@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.math import Math
 from xdsl.passes import ModulePass
+from xdsl.printer import Printer
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS
@@ -82,6 +84,13 @@ def passes_until(target: str, stage: str) -> Sequence[type[ModulePass]]:
     if last not in names:
         raise KeyError(stage)
     return passes[: names.index(last) + 1]
+
+
+def module_text(module: ModuleOp) -> str:
+    """The text of a module, as `ocannl-opt` writes it."""
+    stream = StringIO()
+    Printer(stream).print_op(module)
+    return stream.getvalue() + "\n"
 
 
 Observer = Callable[[str, ModuleOp, float], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from pathlib import Path
 from types import FrameType
 
@@ -15,8 +15,8 @@ _PACKAGES = tuple(str(Path(folder)) for folder in ocannl.__path__)
 
 def user_frame() -> FrameType | None:
     """The innermost frame that is not of this package."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGES):
         frame = frame.f_back
     return frame
 

@@ -100,10 +100,11 @@ def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
         if unknown:
             known = ", ".join(["label", *settings])
             raise TypeError(f"{function.__name__}() is configured by {known}; it has no `{unknown[0]}`")
-        params = Params((*_scope.get(), label))
+        path = (*_scope.get(), label)
+        params = Params(path)
 
         def instance(*args: Any, **kwargs: Any) -> Any:
-            with _inside(params._path):  # pyright: ignore[reportPrivateUsage]
+            with _inside(path):
                 return function(params, *args, **{**configuration, **kwargs})
 
         return instance

@@ -30,7 +30,8 @@ class Dim(Arithmetic):
         self.term: DimTerm = graph.fresh_dim() if size is None else KnownDim(size, basis)
 
     @classmethod
-    def _of(cls, var: DimVar) -> Dim:
+    def of(cls, var: DimVar) -> Dim:
+        """A handle on a dimension that inference made."""
         dim = cls.__new__(cls)
         dim.name, dim.term = str(var), var
         return dim
@@ -127,7 +128,7 @@ class ShapeView:
 
 def _axes(row: Row) -> tuple[Axis, ...]:
     def axis(term: DimTerm) -> Axis:
-        return term.size if isinstance(term, KnownDim) else Dim._of(term)  # pyright: ignore[reportPrivateUsage]
+        return term.size if isinstance(term, KnownDim) else Dim.of(term)
 
     middle: tuple[Axis, ...] = () if row.var is None else (...,)
     return (*map(axis, row.leading), *middle, *map(axis, row.trailing))

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
-
 from ocannl.code import Code
 from ocannl.dialects.errors import OcannlError
 from ocannl.extract import extract
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.lowering.pipelines import passes_until, run_passes, stage_names
-
-
-def module_text(module: ModuleOp) -> str:
-    stream = StringIO()
-    Printer(stream).print_op(module)
-    return stream.getvalue() + "\n"
+from ocannl.lowering.pipelines import module_text, passes_until, run_passes, stage_names
 
 
 def stage_text(code: Code, name: str, stage: str, target: str = "cpu") -> str:

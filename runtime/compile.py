@@ -6,15 +6,13 @@ import os
 import sys
 import time
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
 
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
-from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.lowering.pipelines import PIPELINES, module_text, run_passes
 from ocannl.runtime.jit import CompiledModule, compile_llvm
 
 
@@ -82,9 +80,7 @@ class Dump:
 
     def stage(self, name: str, module: ModuleOp) -> None:
         if self.folder is not None:
-            stream = StringIO()
-            Printer(stream).print_op(module)
-            self.write(name, stream.getvalue() + "\n", "mlir")
+            self.write(name, module_text(module), "mlir")
 
     def write(self, name: str, text: str, suffix: str) -> None:
         if self.folder is None:

@@ -77,6 +77,10 @@ class OptMain(xDSLOptMain):
         self.available_targets["llvm"] = lambda: LLVMTarget
         super().register_all_targets()
 
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        """The text ends in one newline, as the stages of the Python API do."""
+        return super().output_resulting_program(prog).rstrip("\n") + "\n"
+
     def setup_pipeline(self) -> None:
         """Pipelines stand for their passes: `-p cpu`."""
 
