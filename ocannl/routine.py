@@ -201,6 +201,10 @@ class Routine:
     def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
         for index in advance:
             self._slot(index)
+            if self._ranges[index.name] is not None:
+                raise OcannlError(
+                    f"index {index.name} has a range, so the loop runs over it: it is not advanced"
+                )
             greatest = self._greatest[index.name]
             if greatest is not None and self[index] + runs - 1 > greatest:
                 raise OcannlError(f"index {index.name} would advance beyond {self._extent(index.name)}")

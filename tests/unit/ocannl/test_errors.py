@@ -629,3 +629,10 @@ def test_a_user_frame_is_found_in_a_module_of_any_name(tmp_path: Path, monkeypat
 def test_a_misspelt_operator_has_a_suggestion():
     with pytest.raises(AttributeError, match="did you mean 'relu'"):
         _ = oc.realu
+
+
+def test_an_index_with_a_range_is_not_advanced():
+    i = oc.index("i", 4)
+    routine = oc.Context.cpu().compile(oc.forward(oc.data(np.ones((4, 3)))[i]))
+    with pytest.raises(oc.OcannlError, match="index i has a range"):
+        routine.run_loop(advance=[i])
