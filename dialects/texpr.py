@@ -7,9 +7,10 @@ has an iteration space and index maps instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr
 from xdsl.ir import (
     Dialect,
     Operation,
@@ -108,9 +109,39 @@ class ParamOp(MemoryOp):
 
 @irdl_op_definition
 class DataOp(MemoryOp):
-    """A data tensor: memory that the user fills."""
+    """A data tensor: memory that the user fills. `texpr.data "x" flat 12` has 12 elements, in whatever
+    shape its uses give it.
+    """
 
     name = "texpr.data"
+    elements = opt_prop_def(IntAttr)
+
+    def __init__(self, label: str, type: TensorType, elements: int | None = None) -> None:
+        super().__init__(label, type)
+        if elements is not None:
+            self.properties["elements"] = IntAttr(elements)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        if self.elements is not None:
+            printer.print_string(f" flat {self.elements.data}")
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DataOp:
+        label = parser.parse_str_literal(" naming the node")
+        elements = None
+        if parser.parse_optional_keyword("flat"):
+            elements = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return cls(label, _parse_result_type(parser), elements)
+
+    def verify_(self) -> None:
+        shape = shape_of(self.result)
+        if self.elements is not None and shape.is_final:
+            elements, found = self.elements.data, math.prod(shape.memory_sizes)
+            if elements != found:
+                raise VerifyException(f"flat data of {elements} elements has a shape of {found}: {shape}")
 
 
 @irdl_op_definition

@@ -67,18 +67,26 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 def data(
-    array: ArrayLike, *, axes: str | None = None, label: str | None = None, dtype: DTypeLike | None = None
+    array: ArrayLike,
+    *,
+    axes: str | None = None,
+    flat: bool = False,
+    label: str | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """A data tensor with the contents of an array.
 
     All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one
-    letter an array axis in memory order, as "bbo", "oi" or "b|i->o". Floating dtypes keep their precision
-    (lists are f32), integers stay integers of 32 or 64 bits, booleans become 0 and 1.
+    letter an array axis in memory order, as "bbo", "oi" or "b|i->o". `flat` data are only so many numbers in
+    a row (batch, output, input axes, row-major): their uses give them a shape. Floating dtypes keep their
+    precision (lists are f32), integers stay integers of 32 or 64 bits, booleans become 0 and 1.
     """
     contents = _contents(array, dtype)
-    shape = _data_shape(contents.shape, axes)
-    type = TensorType.of(shape, element_of(contents.dtype))
-    op = graph.add(texpr.DataOp(label or "data", type), label)
+    if flat and axes is not None:
+        raise SpecError(graph.here(f"flat data have the axes of their uses, so axes={axes!r} is not given"))
+    element = element_of(contents.dtype)
+    type = graph.fresh_type(element) if flat else TensorType.of(_data_shape(contents.shape, axes), element)
+    op = graph.add(texpr.DataOp(label or "data", type, contents.size if flat else None), label)
     _arrays[op] = contents
     return Tensor(op)
 

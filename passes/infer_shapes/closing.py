@@ -19,6 +19,7 @@ the order of constraints. In each round the first of these that applies:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.passes.infer_shapes.closing_graph import EqualRanks, Graph, dim_graph, row_cycles, row_graph
@@ -84,10 +85,14 @@ class Closing:
         return dict.fromkeys(graph.sources(open_vars), 0)
 
     def _flat_rows(self, equal: EqualRanks) -> dict[int, int]:
-        """Data given flat, of which nothing else is known, has one axis: the innermost that may have any."""
+        """Data given flat, of which nothing else is known or demanded, has one more axis: in the last row
+        that may have any.
+        """
         ranks: dict[int, int] = {}
         for rule, total in open_totals(self.store):
-            if total.rows and not total.dims and total.known != rule.total:
+            demanded = [self.store.lower.get(dim.id) for dim in total.dims.elements()]
+            sizes = [bound.size.size for bound in demanded if bound is not None]
+            if total.rows and len(sizes) == len(demanded) and total.known * math.prod(sizes) != rule.total:
                 ranks.setdefault(equal.of(total.rows[-1]), 1)
         return ranks
 

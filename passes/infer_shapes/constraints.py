@@ -14,10 +14,10 @@ from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_type import shape_of
-from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, DataOp, OfOp, SliceOp
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
-from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe
+from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
 
 ShapeOf: TypeAlias = Callable[[SSAValue], Shape]
 
@@ -81,7 +81,7 @@ class Demands:
 
 
 def demands_of(op: Operation, solver: Solver) -> Demands:
-    """The constraints of one operation; none for leaves and for code without shapes.
+    """The constraints of one operation; none for code without shapes, nor for leaves but flat data.
 
     Raises `SpecError` for a malformed spec.
     """
@@ -97,6 +97,8 @@ def demands_of(op: Operation, solver: Solver) -> Demands:
             _assign(demands, op, op.logic.data, solver)
         case SliceOp():
             _slice(demands, op, solver)
+        case DataOp() if op.elements is not None:
+            _flat(demands, op, op.elements.data)
         case OfOp():
             for kind in ROW_KINDS:
                 row = shape_of(op.source).row(kind)
@@ -152,6 +154,14 @@ def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
     if op.index.is_constant:
         origin = Origin(op, Place(op.source, "batch"), Place(op.source, "batch"))
         demands.found.append(DimAtLeast(axis, op.index.constant + 1, origin))
+
+
+def _flat(demands: Demands, op: DataOp, elements: int) -> None:
+    shape = shape_of(op.result)
+    origin = Origin(op, Place(op.result, "batch"), Place(op.result, "output"))
+    # The last row that is open gets what no use determines.
+    rows = (shape.input, shape.batch, shape.output)
+    demands.found.append(TotalElements(rows, elements, origin))
 
 
 def _range_of(op: SliceOp, index: Linear) -> int | None:

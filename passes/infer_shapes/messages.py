@@ -17,6 +17,7 @@ from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
     ConstantOp,
+    DataOp,
     EmbedOp,
     GradOp,
     MemoryOp,
@@ -76,6 +77,8 @@ def describe(op: Operation) -> str:
             return f"{tensor_name(op.source)}[{op.index}]"
         case AssignOp():
             return f"{tensor_name(op.target)} {op.accum_name or ''}= {tensor_name(op.value)}"
+        case DataOp():
+            return f"flat data {op.label.data}"
         case _:
             return op.name.removeprefix("texpr.")
 
@@ -135,6 +138,8 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]:
     """Both sides of the clash; where a result and an operand clash, all operands: what the user wrote."""
     left, right, op = origin.left, origin.right, origin.op
+    if isinstance(op, DataOp):
+        return [f"  {op.label.data}: {shape_of(op.result)}"]
     if isinstance(op, ApplyOp) and left.value is right.value and left.kind == right.kind:
         return _spec_lines(error, op, left, shape_of)
     if isinstance(op, ApplyOp) and left.value is op.result and left.kind == right.kind and len(op.args) > 1:

@@ -32,3 +32,36 @@ def test_every_dtype_is_read_and_computed_with(given: type[np.generic], stored: 
 def test_what_no_target_stores_is_refused(given: type[object]):
     with pytest.raises(TypeError, match=r"complex64|object"):
         oc.data(np.array([1, 2], given))
+
+
+class TestFlatData:
+    numbers = np.arange(12.0)
+
+    def test_the_demanded_size_is_taken_and_the_rest_is_batch(self):
+        x, w = oc.data(self.numbers, flat=True), np.arange(6.0).reshape(2, 3)
+        y = oc.param("w", w) @ x
+        context = oc.Context.cpu()
+        context.init_params(y)
+        np.testing.assert_array_equal(context[y], self.numbers.reshape(4, 3) @ w.T)
+
+    def test_pointwise(self):
+        y = oc.data(self.numbers, flat=True) + oc.data(np.zeros((3, 4)))
+        np.testing.assert_array_equal(oc.Context.cpu()[y], self.numbers.reshape(3, 4))
+
+    def test_a_spec_gives_all_but_one_size(self):
+        y = oc.einsum("h, w | c => c | h, w", oc.data(self.numbers, flat=True), h=2, c=3)
+        expected = self.numbers.reshape(2, 2, 3).transpose(2, 0, 1)
+        np.testing.assert_array_equal(oc.Context.cpu()[y], expected)
+
+    def test_alone_it_is_one_output_axis(self):
+        x = oc.data(self.numbers.reshape(3, 4), flat=True)
+        assert oc.Context.cpu()[x].shape == (12,)
+
+    def test_the_number_of_elements_must_fit(self):
+        x = oc.data(self.numbers, flat=True, label="x")
+        with pytest.raises(oc.ShapeError, match="12 elements are given, the axes have 15"):
+            oc.einsum("b | o => b", x, b=3, o=5)
+
+    def test_axes_are_not_given(self):
+        with pytest.raises(oc.SpecError, match="axes='bo' is not given"):
+            oc.data(self.numbers, flat=True, axes="bo")

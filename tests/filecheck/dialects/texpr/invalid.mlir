@@ -272,3 +272,11 @@ texpr.routine @parts {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: index b + 4 runs from 4 to 6, outside size 6
+
+// -----
+
+texpr.routine @flat {
+  %x = texpr.data "x" flat 12 : !texpr.tensor<5 | 2, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.data`: flat data of 12 elements has a shape of 10: 5|2

@@ -4,6 +4,7 @@
 // Leaves.
 // CHECK-LABEL: texpr.routine @leaves indices (step_n, batch_n = 80) {
 // CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
+// CHECK-NEXT:    %f = texpr.data "f" flat 12 : !texpr.tensor<...b0 | 3, f32>
 // CHECK-NEXT:    %w = texpr.param "a name" : !texpr.tensor<...i0 -> 16>
 // CHECK-NEXT:    %n = texpr.node "n.best" : !texpr.tensor<...b0 | ...i1 -> ...o2>
 // CHECK-NEXT:    %c = texpr.constant 0.5 : !texpr.tensor<>
@@ -14,6 +15,7 @@
 // CHECK-NEXT:  }
 texpr.routine @leaves indices (step_n, batch_n = 80) {
   %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
+  %f = texpr.data "f" flat 12 : !texpr.tensor<...b0 | 3, f32>
   %w = texpr.param "a name" : !texpr.tensor<...i0 -> 16>
   %n = texpr.node "n.best" : !texpr.tensor<...b0 | ...i1 -> ...o2>
   %c = texpr.constant 0.5 : !texpr.tensor<>

@@ -109,3 +109,17 @@ texpr.routine @range {
   %r = texpr.range : !texpr.tensor<?d0>
   %y = texpr.apply = mul(%r, %x) logic "." : !texpr.tensor<...b1 | ...i2 -> ...o3>
 }
+
+// Flat data take what uses demand; the rest goes to the last open row.
+// CHECK-LABEL: texpr.routine @flat {
+// CHECK-NEXT:    %x = texpr.data "x" flat 12 : !texpr.tensor<4 | 3>
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<3 -> 2>
+// CHECK-NEXT:    %y = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<4 | 2>
+// CHECK-NEXT:    %z = texpr.data "z" flat 5 : !texpr.tensor<5>
+// CHECK-NEXT:  }
+texpr.routine @flat {
+  %x = texpr.data "x" flat 12 : !texpr.tensor<...b0 | ...i1 -> ...o2>
+  %w = texpr.param "w" : !texpr.tensor<3 -> 2>
+  %y = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<...b3 | ...i4 -> ...o5>
+  %z = texpr.data "z" flat 5 : !texpr.tensor<...b6 | ...i7 -> ...o8>
+}
