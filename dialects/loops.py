@@ -60,16 +60,23 @@ class Schedule:
 
     `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable
     that is unrolled in registers beside it, with the tile's height. `lanes` may be a reduction's variable.
+    `parallel` cuts the space into tasks that threads share: blocks of so many points of its variables.
     """
 
     order: tuple[str, ...] = ()
     rows: tuple[str, int] | None = None
     lanes: tuple[str, int] | None = None
+    parallel: tuple[tuple[str, int], ...] = ()
+
+    def tile(self, variable: str) -> int:
+        """How many points of a variable are in a register tile."""
+        tiles = dict(tile for tile in (self.rows, self.lanes) if tile is not None)
+        return tiles.get(variable, 1)
 
 
 @irdl_attr_definition
 class ScheduleAttr(Data[Schedule]):
-    """`<order = (o, b), rows = b : 8, lanes = o : 32>`."""
+    """`<order = (o, b), parallel = (o : 64), rows = b : 8, lanes = o : 32>`."""
 
     name = "loops.schedule"
 
@@ -85,6 +92,8 @@ def schedule_text(schedule: Schedule) -> str:
     parts: list[str] = []
     if schedule.order:
         parts.append(f"order = ({', '.join(schedule.order)})")
+    if schedule.parallel:
+        parts.append(f"parallel = ({', '.join(f'{name} : {size}' for name, size in schedule.parallel)})")
     if schedule.rows:
         parts.append(f"rows = {schedule.rows[0]} : {schedule.rows[1]}")
     if schedule.lanes:
@@ -94,26 +103,32 @@ def schedule_text(schedule: Schedule) -> str:
 
 def parse_schedule(parser: AttrParser) -> Schedule:
     order: tuple[str, ...] = ()
+    parallel: tuple[tuple[str, int], ...] = ()
     tile: dict[str, tuple[str, int]] = {}
     seen: set[str] = set()
 
+    def extent() -> tuple[str, int]:
+        name = parser.parse_identifier(" naming an iteration variable")
+        parser.parse_punctuation(":")
+        return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
+
     def entry() -> None:
-        nonlocal order
+        nonlocal order, parallel
         pos = parser.pos
-        key = parser.parse_keyword_in(("order", "rows", "lanes"), " in a schedule")
+        key = parser.parse_keyword_in(("order", "parallel", "rows", "lanes"), " in a schedule")
         if key in seen:
             parser.raise_error(f"`{key}` stands twice in the schedule", pos, parser.pos)
         seen.add(key)
         parser.parse_punctuation("=")
         if key == "order":
             order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier))
+        elif key == "parallel":
+            parallel = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, extent))
         else:
-            name = parser.parse_identifier(" naming an iteration variable")
-            parser.parse_punctuation(":")
-            tile[key] = (name, parser.parse_integer(allow_boolean=False, allow_negative=False))
+            tile[key] = extent()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    return Schedule(order, tile.get("rows"), tile.get("lanes"))
+    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel)
 
 
 @irdl_op_definition
@@ -194,13 +209,26 @@ class NestOp(IRDLOperation):
         if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
             raise VerifyException("rows and lanes are different variables")
         clashing = self.clashing
-        for tile in (schedule.rows, schedule.lanes):
+        for tile in (schedule.rows, schedule.lanes, *schedule.parallel):
             if tile is not None and tile[0] in clashing:
                 raise VerifyException(
                     f"points that differ in `{tile[0]}` store to the same cell, so run in turn"
                 )
         if any(tile is not None and tile[1] < 1 for tile in (schedule.rows, schedule.lanes)):
             raise VerifyException("a tile has at least one element")
+        _verify_parallel(schedule, own)
+
+
+def _verify_parallel(schedule: Schedule, own: set[str]) -> None:
+    names = [name for name, _ in schedule.parallel]
+    if len(set(names)) < len(names):
+        raise VerifyException("a variable stands twice in the schedule's `parallel`")
+    for name, size in schedule.parallel:
+        if name not in own:
+            raise VerifyException(f"parallel `{name}` is not a variable of the nest")
+        tile = schedule.tile(name)
+        if size < 1 or size % tile:
+            raise VerifyException(f"a parallel block of `{name}` has whole tiles of {tile}, found {size}")
 
 
 @irdl_op_definition

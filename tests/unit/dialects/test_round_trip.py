@@ -79,7 +79,14 @@ def applications(terms: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
 terms = st.recursive(
     st.builds(Arg, st.integers(0, 12)) | st.builds(Const, numbers), applications, max_leaves=6
 )
-sides = st.none() | st.tuples(NAMES, st.integers(0, 64))
+extents = st.tuples(NAMES, st.integers(0, 64))
+schedules = st.builds(
+    loops.Schedule,
+    st.lists(NAMES, max_size=3).map(tuple),
+    st.none() | extents,
+    st.none() | extents,
+    st.lists(extents, max_size=2).map(tuple),
+)
 
 attributes: st.SearchStrategy[Attribute] = st.one_of(
     st.builds(MapAttr, maps),
@@ -89,9 +96,7 @@ attributes: st.SearchStrategy[Attribute] = st.one_of(
     st.builds(ShapeAttr, shapes),
     st.builds(TensorType.of, shapes, st.none() | ELEMENTS),
     st.builds(DimsAttr, st.dictionaries(NAMES, dims, max_size=3).map(lambda d: tuple(d.items()))),
-    st.builds(
-        loops.ScheduleAttr, st.builds(loops.Schedule, st.lists(NAMES, max_size=3).map(tuple), sides, sides)
-    ),
+    st.builds(loops.ScheduleAttr, schedules),
 )
 
 
@@ -203,7 +208,7 @@ def nests(draw: st.DrawFn) -> str:
     reduce = loops.ReduceOp("add", [("k", sizes[-1])], inner, f32)
     index = loops.IndexOp(draw(linears.map(lambda a: Linear.of({names[0]: a.constant}, 1))), f64)
     store = loops.StoreOp(reduce.result, node.result, identity_map(names))
-    schedule = loops.Schedule(tuple(draw(st.permutations(names))), (names[0], 2), ("k", 4))
+    schedule = loops.Schedule(tuple(draw(st.permutations(names))), (names[0], 2), ("k", 4), ((names[0], 6),))
     nest = loops.NestOp(
         draw(LABELS),
         tuple(zip(names, sizes, strict=True)),

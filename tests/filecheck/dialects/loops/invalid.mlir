@@ -336,3 +336,51 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `o` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <parallel = (j : 2)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: parallel `j` is not a variable of the nest
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <parallel = (i : 2, i : 1)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a variable stands twice in the schedule's `parallel`
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) schedule <parallel = (i : 0)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a parallel block of `i` has whole tiles of 1, found 0
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 40, j = 16) schedule <parallel = (j : 8, i : 12), rows = i : 8, lanes = j : 8> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a parallel block of `i` has whole tiles of 8, found 12
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<6xf32>
+  loops.nest "x" (o = 4, k = 3) schedule <parallel = (o : 2)> {
+    %old = loops.load %x[o + k]
+    loops.store %old, %x[o + k]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `o` store to the same cell, so run in turn

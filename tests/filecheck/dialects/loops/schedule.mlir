@@ -12,6 +12,10 @@
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "default" (b = 10, o = 16) schedule <> {
 // CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "blocks of tiles" (b = 10, o = 16) schedule <order = (o, b), parallel = (o : 16, b : 4), rows = b : 2, lanes = o : 8> {
+// CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
 // CHECK-NEXT:      %t = loops.reduce add (i = 2) : f32 {
 // CHECK-NEXT:        %l = loops.load %x[b, o, i]
@@ -30,6 +34,10 @@ loops.func @schedules {
   loops.nest "rows" (b = 10, o = 16) schedule <rows = o : 1> {
   }
   loops.nest "default" (b = 10, o = 16) schedule <> {
+  }
+  loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
+  }
+  loops.nest "blocks of tiles" (b = 10, o = 16) schedule <parallel = (o : 16, b : 4), lanes = o : 8, rows = b : 2, order = (o, b)> {
   }
   loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
     %t = loops.reduce add (i = 2) : f32 {
