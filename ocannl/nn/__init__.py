@@ -3,6 +3,7 @@
 from ocannl.nn.activations import gelu, sigmoid, silu, softplus
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
+from ocannl.nn.conv import conv1d, conv2d, conv3d, conv_transpose2d, depthwise_separable_conv2d
 from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Layer, MaskedLayer
 from ocannl.nn.linear import linear
@@ -11,6 +12,7 @@ from ocannl.nn.lstm import lstm
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.mlp import mlp, mlp_layer
 from ocannl.nn.norms import layer_norm, rms_norm
+from ocannl.nn.pool import avg_pool2d, global_avg_pool2d, max_pool2d, smooth_max_pool2d
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
 from ocannl.nn.softmax import log_softmax, softmax
 from ocannl.nn.transformer import (
@@ -26,23 +28,31 @@ from ocannl.nn.transformer import (
 __all__ = [
     "Layer",
     "MaskedLayer",
+    "avg_pool2d",
     "batch_norm1d",
     "batch_norm2d",
     "causal_mask",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose2d",
     "cross_attention",
     "cross_entropy",
     "decoder_layer",
     "decoder_only",
+    "depthwise_separable_conv2d",
     "embedding",
     "encoder_layer",
     "feed_forward",
     "gelu",
+    "global_avg_pool2d",
     "hinge",
     "layer_norm",
     "learned_positions",
     "linear",
     "log_softmax",
     "lstm",
+    "max_pool2d",
     "mean",
     "mlp",
     "mlp_layer",
@@ -56,6 +66,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "sinusoidal_positions",
+    "smooth_max_pool2d",
     "softmax",
     "softplus",
     "transformer_decoder",
