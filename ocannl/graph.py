@@ -6,12 +6,13 @@ reported at the line that makes it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.shape import DimVar, Row, Shape
+from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr import OfOp
 from ocannl.location import user_location
@@ -48,6 +49,24 @@ def known_shape(value: SSAValue) -> Shape:
     return _solver.shape(shape_of(value))
 
 
+@dataclass
+class _Numbered:
+    """Known shapes with variables numbered in the order in which a message shows them."""
+
+    rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
+    dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
+
+    def shape(self, value: SSAValue) -> Shape:
+        return Shape(*(self._row(row) for row in known_shape(value)))
+
+    def _row(self, row: Row) -> Row:
+        var = None if row.var is None else self.rows.setdefault(row.var, RowVar(len(self.rows)))
+        return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
+
+    def _dim(self, dim: DimTerm) -> DimTerm:
+        return self.dims.setdefault(dim, DimVar(len(self.dims))) if isinstance(dim, DimVar) else dim
+
+
 def add(op: OpT, label: str | None = None) -> OpT:
     """Appends an operation with the user's line, and learns what it says about shapes.
 
@@ -59,7 +78,7 @@ def add(op: OpT, label: str | None = None) -> OpT:
     try:
         _solver.add(*demands_of(op, _solver).found)
     except ShapeInferenceError as error:
-        message = shape_error(error, op, known_shape)
+        message = shape_error(error, op, _Numbered().shape)
         op.drop_all_references()
         raise message from None
     return op

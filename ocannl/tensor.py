@@ -409,7 +409,8 @@ def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
     if not tensors:
         raise ValueError("there is nothing to stack")
     parts = [f"part{i}" for i in range(len(tensors))]
-    single = [einsum(f"{_slot(axis, '')} => {_slot(axis, 'part,')}", t, part=1) for t in tensors]
+    slots = f"{_slot(axis, '')} => {_slot(axis, 'part,')}"
+    single = [einsum(slots, t, part=1).named(as_tensor(t).label) for t in tensors]
     if len(single) == 1:
         return single[0]
     operands = "; ".join(_slot(axis, f"{part},") for part in parts)

@@ -4,7 +4,9 @@ and why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 from xdsl.ir import Operation, SSAValue
 
@@ -21,6 +23,7 @@ from ocannl.dialects.texpr import (
     EmbedOp,
     GradOp,
     MemoryOp,
+    RangeOp,
     SizeOp,
     SliceOp,
     ValueOp,
@@ -49,30 +52,24 @@ def tensor_name(value: SSAValue) -> str:
             return f"size {op.dim}"
         case SliceOp() as op:
             return f"{tensor_name(op.source)}[{op.index}]"
+        case RangeOp():
+            return "range"
         case ApplyOp() as op:
-            return f"({_operator(op)})" if value.name_hint is None else value.name_hint
+            return f"({_describe_apply(op, _short_name)})" if value.name_hint is None else value.name_hint
         case _:
             return "a tensor"
 
 
-def _operator(op: ApplyOp) -> str:
-    """The operator alone, for operands of operands."""
-    term = op.term.data
-    if op.logic is not None and op.logic.data == "@":
-        return "... @ ..."
-    if op.logic is not None and op.logic.data not in (".", "T"):
-        return f'einsum "{op.logic.data}"'
-    if isinstance(term, App):
-        symbol = SCALAR_OPS[term.op].symbol
-        return f"... {symbol} ..." if symbol and len(term.args) == 2 else f"{term.op} ..."
-    return "..."
+def _short_name(value: SSAValue) -> str:
+    """The name of an operand of an operand: an expression without one is left out."""
+    return "..." if isinstance(value.owner, ApplyOp) and value.name_hint is None else tensor_name(value)
 
 
 def describe(op: Operation) -> str:
     """An operation in the user's notation."""
     match op:
         case ApplyOp():
-            return _describe_apply(op)
+            return _describe_apply(op, tensor_name)
         case SliceOp():
             return f"{tensor_name(op.source)}[{op.index}]"
         case AssignOp():
@@ -83,8 +80,8 @@ def describe(op: Operation) -> str:
             return op.name.removeprefix("texpr.")
 
 
-def _describe_apply(op: ApplyOp) -> str:
-    names = [tensor_name(a) for a in op.args]
+def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
+    names = [name_of(a) for a in op.args]
     logic = "" if op.logic is None else op.logic.data
     term = op.term.data
     if logic == "@":
@@ -130,8 +127,9 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
     if origin is not None:
         lines += _sides(error, origin, shape_of)
     lines.append(f"  {error if origin is None else error.reason}")
-    lines += [f"  because of {line}" for line in _because(error.because, at)]
-    hint = _hint(at, shape_of)
+    others = _operations(error.because, at)
+    lines += [f"  because of {line}" for line in _because(others)]
+    hint = _hint(at, shape_of) or next(filter(None, map(_misspelt, [at, *others])), None)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
@@ -159,17 +157,27 @@ def _spec_lines(error: ShapeConflict, op: ApplyOp, place: Place, shape_of: Shape
             lines += _place_lines(place, error.left, error.left_axis, shape_of)
         else:
             lines.append(f"  {tensor_name(arg)}: {shape_of(arg)}")
-    name = _axis_name(op, place, error.left_axis)
-    return [*lines, f"  this axis is `{name}` in the spec"] if name else lines
+    note = _spec_note(op, place, error.left_axis, shape_of(place.value).row(place.kind))
+    return [*lines, f"  {note}"] if note else lines
 
 
-def _axis_name(op: ApplyOp, place: Place, axis: int | None) -> str | None:
-    """What a spec calls an axis of an operand whose row is closed in it."""
-    if op.logic is None or axis is None or place.value not in op.args:
+def _spec_note(op: ApplyOp, place: Place, axis: int | None, known: Row) -> str | None:
+    """What a spec calls an axis of an operand whose row is closed in it, or how many axes it has instead."""
+    if op.logic is None or place.value not in op.args:
         return None
-    slot = parse_spec(op.logic.data).operands[list(op.args).index(place.value)]
-    row = slot.rows[ROW_KINDS.index(place.kind)]
-    return str(row.axes[axis]) if row.var is None and axis < len(row.axes) else None
+    number, spec = list(op.args).index(place.value), op.logic.data
+    row = parse_spec(spec).operands[number].rows[ROW_KINDS.index(place.kind)]
+    slot = spec.partition("=>")[0].split(";")[number].strip()
+    if row.var is not None:
+        return None
+    if axis is not None:
+        return f"this axis is `{row.axes[axis]}` in the spec" if axis < len(row.axes) else None
+    if known.is_closed and known.known == len(row.axes):
+        return None
+    if not row.axes:
+        return f"its slot in the spec, `{slot}`, has no {place.kind} axes"
+    axes = "1 axis" if len(row.axes) == 1 else f"{len(row.axes)} axes"
+    return f"its slot in the spec, `{slot}`, has {axes} for this row"
 
 
 def _from_end(error: ShapeConflict) -> int | None:
@@ -219,13 +227,27 @@ def _row_text(shape: Shape, kind: RowKind) -> str:
     return str(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
 
 
-def _because(origins: Sequence[object], at: Operation) -> list[str]:
-    seen: dict[str, None] = {}
-    for origin in origins:
-        op = origin.op if isinstance(origin, Origin) else origin
-        if isinstance(op, Operation) and op is not at:
-            seen[f"{location_text(op) or 'an earlier operation'}: `{describe(op)}`"] = None
-    return list(seen)[:4]
+def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:
+    """The operations, other than `at`, that demanded something."""
+    found = [origin.op if isinstance(origin, Origin) else origin for origin in origins]
+    return [op for op in found if isinstance(op, Operation) and op is not at]
+
+
+def _because(ops: Sequence[Operation]) -> list[str]:
+    lines = [f"{location_text(op) or 'an earlier operation'}: `{describe(op)}`" for op in ops]
+    return list(dict.fromkeys(lines))[:4]
+
+
+def _misspelt(op: Operation) -> str | None:
+    """A long name that occurs once in a spec and is almost another one."""
+    if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
+        return None
+    words = re.findall(r"[^\W\d]\w+", op.logic.data) if "," in op.logic.data else []
+    for word in words:
+        near = get_close_matches(word, [other for other in words if other != word], 1, cutoff=0.75)
+        if words.count(word) == 1 and near:
+            return f"`{word}` occurs once in the spec: did you mean `{near[0]}`?"
+    return None
 
 
 def _hint(op: Operation, shape_of: ShapeOf) -> str | None:

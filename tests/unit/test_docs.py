@@ -4,6 +4,7 @@ The Python examples of a page are one program. A fence right after one is what i
 that begins with the line `// prints`. Other MLIR examples say in their first line what they are:
 
     // round trip              text that `ocannl-opt` prints back
+    # raises ShapeError        Python that raises it; the next fence is its message, in `text`, to the letter
     // ocannl-opt -p fuse      its input; the next fence begins with `// gives` (`; gives` in LLVM IR) and is
                                its output, or is a `text` fence with its error
 
@@ -11,6 +12,7 @@ A `sh` example of `ocannl-opt` lines runs in the folder in which the Python exam
 line `...` (or `// ...`) stands for anything; space is not compared, nor are the line numbers of `model.py`.
 """
 
+import builtins
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +44,7 @@ TARGETS = {"lower-loops-to-llvm": "-t llvm"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OMITTED = re.compile(r"^\s*(?://|;)?\s*\.\.\.\s*$", re.MULTILINE)
 PLACE = re.compile(r"(?:\S*\.md|model\.py):\d+")
+RAISES = re.compile(r"# raises (\w+)\n")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -115,7 +118,9 @@ class Runner:
     output: str | None = None
     """What the example before this one gave, until it is compared."""
     unshown: str | None = None
-    """Where an example of the tool stands that has no output yet."""
+    """Where an example stands that has no output yet, and must have one."""
+    is_exact: bool = False
+    """Whether the output is compared with its space and line numbers."""
 
     def run(self, fence: Fence) -> None:
         if fence.is_output:
@@ -135,7 +140,9 @@ class Runner:
 
     def compare(self, fence: Fence) -> None:
         assert self.output is not None, f"{self.where(fence)}: nothing gives this output"
-        if not matches(self.output, fence.body):
+        agrees = self.output == fence.text.rstrip() if self.is_exact else matches(self.output, fence.body)
+        self.is_exact = False
+        if not agrees:
             pytest.fail(f"{self.where(fence)}: the output is\n{self.output}", pytrace=False)
         self.output = self.unshown = None
 
@@ -144,10 +151,22 @@ class Runner:
         assert self.unshown is None, f"{self.unshown}: the output is missing"
 
     def run_python(self, fence: Fence) -> None:
+        raised = RAISES.match(fence.text)
+        if raised:
+            self.run_failing(fence, raised[1])
+            return
         program = "\n" * (fence.line - 1) + fence.text
         with redirect_stdout(StringIO()) as printed:
             exec(compile(program, str(self.page), "exec"), self.names)
         self.output = printed.getvalue()
+
+    def run_failing(self, fence: Fence, error: str) -> None:
+        """Lines are counted from the start of the example, in a file of its own."""
+        expected: type[Exception] = getattr(oc, error, None) or getattr(builtins, error)
+        with pytest.raises(expected) as caught:
+            exec(compile(fence.text, "model.py", "exec"), self.names)
+        assert caught.type is expected, f"{self.where(fence)}: {caught.value!r}"
+        self.output, self.unshown, self.is_exact = str(caught.value), self.where(fence), True
 
     def run_mlir(self, fence: Fence) -> None:
         tool, _, arguments = fence.heading.partition(" ")

@@ -142,6 +142,7 @@ texpr.routine @r {
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a b c => a", x)`
 // CHECK-NEXT: x: 2,3    (its output row)
 // CHECK-NEXT: ^^^
+// CHECK-NEXT: its slot in the spec, `a b c`, has 3 axes for this row
 // CHECK-NEXT: the numbers of axes differ
 
 // -----
