@@ -4,16 +4,20 @@ from ocannl.nn.activations import gelu, sigmoid, silu, softplus
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
 from ocannl.nn.conv import conv1d, conv2d, conv3d, conv_transpose2d, depthwise_separable_conv2d
+from ocannl.nn.conv_bn_relu import conv_bn_relu
 from ocannl.nn.embedding import embedding
-from ocannl.nn.layer import Layer, MaskedLayer
+from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
+from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
 from ocannl.nn.losses import cross_entropy, hinge, mse, nll
 from ocannl.nn.lstm import lstm
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.mlp import mlp, mlp_layer
+from ocannl.nn.mobile_cnn import mobile_cnn
 from ocannl.nn.norms import layer_norm, rms_norm
 from ocannl.nn.pool import avg_pool2d, global_avg_pool2d, max_pool2d, smooth_max_pool2d
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
+from ocannl.nn.resnet import resnet_block
 from ocannl.nn.softmax import log_softmax, softmax
 from ocannl.nn.transformer import (
     decoder_layer,
@@ -24,10 +28,12 @@ from ocannl.nn.transformer import (
     transformer_decoder,
     transformer_encoder,
 )
+from ocannl.nn.vgg import vgg_block
 
 __all__ = [
     "Layer",
     "MaskedLayer",
+    "TrainingLayer",
     "avg_pool2d",
     "batch_norm1d",
     "batch_norm2d",
@@ -35,6 +41,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_bn_relu",
     "conv_transpose2d",
     "cross_attention",
     "cross_entropy",
@@ -49,6 +56,7 @@ __all__ = [
     "hinge",
     "layer_norm",
     "learned_positions",
+    "lenet",
     "linear",
     "log_softmax",
     "lstm",
@@ -56,11 +64,13 @@ __all__ = [
     "mean",
     "mlp",
     "mlp_layer",
+    "mobile_cnn",
     "mse",
     "multi_head_attention",
     "nll",
     "output_mean",
     "residual",
+    "resnet_block",
     "rms_norm",
     "rotary",
     "sigmoid",
@@ -71,4 +81,5 @@ __all__ = [
     "softplus",
     "transformer_decoder",
     "transformer_encoder",
+    "vgg_block",
 ]

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import ocannl as oc
+from ocannl.nn.layer import TrainingLayer
 
 OVER_BATCH = "..n.. | ..out.. => ..out.."
 
 
-class BatchNorm(Protocol):
-    """With a `train_step`, statistics are those of the batch, else the running ones."""
-
-    def __call__(self, x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
-
-
-def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> BatchNorm:
+def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> TrainingLayer:
     """To mean 0 and variance 1 over all batch axes, then `gain * x + offset`: batch | out -> batch | out,
     with parameters `label.gain`, `label.offset`: out and nodes `label.running_mean`,
     `label.running_variance`: out.
 
-    In training, `oc.updates(loss)`, which `train.grad_update` runs, moves the running statistics by
-    `1 - momentum` towards those of the batch.
+    With a `train_step`, statistics are those of the batch, and `oc.updates(loss)`, which `train.grad_update`
+    runs, moves the running ones by `1 - momentum` towards them. Without, they are the running ones.
     """
     with oc.scope(label):
         gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
@@ -48,6 +41,6 @@ def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "
     return apply
 
 
-def batch_norm2d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> BatchNorm:
+def batch_norm2d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> TrainingLayer:
     """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes."""
     return batch_norm1d(epsilon=epsilon, momentum=momentum, label=label)

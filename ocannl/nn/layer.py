@@ -14,3 +14,9 @@ class MaskedLayer(Protocol):
     """A block over sequences; the mask is not 0 where a position may look at another."""
 
     def __call__(self, x: oc.Tensor, mask: oc.Tensor | None = None) -> oc.Tensor: ...
+
+
+class TrainingLayer(Protocol):
+    """A block that is trained where it is given a `train_step`, and used where it is not."""
+
+    def __call__(self, x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...

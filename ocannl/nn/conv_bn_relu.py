@@ -1,0 +1,25 @@
+"""The layer of which most vision models are made."""
+
+from __future__ import annotations
+
+import ocannl as oc
+from ocannl.nn.batch_norm import batch_norm2d
+from ocannl.nn.conv import conv2d
+from ocannl.nn.layer import TrainingLayer
+from ocannl.nn.windows import Sizes
+
+
+def conv_bn_relu(
+    *,
+    kernel_size: Sizes = 3,
+    stride: Sizes = 1,
+    out_channels: oc.RowSizes | None = None,
+    label: str = "conv_bn_relu",
+) -> TrainingLayer:
+    """A padded convolution without bias, batch normalization and relu: batch, height, width | in -> batch,
+    height / stride, width / stride | out.
+    """
+    with oc.scope(label):
+        conv = conv2d(kernel_size=kernel_size, stride=stride, out_channels=out_channels, bias=False)
+        norm = batch_norm2d()
+    return lambda x, train_step=None: oc.relu(norm(conv(x), train_step))

@@ -1,0 +1,32 @@
+"""LeNet-5 (LeCun et al., 1998), with relu and maxima."""
+
+from __future__ import annotations
+
+import ocannl as oc
+from ocannl.nn.conv import conv2d
+from ocannl.nn.layer import Layer
+from ocannl.nn.linear import linear
+from ocannl.nn.mlp import mlp_layer
+from ocannl.nn.pool import max_pool2d
+
+
+def lenet(*, num_classes: int = 10, use_padding: bool = True, label: str = "lenet") -> Layer:
+    """Convolutions to 6 and to 16 channels with windows of 5 x 5, each with relu and a pool, then layers of
+    120, 84 and `num_classes`: batch, height, width | channels -> batch | num_classes.
+
+    Height and width are multiples of 4. Without padding they are 16, 20, 24, ...; the original has 32.
+    """
+    with oc.scope(label):
+        conv1 = conv2d(kernel_size=5, use_padding=use_padding, out_channels=6, label="conv1")
+        conv2 = conv2d(kernel_size=5, use_padding=use_padding, out_channels=16, label="conv2")
+        fc1, fc2 = mlp_layer(hid_dim=120, label="fc1"), mlp_layer(hid_dim=84, label="fc2")
+        logits = linear(out_dim=num_classes, label="logits")
+    pool = max_pool2d()
+
+    def apply(images: oc.Tensor) -> oc.Tensor:
+        x = pool(oc.relu(conv1(images)))
+        x = pool(oc.relu(conv2(x)))
+        features = oc.einsum("..., h, w | c => ... | h, w, c", x)
+        return logits(fc2(fc1(features)))
+
+    return apply

@@ -1,0 +1,43 @@
+"""Residual networks (He et al., 2015)."""
+
+from __future__ import annotations
+
+import ocannl as oc
+from ocannl.nn.batch_norm import batch_norm2d
+from ocannl.nn.conv import conv2d
+from ocannl.nn.conv_bn_relu import conv_bn_relu
+from ocannl.nn.layer import TrainingLayer
+
+
+def resnet_block(
+    *, stride: int = 1, out_channels: int | oc.Dim | None = None, label: str = "resnet_block"
+) -> TrainingLayer:
+    """Two convolutions, added to a shortcut: batch, height, width | in -> batch, height / stride,
+    width / stride | out.
+
+    The shortcut is `x` itself, with as many channels, unless there is a stride or `out_channels`: then it is
+    a convolution of one cell, and a batch norm. Without `out_channels`, `out` is inferred.
+    """
+    channels = oc.Dim("channels") if out_channels is None else out_channels
+    with oc.scope(label):
+        first = conv_bn_relu(stride=stride, out_channels=channels, label="first")
+        second, norm = conv2d(out_channels=channels, bias=False, label="second"), batch_norm2d()
+        same = stride == 1 and out_channels is None
+        shortcut = _identity if same else _projection(stride, channels)
+
+    def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+        inner = norm(second(first(x, train_step)), train_step)
+        return oc.relu(inner + shortcut(x, train_step)).named(label)
+
+    return apply
+
+
+def _identity(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+    return x
+
+
+def _projection(stride: int, channels: int | oc.Dim) -> TrainingLayer:
+    with oc.scope("shortcut"):
+        conv = conv2d(kernel_size=1, stride=stride, out_channels=channels, bias=False)
+        norm = batch_norm2d()
+    return lambda x, train_step=None: norm(conv(x), train_step)
