@@ -285,7 +285,7 @@ class AssignRoutineOp(RoutineOp):
 def check_labels(routine: RoutineOp) -> None:
     """Nodes are known by their labels, also to those who run the routine."""
     labels: set[str] = set()
-    for op in routine.body.block.ops:
+    for op in routine.walk():
         if isinstance(op, NodeOp):
             if op.label.data in labels:
                 raise VerifyException(f"two nodes are called {op.label.data!r}")

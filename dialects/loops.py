@@ -3,7 +3,7 @@
 A nest is a space of independent points, each with a small block of scalar operations (upstream `arith` and
 `math`), affine loads and stores, and reductions over inner spaces. It stays compact until it becomes target
 code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and
-written by hand.
+written by hand. A group runs several nests in turn at every point of an outer space.
 """
 
 from __future__ import annotations
@@ -37,7 +37,14 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.assign import check_access, check_accumulator, check_labels, check_names, check_space
+from ocannl.dialects.assign import (
+    NodeOp,
+    check_access,
+    check_accumulator,
+    check_labels,
+    check_names,
+    check_space,
+)
 from ocannl.dialects.linear import (
     Linear,
     MapAttr,
@@ -179,9 +186,10 @@ class NestOp(IRDLOperation):
         return cls(label, space, body, schedule)
 
     def verify_(self) -> None:
-        if not isinstance(self.parent_op(), FuncOp | None):
-            raise VerifyException("a nest stands in a loops.func")
+        if not isinstance(self.parent_op(), FuncOp | GroupOp | None):
+            raise VerifyException("a nest stands in a loops.func or in a loops.group")
         check_space(self, (n for n, _ in self.space.data))
+        check_fresh(self, self.space.names)
         check_no_arguments(self.body)
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
@@ -229,6 +237,77 @@ def _verify_parallel(schedule: Schedule, own: set[str]) -> None:
         tile = schedule.tile(name)
         if size < 1 or size % tile:
             raise VerifyException(f"a parallel block of `{name}` has whole tiles of {tile}, found {size}")
+
+
+@irdl_op_definition
+class GroupOp(IRDLOperation):
+    """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space.
+
+    The nodes that it declares live inside one point. What one point stores, no other one touches, but for
+    cells that several points load, add to and store: these points run in turn.
+    """
+
+    name = "loops.group"
+    label = prop_def(StringAttr)
+    space = prop_def(SpaceAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(self, label: str, space: Sequence[tuple[str, int]], body: Region) -> None:
+        Operation.__init__(
+            self,
+            properties={"label": StringAttr(label), "space": SpaceAttr(tuple(space))},
+            regions=[body],
+        )
+
+    @property
+    def nodes(self) -> list[NodeOp]:
+        return [op for op in self.body.block.ops if isinstance(op, NodeOp)]
+
+    @property
+    def nests(self) -> list[NestOp]:
+        return [op for op in self.body.block.ops if isinstance(op, NestOp)]
+
+    @property
+    def clashing(self) -> set[str]:
+        """The variables in which points that store to the same cell of a node from outside may differ."""
+        own, found = {node.result for node in self.nodes}, set[str]()
+        for nest in self.nests:
+            space = dict((*self.space.data, *nest.space.data))
+            for op in nest.body.block.ops:
+                if isinstance(op, StoreOp) and op.node not in own:
+                    found |= clashing_variables(op.indices.data, space)
+        return found & set(self.space.names)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        printer.print_string(" ")
+        print_space(printer, self.space.data)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GroupOp:
+        label = parser.parse_str_literal(" naming the group")
+        space = parse_space(parser)
+        body = parser.parse_region()
+        if not body.blocks:
+            body.add_block(Block())
+        return cls(label, space, body)
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), FuncOp | None):
+            raise VerifyException("a group stands in a loops.func")
+        check_space(self, self.space.names)
+        check_no_arguments(self.body)
+        for op in self.body.block.ops:
+            if not isinstance(op, NodeOp | NestOp):
+                raise VerifyException(f"a group has nodes and nests, found `{op.name}`")
+            if isinstance(op, NodeOp) and (op.mode.data != "local" or op.offset is not None):
+                raise VerifyException(
+                    f"node {op.label.data!r} lives inside a point of the group: it is local, without a place"
+                )
 
 
 @irdl_op_definition
@@ -280,10 +359,7 @@ class ReduceOp(IRDLOperation):
         if self.yielded.type != self.result.type:
             raise VerifyException(f"yields {self.yielded.type}, but the result is {self.result.type}")
         check_space(self, (n for n, _ in self.space.data))
-        outer = scope_sizes(self)
-        for name, _ in self.space.data:
-            if name in outer:
-                raise VerifyException(f"`{name}` is already an iteration variable around this reduction")
+        check_fresh(self, self.space.names)
 
 
 @irdl_op_definition
@@ -407,7 +483,7 @@ class IndexOp(IRDLOperation):
 
 @irdl_op_definition
 class FuncOp(RoutineOp):
-    """A routine as a sequence of nests over the nodes declared at its top."""
+    """A routine as a sequence of nests and groups of nests over the nodes declared at its top."""
 
     name = "loops.func"
 
@@ -428,15 +504,26 @@ def _parse_node(parser: Parser) -> SSAValue:
     return node
 
 
+def check_fresh(op: NestOp | ReduceOp, names: Sequence[str]) -> None:
+    """The variables of a nest or a reduction are none of those around it."""
+    outer = scope_sizes(op)
+    for name in names:
+        if name in outer:
+            what = "nest" if isinstance(op, NestOp) else "reduction"
+            raise VerifyException(f"`{name}` is already an iteration variable around this {what}")
+
+
 def scope_sizes(op: Operation) -> dict[str, int]:
     """The iteration variables around an operation, with their sizes."""
     sizes: dict[str, int] = {}
     parent = op.parent_op()
-    while isinstance(parent, NestOp | ReduceOp):
+    while isinstance(parent, GroupOp | NestOp | ReduceOp):
         space = parent.properties.get("space")
         sizes.update(space.data if isinstance(space, SpaceAttr) else ())
         parent = parent.parent_op()
     return sizes
 
 
-LOOPS = Dialect("loops", [NestOp, ReduceOp, YieldOp, LoadOp, StoreOp, IndexOp, FuncOp], [ScheduleAttr])
+LOOPS = Dialect(
+    "loops", [GroupOp, NestOp, ReduceOp, YieldOp, LoadOp, StoreOp, IndexOp, FuncOp], [ScheduleAttr]
+)

@@ -8,7 +8,20 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation
 
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, schedule_text
+from ocannl.dialects.linear import Space
+from ocannl.dialects.loops import (
+    FuncOp,
+    GroupOp,
+    IndexOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    StoreOp,
+    YieldOp,
+    schedule_text,
+    scope_sizes,
+)
+from ocannl.passes.nests import nests_of, steps
 from ocannl.passes.plan_memory import memory_report
 
 
@@ -30,22 +43,29 @@ def memory_table(func: FuncOp) -> str:
 
 def schedule_table(func: FuncOp) -> str:
     rows = [("kernel", "space", "schedule", "flops")]
-    for nest in func.body.block.ops:
-        if isinstance(nest, NestOp):
-            space = " ".join(f"{n}={s}" for n, s in nest.space.data) or "scalar"
+    for step in steps(func):
+        if isinstance(step, GroupOp):
+            total = sum(flops(nest) for nest in step.nests)
+            rows.append((step.label.data, space_text(step.space.data), "", str(total)))
+        indent = "  " if isinstance(step, GroupOp) else ""
+        for nest in nests_of(step):
             schedule = "" if nest.schedule is None else schedule_text(nest.schedule.data)
             reduced = "".join(
-                f" {r.accum.data}({' '.join(f'{n}={s}' for n, s in r.space.data)})"
-                for r in nest.walk()
-                if isinstance(r, ReduceOp)
+                f" {r.accum.data}({space_text(r.space.data)})" for r in nest.walk() if isinstance(r, ReduceOp)
             )
-            rows.append((nest.label.data, space + reduced, schedule, str(flops(nest))))
+            space = space_text(nest.space.data) or "scalar"
+            rows.append((indent + nest.label.data, space + reduced, schedule, str(flops(nest))))
     return table(rows)
 
 
+def space_text(space: Space) -> str:
+    return " ".join(f"{n}={s}" for n, s in space)
+
+
 def flops(nest: NestOp) -> int:
-    """Scalar operations of one run, loads and stores not counted."""
-    return math.prod(s for _, s in nest.space.data) * _block_flops(nest.body.block.ops)
+    """Scalar operations of one run of the routine, loads and stores not counted."""
+    points = math.prod(scope_sizes(nest).values()) * math.prod(s for _, s in nest.space.data)
+    return points * _block_flops(nest.body.block.ops)
 
 
 def _block_flops(ops: Iterable[Operation]) -> int:

@@ -20,7 +20,6 @@ from ocannl.passes.nests import (
     Accesses,
     Names,
     drop_unit_variables,
-    functions,
     names_in,
     nests,
     operations,
@@ -28,6 +27,7 @@ from ocannl.passes.nests import (
     reduction_work,
     rename,
     renamed,
+    ungrouped,
     with_reduced,
 )
 
@@ -262,7 +262,7 @@ class FusePass(ModulePass):
     name = "fuse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in functions(op):
+        for func in ungrouped(op):
             for nest in nests(func):
                 drop_unit_variables(nest)
             forwarded: set[SSAValue] = set()

@@ -25,7 +25,6 @@ from ocannl.passes.nests import (
     Names,
     covering_axes,
     drop_unit_variables,
-    functions,
     names_in,
     nests,
     node_mode,
@@ -33,6 +32,7 @@ from ocannl.passes.nests import (
     points,
     reduction_work,
     renamed,
+    ungrouped,
     with_reduced,
 )
 
@@ -346,7 +346,7 @@ class InlineNodesPass(ModulePass):
     name = "inline-nodes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in functions(op):
+        for func in ungrouped(op):
             for nest in nests(func):
                 drop_unit_variables(nest)
             remove_dead_stores(func)

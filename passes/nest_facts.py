@@ -11,7 +11,16 @@ from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, element_type
+from ocannl.dialects.loops import (
+    IndexOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    StoreOp,
+    YieldOp,
+    element_type,
+    scope_sizes,
+)
 from ocannl.passes.addresses import flatten
 
 # Instructions that a function of `math` becomes, roughly.
@@ -60,7 +69,7 @@ class Scope:
 
 def nest_facts(nest: NestOp) -> Scope:
     """Reads off a nest what scheduling it needs."""
-    facts = Scope(nest, dict(nest.space.data), {})
+    facts = Scope(nest, dict(nest.space.data), scope_sizes(nest))
     _read(facts, nest.body.block, {})
     return facts
 

@@ -14,7 +14,7 @@ from xdsl.traits import Pure
 
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, scope_sizes
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 ZERO = Linear()
@@ -27,8 +27,23 @@ def functions(module: ModuleOp) -> list[FuncOp]:
     return [op for op in module.body.block.ops if isinstance(op, FuncOp)]
 
 
+def ungrouped(module: ModuleOp) -> list[FuncOp]:
+    """The functions without groups: what follows values from nest to nest runs before there are any."""
+    found = functions(module)
+    return [func for func in found if not any(isinstance(op, GroupOp) for op in func.body.block.ops)]
+
+
+def steps(func: FuncOp) -> list[NestOp | GroupOp]:
+    return [op for op in func.body.block.ops if isinstance(op, NestOp | GroupOp)]
+
+
 def nests(func: FuncOp) -> list[NestOp]:
-    return [op for op in func.body.block.ops if isinstance(op, NestOp)]
+    """All nests, those of groups among them."""
+    return [nest for step in steps(func) for nest in nests_of(step)]
+
+
+def nests_of(step: NestOp | GroupOp) -> list[NestOp]:
+    return [step] if isinstance(step, NestOp) else step.nests
 
 
 def nodes(func: FuncOp) -> list[NodeOp]:
@@ -67,9 +82,13 @@ def reduction_work(ops: Iterable[Operation]) -> int:
     )
 
 
-def node_mode(node: SSAValue) -> str:
+def declaration(node: SSAValue) -> NodeOp:
     assert isinstance(node.owner, NodeOp)
-    return node.owner.mode.data
+    return node.owner
+
+
+def node_mode(node: SSAValue) -> str:
+    return declaration(node).mode.data
 
 
 def is_unused(op: Operation) -> bool:
@@ -136,7 +155,7 @@ class Names:
 
     @staticmethod
     def of(func: FuncOp, nest: NestOp) -> Names:
-        used = set(func.ranges) | set(nest.space.names)
+        used = set(func.ranges) | set(nest.space.names) | set(scope_sizes(nest))
         for op in operations(nest.body.block):
             if isinstance(op, ReduceOp):
                 used.update(op.space.names)

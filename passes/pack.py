@@ -10,8 +10,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, element_type
-from ocannl.passes.nests import Names, nodes, operations, substitute_indices
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, element_type
+from ocannl.dialects.routine import enclosing_routine
+from ocannl.passes.nests import Names, names_in, operations, substitute_indices
 
 
 def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Schedule, list[NestOp]]:
@@ -19,7 +20,7 @@ def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Sch
 
     If whole vectors cover the lanes' variable, it becomes two: one of panels, and one of lanes in a panel.
     """
-    func = nest.parent_op()
+    func = enclosing_routine(nest)
     assert isinstance(func, FuncOp)
     assert schedule.lanes is not None
     lanes, width = schedule.lanes
@@ -28,7 +29,7 @@ def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Sch
     if size > width and size % width == 0:
         panel = Names.of(func, nest).fresh(f"{lanes}_panel")
         schedule = split(nest, schedule, panel)
-    return schedule, [copy_nest(func, nest, load, lanes, panel) for load in loads]
+    return schedule, [copy_nest(nest, load, lanes, panel) for load in loads]
 
 
 def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
@@ -45,7 +46,7 @@ def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
     return Schedule(order, schedule.rows, schedule.lanes)
 
 
-def copy_nest(func: FuncOp, nest: NestOp, load: LoadOp, lanes: str, panel: str | None) -> NestOp:
+def copy_nest(nest: NestOp, load: LoadOp, lanes: str, panel: str | None) -> NestOp:
     """Makes a load read a copy that is laid out by its variables; returns the nest that writes it."""
     sizes = variable_sizes(nest)
     used = {name for index in load.indices.data for name in index.names if name in sizes}
@@ -61,16 +62,30 @@ def copy_nest(func: FuncOp, nest: NestOp, load: LoadOp, lanes: str, panel: str |
     label = f"{source.label.data}.packed"
     type = MemRefType(element_type(load.node), [size for _, size in space])
     node = NodeOp(label, "local", f"contiguous copy for {nest.label.data}", type)
-    Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
+    reader = step_that_copies(nest, load)
+    block = reader.parent
+    assert block is not None
+    declared = [op for op in block.ops if isinstance(op, NodeOp)]
+    Rewriter.insert_op(node, InsertPoint.after(declared[-1]) if declared else InsertPoint.at_start(block))
 
     indices = identity_map(names)
     copied = LoadOp(load.node, load.indices.data)
     body = Region(Block([copied, StoreOp(copied.result, node.result, indices)]))
     copy = NestOp(label, space, body)
-    Rewriter.insert_op(copy, InsertPoint.before(nest))
+    Rewriter.insert_op(copy, InsertPoint.before(reader))
     load.operands[0] = node.result
     load.properties["indices"] = MapAttr(indices)
     return copy
+
+
+def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
+    """Before which a load's operand is copied: the whole group around the nest if it is the same for that."""
+    group = nest.parent_op()
+    if not isinstance(group, GroupOp) or not names_in(load.indices.data).isdisjoint(group.space.names):
+        return nest
+    inside = [op for inner in group.nests for op in operations(inner.body.block)]
+    is_written = any(isinstance(op, StoreOp) and op.node is load.node for op in inside)
+    return nest if is_written else group
 
 
 def variable_sizes(nest: NestOp) -> dict[str, int]:

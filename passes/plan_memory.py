@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
-from ocannl.passes.nests import functions, nests, nodes, operations
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, StoreOp
+from ocannl.passes.nests import declaration, functions, nests_of, nodes, operations, steps
 
 ALIGNMENT = 64
 
@@ -28,7 +28,10 @@ class Row:
 
 
 def memory_report(func: FuncOp) -> list[Row]:
-    """The nodes of a function in the order of their declaration; a virtual node takes no bytes."""
+    """The nodes of a function in the order of their declaration, then those that live inside its groups; a
+    virtual node takes no bytes.
+    """
+    inside = [node for step in steps(func) if isinstance(step, GroupOp) for node in step.nodes]
     return [
         Row(
             node.label.data,
@@ -37,7 +40,7 @@ def memory_report(func: FuncOp) -> list[Row]:
             None if node.offset is None else node.offset.data,
             node.why.data,
         )
-        for node in nodes(func)
+        for node in (*nodes(func), *inside)
     ]
 
 
@@ -51,18 +54,18 @@ def byte_size(node: NodeOp) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The positions of the first and the last nest that touch a node."""
+    """The positions of the first and the last nest or group that touch a node."""
 
     first: int
     last: int
 
 
 def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
-    """Of every node that is touched, in the order of their first nests."""
+    """Of every node of a routine that is touched, in the order of their first nests."""
     found: dict[SSAValue, Lifetime] = {}
-    for position, nest in enumerate(nests(func)):
-        for op in operations(nest.body.block):
-            if isinstance(op, LoadOp | StoreOp):
+    for position, step in enumerate(steps(func)):
+        for op in [op for nest in nests_of(step) for op in operations(nest.body.block)]:
+            if isinstance(op, LoadOp | StoreOp) and isinstance(declaration(op.node).parent_op(), FuncOp):
                 first = found[op.node].first if op.node in found else position
                 found[op.node] = Lifetime(first, position)
     return found

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, scope_sizes
 from ocannl.passes.images import Box, box_of, fill
+from ocannl.passes.nests import declaration, nests
 
 
 @dataclass
@@ -25,9 +26,8 @@ class RoutineFacts:
 
 def routine_facts(func: FuncOp) -> RoutineFacts:
     facts, written = RoutineFacts(), dict[str, Written]()
-    for nest in func.body.block.ops:
-        if isinstance(nest, NestOp):
-            _visit(nest, facts, written)
+    for nest in nests(func):
+        _visit(nest, facts, written)
     return facts
 
 
@@ -45,12 +45,13 @@ class Written:
 
 
 def _visit(nest: NestOp, facts: RoutineFacts, written: dict[str, Written]) -> None:
-    sizes = dict(nest.space.data)
+    around = scope_sizes(nest) | dict(nest.space.data)
+    sizes = dict(around)
     stores: list[StoreOp] = []
     for op in nest.walk():
         if isinstance(op, ReduceOp):
             sizes.update(op.space.data)
-        if not isinstance(op, LoadOp | StoreOp):
+        if not isinstance(op, LoadOp | StoreOp) or isinstance(declaration(op.node).parent_op(), GroupOp):
             continue
         _limit(op, sizes, facts)
         label = _label(op)
@@ -61,14 +62,13 @@ def _visit(nest: NestOp, facts: RoutineFacts, written: dict[str, Written]) -> No
             facts.writes.add(label)
             stores.append(op)
     for store in stores:
-        box = box_of(store.indices.data, dict(nest.space.data))
+        box = box_of(store.indices.data, around)
         if box is not None:
             written.setdefault(_label(store), Written()).add(box, memref_shape(store.node))
 
 
 def _label(op: LoadOp | StoreOp) -> str:
-    assert isinstance(op.node.owner, NodeOp)
-    return op.node.owner.label.data
+    return declaration(op.node).label.data
 
 
 def _limit(op: LoadOp | StoreOp, sizes: dict[str, int], facts: RoutineFacts) -> None:

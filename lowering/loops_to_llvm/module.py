@@ -1,4 +1,4 @@
-"""Whole modules: one function per different nest, and one entry per routine that calls them."""
+"""Whole modules: one function per different nest or group, and one entry per routine that calls them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.passes.nests import declaration, steps
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 
@@ -89,22 +91,24 @@ class _ModuleEmitter:
 
     def emit_func(self, func: FuncOp) -> None:
         entry = _Entry(func)
-        for nest in func.body.block.ops:
-            if isinstance(nest, NestOp):
-                self.emit_call(func, nest, entry)
+        for step in steps(func):
+            self.emit_call(func, step, entry)
         self.parts.append(entry.text())
 
-    def emit_call(self, func: FuncOp, nest: NestOp, entry: _Entry) -> None:
-        nodes, indices = used_names(nest, func.ranges)
+    def emit_call(self, func: FuncOp, step: NestOp | GroupOp, entry: _Entry) -> None:
+        nodes, indices = used_names(step, func.ranges)
         b = FunctionBuilder()
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        NestEmitter(b, nest, pointers, positions).emit()
+        if isinstance(step, NestOp):
+            NestEmitter(b, step, pointers, positions).emit()
+        else:
+            GroupEmitter(b, step, pointers, positions).emit()
         apart = disjoint(nodes)
         parameters = [f"ptr{' noalias' if node in apart else ''} {pointers[node]}" for node in nodes]
         parameters += [f"i64 {positions[name].name}" for name in indices]
         kernel = self.kernel(
-            f"{func.sym_name.data}.{nest.label.data}", f"({', '.join(parameters)}) #0 {{\n{b.text()}"
+            f"{func.sym_name.data}.{step.label.data}", f"({', '.join(parameters)}) #0 {{\n{b.text()}"
         )
         self.declarations |= b.declarations
         entry.call(kernel, nodes, indices)
@@ -122,12 +126,12 @@ class _ModuleEmitter:
         return self.kernels[rest]
 
 
-def used_names(nest: NestOp, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
-    """The nodes and static indices that a nest uses, by first use."""
+def used_names(step: NestOp | GroupOp, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
+    """The routine's nodes and static indices that a nest or a group uses, by first use."""
     nodes: dict[SSAValue, None] = {}
     indices: dict[str, None] = {}
-    for op in nest.body.walk():
-        if isinstance(op, LoadOp | StoreOp):
+    for op in step.body.walk():
+        if isinstance(op, LoadOp | StoreOp) and declaration(op.node).parent is not step.body.block:
             nodes[op.node] = None
         if isinstance(op, LoadOp | StoreOp | IndexOp):
             for index in op.indices.data:

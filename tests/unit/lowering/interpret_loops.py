@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 
 Array: TypeAlias = NDArray[Any]
 
@@ -109,10 +109,27 @@ def run_func(func: FuncOp, nodes: Mapping[str, Array], indices: Mapping[str, int
                 found = nodes.get(op.label.data)
                 memory[op.result] = np.zeros(shape, dtype(type)) if found is None else found
             elif isinstance(op, NestOp):
-                interpreter = Interpreter(memory, dict(indices or {}))
-                interpreter.enter(op.space.data)
-                if interpreter.not_empty:
-                    interpreter.run_block(op.body.block)
+                run_nest(op, memory, indices or {})
+            elif isinstance(op, GroupOp):
+                run_group(op, memory, indices or {})
+
+
+def run_group(group: GroupOp, memory: dict[SSAValue, Array], indices: Mapping[str, int]) -> None:
+    """Point by point; what a group declares has other values at the start of each."""
+    names = group.space.names
+    for k, point in enumerate(np.ndindex(*(size for _, size in group.space.data))):
+        for node in group.nodes:
+            shape, type = node.result.type.get_shape(), node.result.type.get_element_type()
+            memory[node.result] = np.full(shape, 1000 + k, dtype(type))
+        for nest in group.nests:
+            run_nest(nest, memory, {**indices, **dict(zip(names, point, strict=True))})
+
+
+def run_nest(nest: NestOp, memory: Mapping[SSAValue, Array], indices: Mapping[str, int]) -> None:
+    interpreter = Interpreter(memory, dict(indices))
+    interpreter.enter(nest.space.data)
+    if interpreter.not_empty:
+        interpreter.run_block(nest.body.block)
 
 
 @dataclass

@@ -43,6 +43,54 @@ def test_random_nests_as_the_pass_schedules_them(text: str):
     check(module, INDICES, 1e-3)
 
 
+GROUP = """
+loops.func @rows indices (step, batch = 4) attributes {arena = 0 : i64} {
+  %x = assign.node "x" on_device : memref<4x6x37xf32>
+  %y = assign.node "y" on_device : memref<6x37xf32>
+  %sum = assign.node "sum" on_device : memref<37xf32>
+  loops.group "m .. y" (b_block = 3) {
+    %m = assign.node "m" local because "intermediate value" : memref<2xf32>
+    %e = assign.node "e" local because "intermediate value" : memref<2x37xf32>
+    loops.nest "m" (b = 2) {
+      %r = loops.reduce max (o = 37) : f32 {
+        %v = loops.load %x[batch, 2*b_block + b, o]
+        loops.yield %v
+      }
+      loops.store %r, %m[b]
+    }
+    loops.nest "e" (b = 2, o = 37) {
+      %v = loops.load %x[batch, 2*b_block + b, o]
+      %r = loops.load %m[b]
+      %d = arith.subf %v, %r : f32
+      loops.store %d, %e[b, o]
+    }
+    loops.nest "y" (b = 2, o = 37) {
+      %v = loops.load %e[-b + 1, o]
+      %n = loops.index 10*b_block + b + step : f32
+      %d = arith.addf %v, %n : f32
+      loops.store %d, %y[2*b_block + b, o]
+    }
+    loops.nest "sum" (o = 37) {
+      %old = loops.load %sum[o]
+      %r = loops.reduce add (b = 2) : f32 {
+        %v = loops.load %e[b, o]
+        loops.yield %v
+      }
+      %new = arith.addf %old, %r : f32
+      loops.store %new, %sum[o]
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_nests_of_a_group_run_in_turn_at_every_point(scheduled: bool):
+    module = parse_module(GROUP)
+    if scheduled:
+        SchedulePass().apply(Context(), module)
+    check(module, INDICES)
+
+
 def contraction(element: str, schedule: str, w: str = "o, i", shape: str = "37x23") -> str:
     """`y[b, o] = w[o, i] x[b, i]` for 21 rows, 37 outputs and 23 inputs."""
     return f"""

@@ -384,3 +384,49 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `o` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.group "x" (i = 4) {
+    loops.nest "x" (i = 4) {
+      %l = loops.load %x[i]
+      loops.store %l, %x[i]
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `i` is already an iteration variable around this nest
+
+// -----
+
+loops.func @f {
+  loops.group "x" (i = 4) {
+    %x = assign.node "x" on_device : memref<4xf32>
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.group`: node 'x' lives inside a point of the group: it is local, without a place
+
+// -----
+
+loops.func @f {
+  loops.group "x" (i = 4) {
+    loops.group "y" (j = 4) {
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.group`: a group has nodes and nests, found `loops.group`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.group "a" (i = 4) {
+    %y = assign.node "x" local : memref<4xf32>
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: two nodes are called 'x'

@@ -64,3 +64,36 @@ loops.func @nests indices (step_n, batch_n = 80) {
 // CHECK-NEXT:  }
 loops.func @empty {
 }
+
+// CHECK-LABEL: loops.func @groups {
+// CHECK-NEXT:    %x = assign.node "x" constant : memref<6x8xf32>
+// CHECK-NEXT:    %y = assign.node "y" on_device : memref<6x8xf32>
+// CHECK-NEXT:    loops.group "m .. y" (b_block = 3) {
+// CHECK-NEXT:      %m = assign.node "m" local because "intermediate value" : memref<2xf32>
+// CHECK-NEXT:      loops.nest "m" (b = 2) {
+// CHECK:           loops.nest "y" (b = 2, o = 8) {
+// CHECK-NEXT:        %v_1 = loops.load %x[b + 2*b_block, o]
+// CHECK:         loops.group "nothing" () {
+// CHECK-NEXT:    }
+loops.func @groups {
+  %x = assign.node "x" constant : memref<6x8xf32>
+  %y = assign.node "y" on_device : memref<6x8xf32>
+  loops.group "m .. y" (b_block = 3) {
+    %m = assign.node "m" local because "intermediate value" : memref<2xf32>
+    loops.nest "m" (b = 2) {
+      %r = loops.reduce max (o = 8) : f32 {
+        %v = loops.load %x[2*b_block + b, o]
+        loops.yield %v
+      }
+      loops.store %r, %m[b]
+    }
+    loops.nest "y" (b = 2, o = 8) {
+      %v = loops.load %x[2*b_block + b, o]
+      %r = loops.load %m[b]
+      %d = arith.subf %v, %r : f32
+      loops.store %d, %y[2*b_block + b, o]
+    }
+  }
+  loops.group "nothing" () {
+  }
+}

@@ -1,0 +1,53 @@
+"""A group as loops around its nests; the nodes that it declares live on the stack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import GroupOp
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.types import value_type
+
+CACHE_LINE = 64
+
+
+class GroupEmitter:
+    """Emits one group. `positions` hold the static indices and, while loops are open, the variables."""
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        group: GroupOp,
+        pointers: Mapping[SSAValue, str],
+        positions: dict[str, Position],
+    ) -> None:
+        self.b = b
+        self.group = group
+        self.pointers = dict(pointers)
+        self.positions = positions
+
+    def emit(self) -> None:
+        if all(size for _, size in self.group.space.data):
+            self.pointers |= {node.result: self.allocate(node) for node in self.group.nodes}
+            self.emit_loops(self.group.space.data)
+
+    def allocate(self, node: NodeOp) -> str:
+        elements = max(1, math.prod(node.result.type.get_shape()))
+        element = value_type(node.result.type.get_element_type()).element
+        return self.b.emit(f"alloca [{elements} x {element}], align {CACHE_LINE}")
+
+    def emit_loops(self, space: Sequence[tuple[str, int]]) -> None:
+        if not space:
+            for nest in self.group.nests:
+                NestEmitter(self.b, nest, self.pointers, self.positions).emit()
+            return
+        (variable, size), *inner = space
+        loop = self.b.open_loop(0, size, 1)
+        self.positions[variable] = Position(loop.index, 0, self.b.depth)
+        self.emit_loops(inner)
+        self.b.close_loop(loop)

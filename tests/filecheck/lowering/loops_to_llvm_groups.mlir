@@ -1,0 +1,36 @@
+// RUN: ocannl-opt %s -t llvm | filecheck %s
+
+// A group is one function. What it declares lives on the stack, and what its variables do not move is outside
+// of its loop.
+// CHECK-LABEL: define internal void @"grouped.m_.._y"(ptr noalias %p0, ptr noalias %p1)
+// CHECK-NEXT:  entry:
+// CHECK-NEXT:    [[M:%.*]] = alloca [1 x float], align 64
+// CHECK-NEXT:    br label %loop1
+// CHECK:       loop1:
+// CHECK-NEXT:    [[I:%.*]] = phi i64 [ 0, %entry ], [ {{%.*}}, %loop1 ]
+// CHECK-NEXT:    [[AT:%.*]] = getelementptr [16 x float], ptr %p0, i64 [[I]]
+// CHECK-NEXT:    load <16 x float>, ptr [[AT]], align 4
+// CHECK:         store float {{%.*}}, ptr [[M]], align 4
+// CHECK:         load float, ptr [[M]], align 4
+// CHECK:         store <16 x float> {{%.*}}, ptr {{%.*}}, align 4
+// CHECK:         icmp ult i64 {{%.*}}, 5
+loops.func @grouped attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<5x16xf32>
+  %y = assign.node "y" on_device : memref<5x16xf32>
+  loops.group "m .. y" (b = 5) {
+    %m = assign.node "m" local because "intermediate value" : memref<f32>
+    loops.nest "m" () schedule <lanes = o : 16> {
+      %r = loops.reduce max (o = 16) : f32 {
+        %v = loops.load %x[b, o]
+        loops.yield %v
+      }
+      loops.store %r, %m[]
+    }
+    loops.nest "y" (o = 16) schedule <lanes = o : 16> {
+      %v = loops.load %x[b, o]
+      %r = loops.load %m[]
+      %d = arith.subf %v, %r : f32
+      loops.store %d, %y[b, o]
+    }
+  }
+}
