@@ -52,6 +52,59 @@ def sgd_one(
     return step
 
 
+def adam_update(
+    loss: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> oc.Code:
+    """Code that updates every parameter of a loss by Adam (Kingma and Ba, 2015), with decoupled weight decay
+    (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`).
+    """
+    steps = oc.node("adam_steps", output=[])
+    with oc.code("adam step count") as counted:
+        steps += 1
+    updates = [
+        adam_one(
+            p,
+            steps,
+            learning_rate=learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            weight_decay=weight_decay,
+        )
+        for p in oc.params(loss).values()
+    ]
+    return oc.block_comment(f"{loss.label} adam update", sum(updates, counted))
+
+
+def adam_one(
+    p: oc.Tensor,
+    steps: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> oc.Code:
+    """The update of one parameter in step number `steps`, counted from 1; its moments are nodes of their
+    own.
+    """
+    with oc.code(f"{p.label} adam step") as step:
+        m, v = (oc.node(f"adam_{moment}_{p.label}", like=p) for moment in ("mean", "square"))
+        m[...] = beta1 * m + (1 - beta1) * p.grad
+        v[...] = beta2 * v + (1 - beta2) * p.grad**2
+        mean, square = m / (1 - beta1**steps), v / (1 - beta2**steps)
+        delta = mean / (oc.sqrt(square) + epsilon)
+        p -= learning_rate * (delta + weight_decay * p if weight_decay else delta)
+    return step
+
+
 def forward_once(ctx: oc.Context, tensor: oc.TensorLike, *, seed: int = 1) -> oc.Routine:
     """Initializes the parameters that a tensor depends on, where they are not yet, and computes it once."""
     return _run_once(ctx, tensor, oc.forward(tensor), seed)

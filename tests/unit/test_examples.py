@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import char_lm
 import digits
 import moons
 import numpy as np
@@ -34,3 +35,19 @@ def test_the_moons_program_draws(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_digits_are_read():
     assert digits.main(["--plain"]) >= 0.95
+
+
+def test_the_character_model_learns_and_writes(capsys: pytest.CaptureFixture[str]):
+    """In full it reaches 1.0 nats a character; this is a small one for a short time."""
+    sizes = ["--layers", "1", "--width", "32", "--steps", "150", "--length", "100"]
+    trained = char_lm.main([*sizes, "--plain"])
+    printed = capsys.readouterr().out
+    assert "Loss, in nats a character" in printed
+    assert trained.losses[0] > 4
+    assert trained.final_loss < 3
+    start = char_lm.TEXT.read_text()[: char_lm.CONTEXT]
+    written = trained.writer.write(start, 100, temperature=0.8, seed=1)
+    assert written.startswith(start)
+    assert len(written) == len(start) + 100
+    assert written in printed
+    assert trained.writer.write(start, 100, temperature=0.8, seed=1) == written

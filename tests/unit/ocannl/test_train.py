@@ -1,0 +1,45 @@
+"""Training recipes against NumPy."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import ocannl as oc
+from ocannl import train
+
+Floats = NDArray[np.float64]
+
+X = np.random.default_rng(1).normal(size=(5, 3))
+Y = np.random.default_rng(2).normal(size=(5, 2))
+START = np.random.default_rng(3).normal(size=(2, 3))
+RATE, BETA1, BETA2, EPSILON = 0.05, 0.8, 0.9, 1e-6
+
+
+def numpy_adam(steps: int, weight_decay: float) -> Floats:
+    """AdamW on the mean squared error of a linear map."""
+    p, m, v = START.copy(), np.zeros_like(START), np.zeros_like(START)
+    for t in range(1, steps + 1):
+        gradient = 2 / 5 * (X @ p.T - Y).T @ X
+        m = BETA1 * m + (1 - BETA1) * gradient
+        v = BETA2 * v + (1 - BETA2) * gradient**2
+        update = m / (1 - BETA1**t) / (np.sqrt(v / (1 - BETA2**t)) + EPSILON)
+        p = p - RATE * (update + weight_decay * p)
+    return p
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("apart", [False, True], ids=["one routine", "two routines"])
+def test_adam(weight_decay: float, apart: bool):
+    p = oc.param("p", START)
+    loss = ((p @ oc.data(X) - oc.data(Y)) ** 2).einsum("...|... => 0") / 5
+    update = train.adam_update(
+        loss, learning_rate=RATE, beta1=BETA1, beta2=BETA2, epsilon=EPSILON, weight_decay=weight_decay
+    )
+    ctx = oc.Context.cpu()
+    gradients = train.grad_update(loss)
+    routines = [ctx.compile(code) for code in ([gradients, update] if apart else [gradients + update])]
+    ctx.init_params(loss)
+    for _ in range(7):
+        for routine in routines:
+            routine()
+    np.testing.assert_allclose(ctx[p], numpy_adam(7, weight_decay), rtol=1e-6, atol=1e-8)
