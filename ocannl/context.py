@@ -22,8 +22,10 @@ from ocannl.leaves import array_of, dtype_of, initializer_of
 from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.runtime.compile import compile_module
+from ocannl.runtime.host import usable_cores
 from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.random import stream_key
+from ocannl.runtime.team import Team
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 
@@ -45,13 +47,17 @@ class Context:
 
     Made by `Context.auto()` (`OCANNL_BACKEND`, else the best device there is) or `Context.cpu()`. `ctx[t]`
     is the value that a tensor's memory has now, as a NumPy array of its own; `ctx[t] = array` sets it.
+
+    Parallel loops run on `threads`: by default `OCANNL_THREADS`, else as many as this process has cores.
+    Results have the same bits for any number.
     """
 
-    def __init__(self, backend: str = "cpu", threads: int = 1) -> None:
+    def __init__(self, backend: str = "cpu", threads: int | None = None) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
-        self.threads = integer(threads, "the number of threads", least=1)
+        wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
+        self.team = Team(wanted)
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
         self._evaluations: dict[SSAValue, Routine] = {}
 
@@ -62,8 +68,16 @@ class Context:
 
     @staticmethod
     def cpu(threads: int | None = None) -> Context:
-        """The CPU. Routines run on one thread, or on `threads` where they have parallel loops."""
-        return Context("cpu", _threads() if threads is None else threads)
+        """The CPU, with so many threads for parallel loops."""
+        return Context("cpu", threads)
+
+    @property
+    def threads(self) -> int:
+        """How many threads run parallel loops."""
+        return self.team.threads
+
+    def __repr__(self) -> str:
+        return f"<context {self.backend}: {self.team}>"
 
     def compile(self, code: Code | TensorLike, name: str | None = None) -> Routine:
         """Compiles code, or the computation of a tensor, into a routine.
@@ -193,9 +207,11 @@ class Context:
 
 
 def _threads() -> int:
-    text = os.environ.get("OCANNL_THREADS", "1")
-    if not text.isdigit() or int(text) < 1:
-        raise DeviceError(f"OCANNL_THREADS is a number of threads, found {text!r}")
+    text = os.environ.get("OCANNL_THREADS")
+    if not text:
+        return usable_cores()
+    if not text.isdecimal() or int(text) < 1:
+        raise DeviceError(f"OCANNL_THREADS is a number of threads, at least 1; found {text!r}")
     return int(text)
 
 

@@ -66,6 +66,8 @@ class Routine:
         args.set_pointer(layout.arena_slot, aligned_array((max(layout.arena_bytes, 1),), np.uint8))
         for k, label in enumerate(layout.nodes):
             args.set_pointer(layout.node_slot + k, self._nodes[label].array)
+        if layout.is_parallel:
+            args.set_pointer(layout.team_slot, self.context.team.start())
         return args
 
     @property

@@ -1,6 +1,7 @@
 """What the processor we compile for is: the part of the target description that the machine decides."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,7 @@ import llvmlite.binding
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
-SYSFS_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+SYSFS_CPUS = Path("/sys/devices/system/cpu")
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class HostCpu:
         features: LLVM's feature list, `+avx2,-sse4a,...`.
         vector_bytes: bytes in the widest vector register.
         vector_registers: how many such registers there are.
-        cores: processors that this process may use.
+        cores: processor cores that this process may use.
         cache_bytes: data cache sizes from level 1 up; empty where the system does not tell cheaply.
     """
 
@@ -49,7 +50,7 @@ def host_target() -> HostCpu:
         vector_bytes=vector_bytes,
         vector_registers=vector_registers,
         cores=usable_cores(),
-        cache_bytes=data_cache_bytes(SYSFS_CACHES),
+        cache_bytes=data_cache_bytes(SYSFS_CPUS / "cpu0/cache"),
     )
 
 
@@ -68,10 +69,19 @@ def vector_shape(triple: str, features: dict[str, bool]) -> tuple[int, int]:
 
 
 def usable_cores() -> int:
-    """The number of processors this process may run on."""
+    """The number of cores this process may run on; hyper-threads of a core count once where that is known."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
+        return count_cores(os.sched_getaffinity(0), SYSFS_CPUS)
     return os.cpu_count() or 1
+
+
+def count_cores(processors: Iterable[int], folder: Path) -> int:
+    """The number of cores that processors belong to, by what a Linux sysfs folder tells of their siblings."""
+    cores: set[str] = set()
+    for processor in processors:
+        siblings = folder / f"cpu{processor}/topology/thread_siblings_list"
+        cores.add(siblings.read_text() if siblings.exists() else f"{processor}\n")
+    return len(cores)
 
 
 def data_cache_bytes(folder: Path) -> tuple[int, ...]:

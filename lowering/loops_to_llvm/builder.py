@@ -35,7 +35,7 @@ class Loop:
 
     label: str
     before: str
-    bounds: tuple[int, int, int]
+    bounds: tuple[int | str, int | str, int]
     index: str
     phis: list[str]
     initial: Sequence[tuple[str, str]]
@@ -110,8 +110,11 @@ class FunctionBuilder:
             depth, f"shufflevector {wide} {single}, {wide} poison, <{width} x i32> zeroinitializer"
         )
 
-    def open_loop(self, start: int, stop: int, step: int, initial: Sequence[tuple[str, str]] = ()) -> Loop:
-        """Enters `for index in range(start, stop, step)`, which runs at least once.
+    def open_loop(
+        self, start: int | str, stop: int | str, step: int, initial: Sequence[tuple[str, str]] = ()
+    ) -> Loop:
+        """Enters `for index in range(start, stop, step)`, which runs at least once; bounds are numbers or
+        values.
 
         `initial` are the types and first values of what the loop carries.
         """
@@ -137,5 +140,21 @@ class FunctionBuilder:
         loop.header.append(f"  {loop.index} = phi i64 [ {start}, %{loop.before} ], [ {following}, %{latch} ]")
         for phi, (type, first), value in zip(loop.phis, loop.initial, values, strict=True):
             loop.header.append(f"  {phi} = phi {type} [ {first}, %{loop.before} ], [ {value}, %{latch} ]")
+        self.block = f"{label}.end"
+        self.scopes.pop()
+
+    def open_branch(self, condition: str) -> str:
+        """Enters code that runs only if a truth value holds; returns the label that closes it."""
+        self._blocks += 1
+        label = f"if{self._blocks}"
+        self.scopes[-1].tail = tail = []
+        self.lines += [tail, f"  br i1 {condition}, label %{label}, label %{label}.end", f"{label}:"]
+        self.block = label
+        self.scopes.append(Scope())
+        return label
+
+    def close_branch(self, label: str) -> None:
+        """Leaves the code of a branch."""
+        self.lines += [f"  br label %{label}.end", f"{label}.end:"]
         self.block = f"{label}.end"
         self.scopes.pop()

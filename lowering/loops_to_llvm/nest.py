@@ -13,14 +13,19 @@ from ocannl.lowering.loops_to_llvm.instructions import emit_scalar
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess
 from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
+from ocannl.lowering.loops_to_llvm.task import Block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.transpose import transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
 from ocannl.passes.addresses import Address
+from ocannl.passes.tasks import Cut, cuts
 
 
 class NestEmitter:
-    """Emits one nest. `positions` hold the static indices and, while loops are open, their variables."""
+    """Emits one nest, or the task of it whose number is in `%task`.
+
+    `positions` hold the static indices and, while loops are open, their variables.
+    """
 
     def __init__(
         self,
@@ -36,12 +41,15 @@ class NestEmitter:
         self.placement: Placement = place(nest, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
+        self.cuts: list[Cut] = cuts(nest)
+        self.blocks: dict[str, Block] = {}
         self.height = 1
         self.lanes = Lanes()
         self.values: dict[SSAValue, Tile] = {}
 
     def emit(self) -> None:
         if all(level.size for level in self.placement.levels):
+            self.blocks = task_blocks(self.b, self.cuts)
             self.emit_ops(self.placement.root)
             self.emit_levels(self.placement.levels)
 
@@ -55,9 +63,31 @@ class NestEmitter:
             self.emit_levels(inner)
             return ()
 
+        block = self.blocks.get(level.variable)
+        if block is not None:
+            self.run_block(block, body)
+            return
         for segment in segments(level.size, self.extent(level.variable)):
             self.set_tile(level.variable, segment.extent)
             self.run(level.variable, segment, body)
+
+    def run_block(self, block: Block, body: Callable[[Sequence[str]], Sequence[str]]) -> None:
+        """Emits `body` for the tiles of a task's block, and for the rest where the last block ends."""
+        b, cut = self.b, block.cut
+        self.set_tile(cut.variable, cut.tile)
+        if cut.block == cut.tile:
+            self.positions[cut.variable] = Position(block.start)
+            body(())
+        else:
+            loop = b.open_loop(block.start, block.stop, cut.tile)
+            self.positions[cut.variable] = Position(loop.index, 0, b.depth)
+            body(())
+            b.close_loop(loop)
+        if cut.rest:
+            branch = b.open_branch(b.emit(f"icmp eq i64 {block.stop}, {cut.whole}"))
+            self.set_tile(cut.variable, cut.rest)
+            self.run(cut.variable, Segment(cut.whole, 1, cut.rest), body)
+            b.close_branch(branch)
 
     def extent(self, variable: str) -> int:
         """How many points of a variable are in one tile."""

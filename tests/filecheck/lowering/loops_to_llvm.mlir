@@ -27,7 +27,7 @@ loops.func @slots indices (batch_n = 4) {
 // CHECK-NEXT:    [[NEXT]] = add nuw nsw i64 [[I]], 1
 // CHECK-NEXT:    [[AGAIN:%.*]] = icmp ult i64 [[NEXT]], 8
 // CHECK-NEXT:    br i1 [[AGAIN]], label %loop1, label %loop1.end
-// CHECK-LABEL: define void @"slots"(ptr noalias %args)
+// CHECK-LABEL: define void @"slots"(ptr %args)
 // CHECK-NEXT:    %arena = load ptr, ptr %args, align 8
 // CHECK-NEXT:    %n0.slot = getelementptr i64, ptr %args, i64 1
 // CHECK-NEXT:    %n0 = load ptr, ptr %n0.slot, align 8
@@ -147,6 +147,60 @@ loops.func @twice {
 // CHECK-NOT:   @"twice.b"
 // CHECK:         call void @"slots.y"(ptr %n0, ptr %n1)
 // CHECK-NEXT:    call void @"slots.y"(ptr %n1, ptr %n2)
+
+// A nest that is cut into tasks: threads take the next one until none is left. The last block has the rest.
+loops.func @shared indices (n = 4) {
+  %x = assign.node "x" on_device : memref<4x37x96xf32>
+  %y = assign.node "y" on_device : memref<37x96xf32>
+  loops.nest "y" (i = 37, j = 96) schedule <parallel = (i : 8, j : 32), rows = i : 4, lanes = j : 16> {
+    %v = loops.load %x[n, i, j]
+    loops.store %v, %y[i, j]
+  }
+}
+// CHECK-LABEL: define internal void @"shared.y"(ptr noalias %p0, ptr noalias %p1, i64 %s0, i64 %task)
+// CHECK-NEXT:  entry:
+// CHECK-NEXT:    [[J:%.*]] = urem i64 %task, 3
+// CHECK-NEXT:    [[I:%.*]] = udiv i64 %task, 3
+// CHECK-NEXT:    [[J0:%.*]] = mul i64 [[J]], 32
+// CHECK-NEXT:    [[J1:%.*]] = add i64 [[J0]], 32
+// CHECK-NEXT:    [[I0:%.*]] = mul i64 [[I]], 8
+// CHECK-NEXT:    [[IN:%.*]] = add i64 [[I0]], 8
+// CHECK-NEXT:    [[FITS:%.*]] = icmp ult i64 [[IN]], 36
+// CHECK-NEXT:    [[I1:%.*]] = select i1 [[FITS]], i64 [[IN]], i64 36
+// CHECK:       loop1:
+// CHECK-NEXT:    phi i64 [ [[I0]], %entry ]
+// CHECK:       loop2:
+// CHECK-NEXT:    phi i64 [ [[J0]], %loop1 ]
+// CHECK:         icmp ult i64 {{.*}}, [[J1]]
+// CHECK:         icmp ult i64 {{.*}}, [[I1]]
+// CHECK:       loop1.end:
+// CHECK-NEXT:    [[LAST:%.*]] = icmp eq i64 [[I1]], 36
+// CHECK-NEXT:    br i1 [[LAST]], label %[[REST:.*]], label %[[END:.*]]
+// CHECK:       [[REST]]:
+// CHECK:       [[END]]:
+// CHECK-NEXT:    ret void
+// CHECK-LABEL: define internal void @"shared.y.tasks"(ptr %args)
+// CHECK:         %next = getelementptr i64, ptr %args, i64 5
+// CHECK:       take:
+// CHECK-NEXT:    %task = atomicrmw add ptr %next, i64 1 monotonic
+// CHECK-NEXT:    %more = icmp ult i64 %task, 15
+// CHECK-NEXT:    br i1 %more, label %run, label %done
+// CHECK-NEXT:  run:
+// CHECK-NEXT:    call void @"shared.y"(ptr %n0, ptr %n1, i64 %index.n, i64 %task)
+// CHECK-NEXT:    br label %take
+// CHECK-LABEL: define void @"shared"(ptr %args)
+// CHECK:         %team.slot = getelementptr i64, ptr %args, i64 4
+// CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
+// CHECK-NEXT:    %next = getelementptr i64, ptr %args, i64 5
+// CHECK-NEXT:    call void @"run tasks"(ptr @"shared.y.tasks", ptr %args, ptr %team, ptr %next)
+
+// Only several threads need the runtime.
+// CHECK-LABEL: define internal void @"run tasks"(ptr %take, ptr %args, ptr %team, ptr %next)
+// CHECK:         %several = icmp ugt i64 %threads, 1
+// CHECK:       fork:
+// CHECK:         call void %parallel(ptr %take, ptr %args, i32 %count, i32 0)
+// CHECK:       alone:
+// CHECK-NEXT:    call void %take(ptr %args)
 
 // CHECK: declare <4 x float> @llvm.masked.load.v4f32.p0(ptr, i32, <4 x i1>, <4 x float>)
 // CHECK: attributes #0 = { nounwind "prefer-vector-width"="512" }

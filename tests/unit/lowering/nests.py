@@ -23,6 +23,7 @@ from ocannl.dialects.loops import LOOPS, FuncOp
 from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.runtime.team import Team
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -54,7 +55,9 @@ def random_arrays(func: FuncOp, seed: int = 0) -> Arrays:
     return arrays
 
 
-def run_compiled(module: ModuleOp, arrays: Arrays, indices: Mapping[str, int] | None = None) -> None:
+def run_compiled(
+    module: ModuleOp, arrays: Arrays, indices: Mapping[str, int] | None = None, threads: int = 1
+) -> None:
     """Compiles and runs a module's function on the arrays of its nodes, in place."""
     func = the_func(module)
     layout = entry_layout(func)
@@ -64,6 +67,8 @@ def run_compiled(module: ModuleOp, arrays: Arrays, indices: Mapping[str, int] | 
         block.set_pointer(slot, arrays[label])
     for slot, name in enumerate(layout.indices, layout.index_slot):
         block.set_index(slot, (indices or {})[name])
+    if layout.is_parallel:
+        block.set_pointer(layout.team_slot, Team(threads).start())
     compiled = compile_llvm(loops_to_llvm(module), cache=None)
     bind_call(compiled.address(func.sym_name.data), block)()
 
@@ -130,10 +135,16 @@ def schedules(draw: st.DrawFn, own: dict[str, int], reduced: dict[str, int]) -> 
         parts.append(f"order = ({', '.join(draw(st.permutations(sorted(own))))})")
     lanes = draw(st.none() | st.sampled_from(sorted(own) + sorted(reduced)))
     rows = draw(st.none() | st.sampled_from(sorted(own)))
+    tiles: dict[str, int] = {}
     if rows is not None and rows != lanes:
-        parts.append(f"rows = {rows} : {draw(st.integers(1, 9))}")
+        tiles[rows] = draw(st.integers(1, 9))
+        parts.append(f"rows = {rows} : {tiles[rows]}")
     if lanes is not None:
-        parts.append(f"lanes = {lanes} : {draw(st.sampled_from((1, 2, 4, 6, 8, 16, 32)))}")
+        tiles[lanes] = draw(st.sampled_from((1, 2, 4, 6, 8, 16, 32)))
+        parts.append(f"lanes = {lanes} : {tiles[lanes]}")
+    if parallel := draw(st.lists(st.sampled_from(sorted(own)), max_size=2, unique=True)):
+        blocks = (f"{name} : {tiles.get(name, 1) * draw(st.integers(1, 3))}" for name in parallel)
+        parts.append(f"parallel = ({', '.join(blocks)})")
     return f" schedule <{', '.join(parts)}>" if parts else ""
 
 

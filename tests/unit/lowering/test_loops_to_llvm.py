@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from unit.lowering.nests import (
     Arrays,
     check,
@@ -91,6 +92,18 @@ def test_nests_of_a_group_run_in_turn_at_every_point(scheduled: bool):
     check(module, INDICES)
 
 
+@settings(RANDOM, max_examples=60)
+@given(nest_functions(), st.sampled_from((2, 3, 5)))
+def test_threads_do_not_change_bits(text: str, threads: int):
+    module = parse_module(text)
+    alone = random_arrays(the_func(module))
+    shared = {label: array.copy() for label, array in alone.items()}
+    run_compiled(module, alone, INDICES)
+    run_compiled(module, shared, INDICES, threads)
+    for label, array in alone.items():
+        np.testing.assert_array_equal(shared[label], array, err_msg=label)
+
+
 def contraction(element: str, schedule: str, w: str = "o, i", shape: str = "37x23") -> str:
     """`y[b, o] = w[o, i] x[b, i]` for 21 rows, 37 outputs and 23 inputs."""
     return f"""
@@ -122,6 +135,10 @@ loops.func @contraction {{
         "rows = b : 3, lanes = i : 32",
         "lanes = i : 4",
         "rows = b : 30",
+        "parallel = (b : 8), rows = b : 8, lanes = o : 16",
+        "parallel = (o : 16, b : 16), rows = b : 8, lanes = o : 16",
+        "parallel = (b : 2), rows = o : 4, lanes = i : 8",
+        "parallel = (b : 20, o : 64), lanes = o : 64",
     ],
 )
 def test_tiles_of_a_contraction(element: str, order: str, tile: str):

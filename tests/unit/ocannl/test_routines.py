@@ -1045,15 +1045,26 @@ class TestSettings:
         for name in PASSES:
             assert name in output.out + output.err
 
-    @pytest.mark.parametrize("threads", ["2", "0", ""])
+    @pytest.mark.parametrize("threads", ["1", "2", "3"])
     def test_threads(self, threads: str, monkeypatch: pytest.MonkeyPatch):
         plain = self.result()
         monkeypatch.setenv("OCANNL_THREADS", threads)
+        assert repr(oc.Context.auto()).startswith(f"<context cpu: {threads} thread")
         np.testing.assert_array_equal(self.result(), plain)
 
-    def test_threads_that_are_no_number(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setenv("OCANNL_THREADS", "many")
-        with pytest.raises((oc.OcannlError, ValueError), match="OCANNL_THREADS"):
+    @pytest.mark.parametrize("threads", [None, ""])
+    def test_threads_by_default(self, threads: str | None, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("OCANNL_THREADS", raising=False)
+        if threads is not None:
+            monkeypatch.setenv("OCANNL_THREADS", threads)
+        monkeypatch.setattr("ocannl.context.usable_cores", lambda: 5)
+        assert oc.Context.cpu().team.wanted == oc.Context.auto().team.wanted == 5
+        assert oc.Context.cpu(threads=2).team.wanted == 2
+
+    @pytest.mark.parametrize("threads", ["many", "0", "-1", "1.5", "²"])
+    def test_threads_that_are_no_number(self, threads: str, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("OCANNL_THREADS", threads)
+        with pytest.raises(oc.DeviceError, match="OCANNL_THREADS is a number of threads, at least 1"):
             oc.Context.cpu()
 
     def test_what_was_compiled_can_be_read(self):

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from ocannl.runtime.host import data_cache_bytes, feature_list, host_target, parse_size, vector_shape
+from ocannl.runtime.host import (
+    count_cores,
+    data_cache_bytes,
+    feature_list,
+    host_target,
+    parse_size,
+    vector_shape,
+)
 
 
 def test_the_host_is_described():
@@ -44,6 +51,17 @@ def test_cache_sizes_are_read(tmp_path: Path):
             (folder / name).write_text(value + "\n")
     assert data_cache_bytes(tmp_path) == (48 * 2**10, 2**20)
     assert data_cache_bytes(tmp_path / "missing") == ()
+
+
+def test_hyper_threads_of_a_core_count_once(tmp_path: Path):
+    for processor, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        topology = tmp_path / f"cpu{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(siblings + "\n")
+    assert count_cores(range(4), tmp_path) == 2
+    assert count_cores([0, 2], tmp_path) == 1
+    assert count_cores([0, 9], tmp_path) == 2
+    assert count_cores([0, 1, 2], tmp_path / "missing") == 3
 
 
 def test_sizes_with_and_without_units():

@@ -1,0 +1,173 @@
+"""The entry of a routine `void name(ptr args)`: what its slots hold, and the functions that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import FuncOp
+from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.passes.nests import steps
+from ocannl.passes.tasks import task_count
+
+# Threads that take tasks until none is left. A team of one does without the runtime.
+RUN_TASKS = """\
+define internal void @"run tasks"(ptr %take, ptr %args, ptr %team, ptr %next) #0 {
+  store i64 0, ptr %next, align 8
+  %threads = load i64, ptr %team, align 8
+  %several = icmp ugt i64 %threads, 1
+  br i1 %several, label %fork, label %alone
+fork:
+  %count = trunc i64 %threads to i32
+  %parallel.at = getelementptr i64, ptr %team, i64 1
+  %parallel = load ptr, ptr %parallel.at, align 8
+  call void %parallel(ptr %take, ptr %args, i32 %count, i32 0)
+  ret void
+alone:
+  call void %take(ptr %args)
+  ret void
+}"""
+
+
+@dataclass(frozen=True)
+class EntryLayout:
+    """What a routine's entry `void name(ptr args)` expects in its slots of 8 bytes.
+
+    Slot 0 holds the arena's address. `nodes` are the labels of the nodes with memory of their own, whose
+    addresses stand from `node_slot` on; `indices` are the static indices, with their values from `index_slot`
+    on. A routine with parallel loops has two more slots: `team_slot` holds the address of two 8-byte numbers,
+    the threads and the address of the runtime's `GOMP_parallel`; `next_slot` counts the tasks that are taken.
+    """
+
+    nodes: tuple[str, ...]
+    indices: tuple[str, ...]
+    arena_bytes: int
+    is_parallel: bool = False
+    arena_slot: int = 0
+    node_slot: int = 1
+
+    @property
+    def index_slot(self) -> int:
+        return self.node_slot + len(self.nodes)
+
+    @property
+    def team_slot(self) -> int:
+        return self.index_slot + len(self.indices)
+
+    @property
+    def next_slot(self) -> int:
+        return self.team_slot + 1
+
+    @property
+    def slots(self) -> int:
+        return self.team_slot + 2 * self.is_parallel
+
+
+def entry_layout(func: FuncOp) -> EntryLayout:
+    """The slots of a routine's entry."""
+    arena_bytes = 0
+    labels: list[str] = []
+    for node in func.body.block.ops:
+        if not isinstance(node, NodeOp):
+            continue
+        if node.mode.data == "local" and node.result.first_use is not None:
+            arena_bytes = max(arena_bytes, sum(arena_range(node)))
+        elif has_own_memory(node):
+            labels.append(node.label.data)
+    is_parallel = any(task_count(step) > 1 for step in steps(func))
+    return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes, is_parallel)
+
+
+def has_own_memory(node: NodeOp) -> bool:
+    """The node is passed by pointer, and keeps its values between runs."""
+    return node.mode.data in ("on_device", "constant")
+
+
+def arena_range(node: NodeOp) -> tuple[int, int]:
+    """Offset and size of a local node in the arena, in bytes."""
+    assert node.mode.data == "local", f"{node.mode.data} node {node.label.data} is in use"
+    assert node.offset is not None, f"local node {node.label.data} has no place in the arena: run plan-memory"
+    size = value_type(node.result.type.get_element_type()).bytes
+    for extent in node.result.type.get_shape():
+        size *= extent
+    return node.offset.data, size
+
+
+class Frame:
+    """The body of a function `(ptr args)` of a routine, which reads nodes and static indices first."""
+
+    def __init__(self, func: FuncOp, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+        self.layout = layout = entry_layout(func)
+        self.lines: list[str] = []
+        self.pointers = {node: f"%n{k}" for k, node in enumerate(nodes)}
+        owners = [op for op in func.body.block.ops if isinstance(op, NodeOp) and has_own_memory(op)]
+        slots: dict[SSAValue, int] = {node.result: layout.node_slot + k for k, node in enumerate(owners)}
+        if any(node not in slots for node in nodes):
+            self.lines.append("  %arena = load ptr, ptr %args, align 8")
+        for node, name in self.pointers.items():
+            if node in slots:
+                self.load_slot(name, "ptr", slots[node])
+            else:
+                assert isinstance(node.owner, NodeOp)
+                offset, _ = arena_range(node.owner)
+                self.lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {offset}")
+        for name in indices:
+            self.load_slot(f"%index.{name}", "i64", layout.index_slot + layout.indices.index(name))
+
+    def slot(self, name: str, number: int) -> str:
+        self.lines.append(f"  {name} = getelementptr i64, ptr %args, i64 {number}")
+        return name
+
+    def load_slot(self, name: str, type: str, number: int) -> None:
+        address = self.slot(f"{name}.slot", number)
+        self.lines.append(f"  {name} = load {type}, ptr {address}, align 8")
+
+    def call(
+        self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], task: str | None = None
+    ) -> None:
+        """Runs a kernel, or one task of it."""
+        arguments = [f"ptr {self.pointers[node]}" for node in nodes]
+        arguments += [f"i64 %index.{name}" for name in indices]
+        arguments += [f"i64 {task}"] if task is not None else []
+        self.lines.append(f"  call void {kernel}({', '.join(arguments)})")
+
+    def text(self) -> str:
+        return "\n".join(["(ptr %args) #0 {", *self.lines, "  ret void", "}"])
+
+
+class Entry(Frame):
+    """The entry itself: it calls one kernel after the other."""
+
+    def __init__(self, func: FuncOp) -> None:
+        nodes = [op.result for op in func.body.block.ops if isinstance(op, NodeOp)]
+        used = [node for node in nodes if node.first_use is not None]
+        super().__init__(func, used, [name for name, _ in func.indices.data])
+        if self.layout.is_parallel:
+            self.load_slot("%team", "ptr", self.layout.team_slot)
+            self.slot("%next", self.layout.next_slot)
+
+    def share(self, take_tasks: str) -> None:
+        """Has all threads take the tasks of a kernel."""
+        self.lines.append(f'  call void @"run tasks"(ptr {take_tasks}, ptr %args, ptr %team, ptr %next)')
+
+
+def take_tasks(
+    func: FuncOp, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], tasks: int
+) -> str:
+    """The body of a function that runs tasks of a kernel as long as there are any."""
+    frame = Frame(func, nodes, indices)
+    frame.slot("%next", frame.layout.next_slot)
+    frame.lines += [
+        "  br label %take",
+        "take:",
+        "  %task = atomicrmw add ptr %next, i64 1 monotonic",
+        f"  %more = icmp ult i64 %task, {tasks}",
+        "  br i1 %more, label %run, label %done",
+        "run:",
+    ]
+    frame.call(kernel, nodes, indices, "%task")
+    frame.lines += ["  br label %take", "done:"]
+    return frame.text()

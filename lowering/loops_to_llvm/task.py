@@ -1,0 +1,41 @@
+"""One task of a nest: the bounds of its block, from its number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
+from ocannl.passes.tasks import Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A task's part of a loop: from the value `start` to the value `stop`."""
+
+    cut: Cut
+    start: str
+    stop: str
+
+
+def task_blocks(b: FunctionBuilder, cuts: Sequence[Cut]) -> dict[str, Block]:
+    """The blocks of the task `%task`, by variable; the last cut varies fastest."""
+    blocks: dict[str, Block] = {}
+    number = "%task"
+    for cut in reversed(cuts):
+        if cut is cuts[0]:
+            place = number
+        else:
+            place = b.emit(f"urem i64 {number}, {cut.count}")
+            number = b.emit(f"udiv i64 {number}, {cut.count}")
+        blocks[cut.variable] = _block(b, cut, place)
+    return blocks
+
+
+def _block(b: FunctionBuilder, cut: Cut, place: str) -> Block:
+    start = b.emit(f"mul i64 {place}, {cut.block}")
+    stop = b.emit(f"add i64 {start}, {cut.block}")
+    if cut.whole % cut.block:
+        fits = b.emit(f"icmp ult i64 {stop}, {cut.whole}")
+        stop = b.emit(f"select i1 {fits}, i64 {stop}, i64 {cut.whole}")
+    return Block(cut, start, stop)

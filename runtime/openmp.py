@@ -1,0 +1,69 @@
+"""The OpenMP runtime of this process: one that is loaded already, lest two fight; else one that is found."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+MAPPED_FILES = Path("/proc/self/maps")
+LIBRARY = re.compile(r"/lib(gomp|omp|iomp5)\b[^/]*\.(so|dylib)[^/]*$")
+NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so", "libomp.dylib")
+FOLDERS = ("/opt/homebrew/opt/libomp/lib", "/usr/local/opt/libomp/lib")
+
+
+@dataclass(frozen=True)
+class OpenMP:
+    """A runtime: the name of its file, and the address of its `GOMP_parallel`.
+
+    `void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags)` is libgomp's;
+    LLVM's and Intel's runtimes have it for code that GCC compiled.
+    """
+
+    name: str
+    parallel: int
+
+
+@cache
+def openmp() -> OpenMP | None:
+    """The runtime that this process uses from now on; None if there is none."""
+    for path in (*loaded_libraries(MAPPED_FILES), *NAMES, *installed_libraries()):
+        found = load(path)
+        if found is not None:
+            return found
+    return None
+
+
+def load(path: str) -> OpenMP | None:
+    """The runtime in a file, or under a name that the system's loader knows."""
+    try:
+        function = ctypes.CDLL(path).GOMP_parallel
+    except (OSError, AttributeError):
+        return None
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    return None if address is None else OpenMP(Path(path).name, address)
+
+
+def loaded_libraries(maps: Path) -> Iterator[str]:
+    """The OpenMP libraries among the files that a Linux process has mapped."""
+    try:
+        lines = maps.read_text().splitlines()
+    except OSError:
+        return
+    paths = (line[line.find("/") :] for line in lines if "/" in line)
+    yield from dict.fromkeys(path for path in paths if LIBRARY.search(path))
+
+
+def installed_libraries() -> Iterator[str]:
+    """Where packages keep a runtime: Intel's in the environment's `lib`, PyTorch's and Homebrew's own."""
+    folders = [Path(sys.prefix, "lib"), *map(Path, FOLDERS)]
+    torch = find_spec("torch")
+    if torch is not None and torch.origin is not None:
+        folders.append(Path(torch.origin).parent / "lib")
+    for folder in folders:
+        yield from sorted(str(file) for file in folder.glob("lib*omp*") if LIBRARY.search(str(file)))

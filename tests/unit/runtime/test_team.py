@@ -1,0 +1,177 @@
+"""Threads of an OpenMP runtime: finding it, doing without, forking, and several teams at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unit.lowering.nests import parse_module, random_arrays, run_compiled, the_func
+
+from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
+from ocannl.runtime import openmp as openmp_module
+from ocannl.runtime.jit import compile_llvm
+from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.runtime.openmp import OpenMP, installed_libraries, load, loaded_libraries, openmp
+from ocannl.runtime.team import Team
+
+NEGATE = """
+loops.func @negate {
+  %x = assign.node "x" on_device : memref<64x100xf32>
+  %y = assign.node "y" on_device : memref<64x100xf32>
+  %z = assign.node "z" on_device : memref<64xf32>
+  loops.nest "y" (i = 64, j = 100) schedule <parallel = (i : 3), lanes = j : 16> {
+    %v = loops.load %x[i, j]
+    %n = arith.negf %v : f32
+    loops.store %n, %y[i, j]
+  }
+  loops.nest "z" (i = 64) schedule <parallel = (i : 8)> {
+    %s = loops.reduce add (j = 100) : f32 {
+      %v = loops.load %y[i, j]
+      loops.yield %v
+    }
+    loops.store %s, %z[i]
+  }
+}"""
+
+needs_runtime = pytest.mark.skipif(openmp() is None, reason="there is no OpenMP runtime")
+
+
+def test_one_thread_needs_no_runtime(monkeypatch: pytest.MonkeyPatch):
+    def forbidden() -> None:
+        raise AssertionError("one thread looked for a runtime")
+
+    monkeypatch.setattr("ocannl.runtime.team.openmp", forbidden)
+    team = Team(1)
+    assert team.start().tolist() == [1, 0]
+    assert (team.threads, str(team)) == (1, "1 thread")
+
+
+def test_without_a_runtime_there_is_one_thread(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ocannl.runtime.team.openmp", lambda: None)
+    team = Team(4)
+    assert team.start().tolist() == [1, 0]
+    assert str(team) == "1 thread, since there is no OpenMP runtime"
+    module = parse_module(NEGATE)
+    arrays = random_arrays(the_func(module))
+    run_compiled(module, arrays, threads=4)
+    np.testing.assert_array_equal(arrays["y"], -arrays["x"])
+
+
+@needs_runtime
+def test_a_team_tells_its_runtime():
+    team = Team(3)
+    found = openmp()
+    assert found is not None
+    assert team.start().tolist() == [3, found.parallel]
+    assert str(team) == f"3 threads of {found.name}"
+
+
+def test_the_runtime_that_is_loaded_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    maps = tmp_path / "maps"
+    maps.write_text(
+        "7f00-7f01 r--p 00000000 00:00 1 /lib/x86_64-linux-gnu/libc.so.6\n"
+        "7f01-7f02 r--p 00000000 00:00 2 /some where/torch/lib/libgomp-a1b2.so.1\n"
+        "7f02-7f03 r-xp 00000000 00:00 2 /some where/torch/lib/libgomp-a1b2.so.1\n"
+        "7f03-7f04 r-xp 00000000 00:00 3 /usr/lib/libiomp5.so\n"
+        "7f04-7f05 r-xp 00000000 00:00 4 /usr/lib/libompl.so\n"
+        "7f05-7f06 rw-p 00000000 00:00 0 \n"
+    )
+    loaded = ["/some where/torch/lib/libgomp-a1b2.so.1", "/usr/lib/libiomp5.so"]
+    assert list(loaded_libraries(maps)) == loaded
+    assert list(loaded_libraries(tmp_path / "none")) == []
+
+    asked: list[str] = []
+
+    def record(path: str) -> OpenMP | None:
+        asked.append(path)
+        return OpenMP("libomp.so.5", 1) if path == "libomp.so.5" else None
+
+    monkeypatch.setattr(openmp_module, "MAPPED_FILES", maps)
+    monkeypatch.setattr(openmp_module, "load", record)
+    assert openmp.__wrapped__() == OpenMP("libomp.so.5", 1)
+    assert asked == [*loaded, "libgomp.so.1", "libomp.so.5"]
+
+
+def test_what_is_no_runtime_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "libgomp.so.1").write_text("no library")
+    assert load(str(tmp_path / "libgomp.so.1")) is None
+    assert load("libc.so.6") is None
+    monkeypatch.setattr(openmp_module, "FOLDERS", (str(tmp_path),))
+    assert str(tmp_path / "libgomp.so.1") in list(installed_libraries())
+
+
+FORK = """
+import os, sys
+from unit.lowering.nests import parse_module, random_arrays, run_compiled, the_func
+from unit.runtime.test_team import NEGATE, bound
+from ocannl.runtime.team import Team
+
+team = Team(2)
+run, arrays = bound(team)
+run()
+child = os.fork()
+arrays["y"][...] = 0
+run()
+assert (arrays["y"] == -arrays["x"]).all()
+if child == 0:
+    assert team.threads == 1 and str(team) == "1 thread, since this process was forked", str(team)
+    assert Team(2).threads == 1
+    os._exit(0)
+assert team.threads == 2
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def bound(team: Team):
+    """A run of `NEGATE` by a team, and its arrays."""
+    module = parse_module(NEGATE)
+    func = the_func(module)
+    layout, arrays = entry_layout(func), random_arrays(func)
+    code = compile_llvm(loops_to_llvm(module), cache=None)
+    block = ArgBlock(layout.slots)
+    for slot, label in enumerate(layout.nodes, layout.node_slot):
+        block.set_pointer(slot, arrays[label])
+    block.set_pointer(layout.arena_slot, aligned_array((1,), np.uint8))
+    block.set_pointer(layout.team_slot, team.start())
+    call = bind_call(code.address("negate"), block)
+
+    def run(alive: tuple[object, ...] = (code, block, team)) -> None:
+        assert alive
+        call()
+
+    return run, arrays
+
+
+@needs_runtime
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_runs_on_one_thread():
+    tests = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(tests)}
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60, env=environment)
+
+
+@needs_runtime
+def test_teams_of_several_python_threads():
+    """Each Python thread has its own routine; all of them run in parallel loops at the same time."""
+    routines = [bound(Team(2)) for _ in range(3)]
+    start = threading.Barrier(len(routines))
+
+    def work(run: object) -> None:
+        assert callable(run)
+        start.wait()
+        for _ in range(50):
+            run()
+
+    workers = [threading.Thread(target=work, args=(run,)) for run, _ in routines]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert not worker.is_alive()
+    for _, arrays in routines:
+        np.testing.assert_array_equal(arrays["y"], -arrays["x"])
