@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, ShapedType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -294,7 +294,7 @@ def check_labels(routine: RoutineOp) -> None:
 
 def memref_shape(value: SSAValue) -> tuple[int, ...]:
     """The static sizes of a node; empty for a scalar value."""
-    return value.type.get_shape() if isa(value.type, MemRefType[Attribute]) else ()
+    return value.type.get_shape() if isinstance(value.type, ShapedType) else ()
 
 
 def check_accumulator(name: str) -> None:
