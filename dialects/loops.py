@@ -8,7 +8,7 @@ written by hand. A group runs several nests in turn at every point of an outer s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,6 +37,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.addresses import Address, flatten
 from ocannl.dialects.assign import (
     NodeOp,
     check_access,
@@ -48,6 +49,7 @@ from ocannl.dialects.assign import (
 from ocannl.dialects.linear import (
     Linear,
     MapAttr,
+    Space,
     SpaceAttr,
     clashing_variables,
     only_index,
@@ -68,12 +70,24 @@ class Schedule:
     `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable
     that is unrolled in registers beside it, with the tile's height. `lanes` may be a reduction's variable.
     `parallel` cuts the space into tasks that threads share: blocks of so many points of its variables.
+    `merged` are groups of variables of one space, outermost first, over which one loop runs: all accesses
+    move by equal steps over the points of a group. The other parts call it by its names with `*` between.
     """
 
     order: tuple[str, ...] = ()
     rows: tuple[str, int] | None = None
     lanes: tuple[str, int] | None = None
     parallel: tuple[tuple[str, int], ...] = ()
+    merged: tuple[tuple[str, ...], ...] = ()
+
+    def loops(self, space: Space) -> dict[str, int]:
+        """The loops over a space and their lengths, one a variable or a group."""
+        loop_of = {name: "*".join(names) for names in self.merged for name in names}
+        loops: dict[str, int] = {}
+        for name, size in space:
+            loop = loop_of.get(name, name)
+            loops[loop] = loops.get(loop, 1) * size
+        return loops
 
     def tile(self, variable: str) -> int:
         """How many points of a variable are in a register tile."""
@@ -97,6 +111,8 @@ class ScheduleAttr(Data[Schedule]):
 
 def schedule_text(schedule: Schedule) -> str:
     parts: list[str] = []
+    if schedule.merged:
+        parts.append(f"merged = ({', '.join(map('*'.join, schedule.merged))})")
     if schedule.order:
         parts.append(f"order = ({', '.join(schedule.order)})")
     if schedule.parallel:
@@ -111,31 +127,43 @@ def schedule_text(schedule: Schedule) -> str:
 def parse_schedule(parser: AttrParser) -> Schedule:
     order: tuple[str, ...] = ()
     parallel: tuple[tuple[str, int], ...] = ()
+    merged: tuple[tuple[str, ...], ...] = ()
     tile: dict[str, tuple[str, int]] = {}
     seen: set[str] = set()
 
+    def group() -> tuple[str, ...]:
+        names = [parser.parse_identifier(" naming an iteration variable")]
+        while parser.parse_optional_punctuation("*"):
+            names.append(parser.parse_identifier(" after `*`"))
+        return tuple(names)
+
+    def loop() -> str:
+        return "*".join(group())
+
     def extent() -> tuple[str, int]:
-        name = parser.parse_identifier(" naming an iteration variable")
+        name = loop()
         parser.parse_punctuation(":")
         return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
     def entry() -> None:
-        nonlocal order, parallel
+        nonlocal order, parallel, merged
         pos = parser.pos
-        key = parser.parse_keyword_in(("order", "parallel", "rows", "lanes"), " in a schedule")
+        key = parser.parse_keyword_in(("merged", "order", "parallel", "rows", "lanes"), " in a schedule")
         if key in seen:
             parser.raise_error(f"`{key}` stands twice in the schedule", pos, parser.pos)
         seen.add(key)
         parser.parse_punctuation("=")
         if key == "order":
-            order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier))
+            order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, loop))
+        elif key == "merged":
+            merged = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, group))
         elif key == "parallel":
             parallel = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, extent))
         else:
             tile[key] = extent()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel)
+    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged)
 
 
 @irdl_op_definition
@@ -201,13 +229,27 @@ class NestOp(IRDLOperation):
         stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
         return {name for store in stores for name in clashing_variables(store.indices.data, space)}
 
+    def clashes(self, variables: Iterable[str]) -> bool:
+        """Some points that differ in these variables only store to the same cell."""
+        sizes = dict(self.space.data)
+        space = {name: sizes[name] for name in variables if name in sizes}
+        stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
+        return any(clashing_variables(store.indices.data, space) for store in stores)
+
     def _verify_schedule(self, schedule: Schedule) -> None:
-        own = {n for n, _ in self.space.data}
+        reductions = [op for op in self.body.walk() if isinstance(op, ReduceOp)]
+        spaces = [self.space.data, *(op.space.data for op in reductions)]
+        _verify_merged(
+            schedule.merged,
+            spaces,
+            [address_of(op) for op in self.body.walk() if isinstance(op, LoadOp | StoreOp | IndexOp)],
+        )
+        own = schedule.loops(self.space.data).keys()
         if schedule.order and (set(schedule.order) != own or len(schedule.order) != len(own)):
             raise VerifyException(
                 f"the schedule's order {schedule.order} is no permutation of the nest's variables"
             )
-        reduced = {n for op in self.body.walk() if isinstance(op, ReduceOp) for n, _ in op.space.data}
+        reduced = {name for op in reductions for name in schedule.loops(op.space.data)}
         if schedule.rows and schedule.rows[0] not in own:
             raise VerifyException(f"rows `{schedule.rows[0]}` is not a variable of the nest")
         if schedule.lanes and schedule.lanes[0] not in own | reduced:
@@ -216,18 +258,39 @@ class NestOp(IRDLOperation):
             )
         if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
             raise VerifyException("rows and lanes are different variables")
-        clashing = self.clashing
-        for tile in (schedule.rows, schedule.lanes, *schedule.parallel):
-            if tile is not None and tile[0] in clashing:
-                raise VerifyException(
-                    f"points that differ in `{tile[0]}` store to the same cell, so run in turn"
-                )
+        self._verify_tile(schedule)
         if any(tile is not None and tile[1] < 1 for tile in (schedule.rows, schedule.lanes)):
             raise VerifyException("a tile has at least one element")
         _verify_parallel(schedule, own)
 
+    def _verify_tile(self, schedule: Schedule) -> None:
+        """The points of a register tile store to cells of their own, and so do tasks."""
+        tile = [loop for loop, _ in filter(None, (schedule.rows, schedule.lanes))]
+        clashing = self.clashing
+        clashes = [loop for loop, _ in schedule.parallel if not clashing.isdisjoint(loop.split("*"))]
+        if self.clashes(name for loop in tile for name in loop.split("*")):
+            clashes = tile
+        if clashes:
+            text = ", ".join(f"`{loop}`" for loop in clashes)
+            raise VerifyException(f"points that differ in {text} store to the same cell, so run in turn")
 
-def _verify_parallel(schedule: Schedule, own: set[str]) -> None:
+
+def _verify_merged(
+    groups: Sequence[tuple[str, ...]], spaces: Sequence[Space], addresses: Sequence[Address]
+) -> None:
+    names = [name for group in groups for name in group]
+    if len(set(names)) < len(names):
+        raise VerifyException("a variable stands twice in the schedule's `merged`")
+    for group in groups:
+        loop = "*".join(group)
+        sizes = next((sizes for sizes in map(dict, spaces) if sizes.keys() >= set(group)), None)
+        if len(group) < 2 or sizes is None:
+            raise VerifyException(f"merged `{loop}` is no group of variables of one space")
+        if not all(address.moves_as_one(group, sizes) for address in addresses):
+            raise VerifyException(f"an access does not move by equal steps along `{loop}`")
+
+
+def _verify_parallel(schedule: Schedule, own: Collection[str]) -> None:
     names = [name for name, _ in schedule.parallel]
     if len(set(names)) < len(names):
         raise VerifyException("a variable stands twice in the schedule's `parallel`")
@@ -490,6 +553,13 @@ class FuncOp(RoutineOp):
     def verify_(self) -> None:
         super().verify_()
         check_labels(self)
+
+
+def address_of(op: LoadOp | StoreOp | IndexOp) -> Address:
+    """Where an access is in its node, or the value of an index, over the iteration variables."""
+    if isinstance(op, IndexOp):
+        return Address(op.index.terms, op.index.constant)
+    return flatten(op.node, op.indices.data)
 
 
 def element_type(node: SSAValue) -> Attribute:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
@@ -16,12 +16,13 @@ from ocannl.dialects.loops import (
     LoadOp,
     NestOp,
     ReduceOp,
+    Schedule,
     StoreOp,
     YieldOp,
+    address_of,
     element_type,
     scope_sizes,
 )
-from ocannl.passes.addresses import flatten
 
 # Instructions that a function of `math` becomes, roughly.
 FUNCTION_COST = 15
@@ -32,7 +33,7 @@ DIVISIONS = (arith.DivfOp, math_dialect.SqrtOp)
 
 @dataclass(slots=True)
 class Access:
-    """A load or store, with its strides in elements along the iteration variables."""
+    """A load or store, with its strides in elements along the loops."""
 
     op: LoadOp | StoreOp
     strides: dict[str, int]
@@ -41,9 +42,9 @@ class Access:
 
 @dataclass(slots=True)
 class Scope:
-    """The nest, or one of its reductions: `space` are its own variables, `around` those outside of it.
+    """The nest, or one of its reductions: `space` are its own loops, `around` those outside of it.
 
-    `work` is its arithmetic at a point, in instructions. `varies` are the variables around it that its value
+    `work` is its arithmetic at a point, in instructions. `varies` are the loops around it that its value
     depends on.
     """
 
@@ -67,27 +68,28 @@ class Scope:
         return runs * math.prod(self.space.values())
 
 
-def nest_facts(nest: NestOp) -> Scope:
-    """Reads off a nest what scheduling it needs."""
-    facts = Scope(nest, dict(nest.space.data), scope_sizes(nest))
-    _read(facts, nest.body.block, {})
+def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> Scope:
+    """Reads off a nest what scheduling it needs, over loops that merge groups of its variables."""
+    schedule = Schedule(merged=tuple(merged))
+    facts = Scope(nest, schedule.loops(nest.space.data), scope_sizes(nest))
+    _read(facts, nest.body.block, {}, schedule)
     return facts
 
 
-def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]]) -> None:
-    """Fills a scope; `depends` has the iteration variables that each value depends on."""
+def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]], schedule: Schedule) -> None:
+    """Fills a scope; `depends` has the loops that each value depends on."""
     for op in block.ops:
         names = set[str]().union(*(depends[operand] for operand in op.operands if operand in depends))
         match op:
             case LoadOp() | StoreOp():
-                strides = dict(flatten(op.node, op.indices.data).terms)
+                strides = dict(address_of(op).merge(schedule.merged).terms)
                 scope.accesses.append(Access(op, strides, element_bytes(op)))
                 names |= strides.keys()
             case IndexOp():
-                names.update(op.index.names)
+                names.update(name for name, _ in address_of(op).merge(schedule.merged).terms)
             case ReduceOp():
-                inner = Scope(op, dict(op.space.data), scope.around | scope.space)
-                _read(inner, op.body.block, depends)
+                inner = Scope(op, schedule.loops(op.space.data), scope.around | scope.space)
+                _read(inner, op.body.block, depends, schedule)
                 # A product that is summed is part of the addition.
                 inner.work += not isinstance(op.yielded.owner, arith.MulfOp)
                 scope.inner.append(inner)

@@ -18,18 +18,19 @@ from ocannl.passes.nests import Names, names_in, operations, substitute_indices
 def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Schedule, list[NestOp]]:
     """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write them.
 
-    If whole vectors cover the lanes' variable, it becomes two: one of panels, and one of lanes in a panel.
+    If whole vectors cover the variable of the lanes, it becomes two: one of panels, and one of lanes in a
+    panel.
     """
     func = enclosing_routine(nest)
     assert isinstance(func, FuncOp)
     assert schedule.lanes is not None
     lanes, width = schedule.lanes
-    size = dict(nest.space.data)[lanes]
+    size = dict(nest.space.data).get(lanes, 0)
     panel = None
     if size > width and size % width == 0:
         panel = Names.of(func, nest).fresh(f"{lanes}_panel")
         schedule = split(nest, schedule, panel)
-    return schedule, [copy_nest(nest, load, lanes, panel) for load in loads]
+    return schedule, [copy_nest(nest, load, schedule, panel) for load in loads]
 
 
 def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
@@ -43,18 +44,25 @@ def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
     substitute_indices(operations(nest.body.block), {lanes: Linear.of({panel: width, lanes: 1})})
     place = schedule.order.index(lanes)
     order = (*schedule.order[:place], panel, lanes, *schedule.order[place + 1 :])
-    return Schedule(order, schedule.rows, schedule.lanes)
+    return Schedule(order, schedule.rows, schedule.lanes, schedule.parallel, schedule.merged)
 
 
-def copy_nest(nest: NestOp, load: LoadOp, lanes: str, panel: str | None) -> NestOp:
-    """Makes a load read a copy that is laid out by its variables; returns the nest that writes it."""
+def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None) -> NestOp:
+    """Makes a load read a copy that is laid out by its variables; returns the nest that writes it.
+
+    Variables of one loop stay together: the lanes last, a panel before what is reduced.
+    """
+    assert schedule.lanes is not None
+    lanes = schedule.lanes[0].split("*")
     sizes = variable_sizes(nest)
     used = {name for index in load.indices.data for name in index.names if name in sizes}
-    own = [name for name in nest.space.names if name in used and name not in (panel, lanes)]
-    reduced = [name for name in sizes if name in used and name not in nest.space.names]
-    names = [*own, *reduced]
-    if lanes in used:
-        names = [*own, *([panel] if panel is not None else []), *reduced, lanes]
+    own = dict.fromkeys(name for loop in schedule.loops(nest.space.data) for name in loop.split("*"))
+    reduced = [
+        name for loop in schedule.loops(tuple(sizes.items())) for name in loop.split("*") if name not in own
+    ]
+    outer = [name for name in own if name != panel and name not in lanes]
+    inner = [*([] if panel is None else [panel]), *reduced, *lanes]
+    names = [name for name in (*outer, *inner) if name in used]
     space = tuple((name, sizes[name]) for name in names)
 
     source = load.node.owner

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
+from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nest_facts import Access, Scope, nest_facts
 from ocannl.passes.nests import functions, nests
 from ocannl.passes.pack import pack
@@ -51,10 +52,11 @@ class SchedulePass(ModulePass):
 
 def schedule_nest(nest: NestOp, target: TargetDescription) -> None:
     """Chooses a nest's schedule; copies of operands are made by nests before it, which are scheduled too."""
-    facts = nest_facts(nest)
+    merged = mergeable_loops(nest)
+    facts = nest_facts(nest, merged)
     if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
         return
-    chooser = Chooser(facts, target)
+    chooser = Chooser(nest, facts, target, merged)
     schedule, packed = chooser.best()
     if schedule.lanes is None and schedule.rows is None and len(schedule.order) < 2:
         return
@@ -69,14 +71,18 @@ def schedule_nest(nest: NestOp, target: TargetDescription) -> None:
 class Chooser:
     """The candidate schedules of one nest, and the cheapest of them."""
 
-    def __init__(self, facts: Scope, target: TargetDescription) -> None:
+    def __init__(
+        self, nest: NestOp, facts: Scope, target: TargetDescription, merged: tuple[tuple[str, ...], ...]
+    ) -> None:
+        self.nest = nest
         self.facts = facts
         self.target = target
+        self.merged = merged
         reductions = [scope for scope in facts.walk() if scope is not facts]
         self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
         self.element_bytes = max(a.bytes for scope in facts.walk() for a in scope.accesses)
         self.elements = max(1, target.vector_bytes // self.element_bytes)
-        self.in_turn = facts.op.clashing if isinstance(facts.op, NestOp) else set[str]()
+        self.in_turn = bool(nest.clashing)
         self.work = sum(scope.work for scope in facts.walk())
 
     def best(self) -> tuple[Schedule, list[LoadOp]]:
@@ -87,7 +93,7 @@ class Chooser:
             cycles = cost.nest(self.facts)
             if cycles < lowest:
                 found, lowest, packed = candidate, cycles, cost.packed
-        return Schedule(self.order(found), found.rows, found.lanes), packed
+        return Schedule(self.order(found), found.rows, found.lanes, merged=self.merged), packed
 
     def candidates(self) -> Iterator[Schedule]:
         """Tiles worth costing, the plain loops first."""
@@ -96,16 +102,15 @@ class Chooser:
             yield Schedule(lanes=lanes)
             for rows in self.rows(lanes):
                 yield Schedule(rows=rows, lanes=lanes)
-        free = [name for name in self.facts.space if name not in self.in_turn]
-        for rows, lanes in itertools.permutations(free, 2):
+        for rows, lanes in itertools.permutations(self.facts.space, 2):
             for edge in (TRANSPOSED, self.elements):
-                if self.crosses(rows, lanes, edge):
+                if self.crosses(rows, lanes, edge) and self.is_apart(rows, lanes):
                     yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
 
     def lanes(self) -> Iterator[tuple[str, int]]:
         spaces = self.facts.space | (self.dominant.space if self.dominant else {})
         for name, size in spaces.items():
-            if size == 1 or name in self.in_turn:
+            if size == 1 or not self.is_apart(name):
                 continue
             for vectors in (1, 2, 4):
                 width = self.elements * vectors
@@ -131,11 +136,16 @@ class Chooser:
         for name, size in self.facts.space.items():
             if (
                 size > 1
-                and name not in self.in_turn | {lane_name}
+                and name != lane_name
                 and name in self.dominant.varies
                 and budget > 1
+                and self.is_apart(name, lane_name)
             ):
                 yield name, best_height(size, budget)
+
+    def is_apart(self, *loops: str) -> bool:
+        """Points that differ in these loops only store to cells of their own."""
+        return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
 
     def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
         """Some access is contiguous along the rows only, so that square tiles are worth transposing."""

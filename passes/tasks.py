@@ -31,7 +31,8 @@ def cuts(nest: NestOp | GroupOp) -> list[Cut]:
     """The loops that are cut into several blocks, in the order of the schedule."""
     if isinstance(nest, GroupOp) or nest.schedule is None:
         return []
-    schedule, sizes = nest.schedule.data, dict(nest.space.data)
+    schedule = nest.schedule.data
+    sizes = schedule.loops(nest.space.data)
     found: list[Cut] = []
     for variable, block in schedule.parallel:
         size, tile = sizes[variable], schedule.tile(variable)

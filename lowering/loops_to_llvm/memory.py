@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ocannl.dialects.addresses import Address
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
-from ocannl.passes.addresses import Address
 
 
 class ElementAccess:

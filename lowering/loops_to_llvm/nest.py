@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.addresses import Address
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, element_type
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.instructions import emit_scalar
@@ -17,7 +18,6 @@ from ocannl.lowering.loops_to_llvm.task import Block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.transpose import transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
-from ocannl.passes.addresses import Address
 from ocannl.passes.tasks import Cut, cuts
 
 

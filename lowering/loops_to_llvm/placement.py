@@ -11,9 +11,17 @@ from dataclasses import dataclass, field
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, YieldOp
-from ocannl.passes.addresses import Address, flatten
+from ocannl.dialects.addresses import Address
+from ocannl.dialects.loops import (
+    IndexOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    Schedule,
+    StoreOp,
+    YieldOp,
+    address_of,
+)
 
 
 @dataclass(slots=True)
@@ -57,9 +65,9 @@ def place(nest: NestOp, schedule: Schedule) -> Placement:
 
 class _Placing:
     def __init__(self, nest: NestOp, schedule: Schedule) -> None:
-        sizes = dict(nest.space.data)
-        order = schedule.order or nest.space.names
-        levels = [Level(name, sizes[name]) for name in order]
+        self.schedule = schedule
+        sizes = schedule.loops(nest.space.data)
+        levels = [Level(name, sizes[name]) for name in schedule.order or sizes]
         self.own = len(levels)
         self.result = Placement([], levels, {}, {})
         self.rows = schedule.rows[0] if schedule.rows else None
@@ -87,15 +95,14 @@ class _Placing:
     def mask(self, op: Operation, path: list[Level]) -> int:
         match op:
             case LoadOp():
-                mask = self.access(op, op.node, op.indices.data)
+                mask = self.mask_at(op)
                 # A cell that this nest also writes is read in the order of the text.
                 return mask | self.innermost if op.node in self.stored else mask
             case StoreOp():
-                self.access(op, op.node, op.indices.data)
+                self.mask_at(op)
                 return self.innermost
             case IndexOp():
-                self.result.addresses[op] = Address(op.index.terms, op.index.constant)
-                return self.index_mask(op.index)
+                return self.mask_at(op)
             case ReduceOp():
                 return self.place_reduction(op, path)
             case _:
@@ -108,21 +115,16 @@ class _Placing:
     def innermost(self) -> int:
         return 1 << (self.own - 1) if self.own else 0
 
-    def index_mask(self, index: Linear) -> int:
-        mask = 0
-        for name, _ in index.terms:
-            mask |= self.bits.get(name, 0)
-        return mask
-
-    def access(self, op: Operation, node: SSAValue, indices: tuple[Linear, ...]) -> int:
-        self.result.addresses[op] = address = flatten(node, indices)
+    def mask_at(self, op: LoadOp | StoreOp | IndexOp) -> int:
+        """The loops that the place of an access depends on."""
+        self.result.addresses[op] = address = address_of(op).merge(self.schedule.merged)
         mask = 0
         for name, _ in address.terms:
             mask |= self.bits.get(name, 0)
         return mask
 
     def place_reduction(self, op: ReduceOp, outer: list[Level]) -> int:
-        levels = [Level(name, size) for name, size in op.space.data]
+        levels = [Level(name, size) for name, size in self.schedule.loops(op.space.data).items()]
         for k, level in enumerate(levels):
             self.bits[level.variable] = 1 << (len(outer) + k)
         total = self.place_block(op.body.block, outer + levels)

@@ -118,7 +118,7 @@ loops.func @sums {
 }
 // CHECK-LABEL: loops.func @sums
 // CHECK: loops.nest "columns" (o = 512) schedule <order = (o), lanes = o : 64> {
-// CHECK: loops.nest "total" () schedule <lanes = o : 64> {
+// CHECK: loops.nest "total" () schedule <merged = (b*o), lanes = b*o : 64> {
 
 loops.func @pointwise {
   %x = assign.node "x" on_device : memref<64x512xf32>
@@ -144,18 +144,20 @@ loops.func @pointwise {
   }
 }
 // CHECK-LABEL: loops.func @pointwise
-// CHECK: loops.nest "scaled" (j = 512, i = 64) schedule <order = (i, j), lanes = j : {{16|32|64}}> {
+// CHECK: loops.nest "scaled" (j = 512, i = 64) schedule <merged = (i*j), order = (i*j), lanes = i*j : {{16|32|64}}> {
 // CHECK: loops.nest "transposed" (i = 64, j = 512) schedule <order = (j, i), rows = {{.}} : 16, lanes = {{.}} : 16> {
 // CHECK: loops.nest "by hand" (i = 64, j = 512) schedule <order = (j, i)> {
 // CHECK: loops.nest "one" () {
 
 // -----
 
-// Points that store to the same cell run in turn: only other variables become lanes.
+// Points that store to the same cell run in turn: a tile has none such.
 // CHECK-LABEL: loops.func @lanes_beside_clashes
-// CHECK:         loops.nest "x" (b = 8, o = 16, k = 4, c = 64) schedule <order = (b, o, k, c), lanes = c : 64> {
+// CHECK:         loops.nest "x" (b = 8, o = 16, k = 4, c = 64) schedule <merged = (k*c), order = (b, o, k*c), lanes = k*c : 64> {
+// CHECK-LABEL: loops.func @lanes_along_one_of_two
+// CHECK:         loops.nest "x" (o = 64, k = 32) schedule <order = (o, k), lanes = k : 32> {
 // CHECK-LABEL: loops.func @no_lanes
-// CHECK:         loops.nest "x" (o = 64, k = 32) schedule <order = (o, k)> {
+// CHECK:         loops.nest "x" (o = 64, k = 32) {
 loops.func @lanes_beside_clashes {
   %g = assign.node "g" on_device : memref<8x16x4x64xf32>
   %x = assign.node "x" on_device : memref<8x19x64xf32>
@@ -166,7 +168,7 @@ loops.func @lanes_beside_clashes {
     loops.store %new, %x[b, k + o, c]
   }
 }
-loops.func @no_lanes {
+loops.func @lanes_along_one_of_two {
   %g = assign.node "g" on_device : memref<64x32xf32>
   %x = assign.node "x" on_device : memref<95xf32>
   loops.nest "x" (o = 64, k = 32) {
@@ -174,5 +176,54 @@ loops.func @no_lanes {
     %old = loops.load %x[k + o]
     %new = arith.addf %old, %v : f32
     loops.store %new, %x[k + o]
+  }
+}
+loops.func @no_lanes {
+  %g = assign.node "g" on_device : memref<64x32xf32>
+  %x = assign.node "x" on_device : memref<1xf32>
+  loops.nest "x" (o = 64, k = 32) {
+    %v = loops.load %g[o, k]
+    %old = loops.load %x[0]
+    %new = arith.addf %old, %v : f32
+    loops.store %new, %x[0]
+  }
+}
+
+// -----
+
+// A convolution's gradient: the window and the channels run as one, in the kernel and in the image.
+// CHECK-LABEL: loops.func @input_gradient
+// CHECK:         loops.nest "dx" ({{.*}}) schedule <merged = (kw*c), order = (b, h, kh, w, kw*c), rows = b : 8, lanes = kw*c : 32> {
+// A reduction over contiguous variables has one loop, too.
+// CHECK-LABEL: loops.func @window
+// CHECK:         loops.nest "y" ({{.*}}) schedule <merged = (kw*c), order = (b, h, w, o), rows = b : 16, lanes = o : 16> {
+loops.func @input_gradient {
+  %k = assign.node "k" on_device : memref<16x5x5x6xf32>
+  %dy = assign.node "dy" on_device : memref<64x10x10x16xf32>
+  %dx = assign.node "dx" on_device : memref<64x14x14x6xf32>
+  loops.nest "dx" (b = 64, h = 10, kh = 5, w = 10, kw = 5, c = 6) {
+    %sum = loops.reduce add (o = 16) : f32 {
+      %dyv = loops.load %dy[b, h, w, o]
+      %kv = loops.load %k[o, kh, kw, c]
+      %p = arith.mulf %dyv, %kv : f32
+      loops.yield %p
+    }
+    %old = loops.load %dx[b, h + kh, w + kw, c]
+    %new = arith.addf %old, %sum : f32
+    loops.store %new, %dx[b, h + kh, w + kw, c]
+  }
+}
+loops.func @window {
+  %k = assign.node "k" on_device : memref<5x5x6x16xf32>
+  %x = assign.node "x" on_device : memref<64x14x14x6xf32>
+  %y = assign.node "y" on_device : memref<64x10x10x16xf32>
+  loops.nest "y" (b = 64, h = 10, w = 10, o = 16) {
+    %sum = loops.reduce add (kh = 5, kw = 5, c = 6) : f32 {
+      %kv = loops.load %k[kh, kw, c, o]
+      %xv = loops.load %x[b, h + kh, w + kw, c]
+      %p = arith.mulf %kv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, h, w, o]
   }
 }

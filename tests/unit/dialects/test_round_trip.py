@@ -206,9 +206,12 @@ def nests(draw: st.DrawFn) -> str:
     load = loops.LoadOp(node.result, identity_map([*names[:-1], "k"]))
     inner = Region(Block([load, loops.YieldOp(load.result)]))
     reduce = loops.ReduceOp("add", [("k", sizes[-1])], inner, f32)
-    index = loops.IndexOp(draw(linears.map(lambda a: Linear.of({names[0]: a.constant}, 1))), f64)
+    index = loops.IndexOp(draw(linears.map(lambda a: Linear.of({names[-1]: a.constant}, 1))), f64)
     store = loops.StoreOp(reduce.result, node.result, identity_map(names))
-    schedule = loops.Schedule(tuple(draw(st.permutations(names))), (names[0], 2), ("k", 4), ((names[0], 6),))
+    merged = (tuple(names[:-1]),) if len(names) > 2 else ()
+    first = "*".join(names[:-1] or names)
+    order = tuple(draw(st.permutations(sorted({first, names[-1]}))))
+    schedule = loops.Schedule(order, (first, 2), ("k", 4), ((first, 6),), merged)
     nest = loops.NestOp(
         draw(LABELS),
         tuple(zip(names, sizes, strict=True)),

@@ -18,9 +18,11 @@ from xdsl.dialects.math import Math
 from xdsl.parser import Parser
 
 from ocannl.dialects.assign import ASSIGN, NodeOp
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import LOOPS, FuncOp
+from ocannl.dialects.linear import Linear, identity_map
+from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp, Schedule, schedule_text
 from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
+from ocannl.passes.merge_loops import mergeable_loops
+from ocannl.passes.nests import nests
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 from ocannl.runtime.team import Team
@@ -94,20 +96,28 @@ def compare(found: Arrays, expected: Arrays, tolerance: float = 1e-4) -> None:
 
 @dataclass
 class NestText:
-    """The text of a function with one nest, grown by drawing."""
+    """The text of a function with one nest, grown by drawing.
+
+    If it is `whole`, loads run over all of their nodes in the order of the variables, and loops can merge.
+    """
 
     draw: st.DrawFn
     element: str
     own: dict[str, int]
+    whole: bool
     nodes: list[str] = field(default_factory=list[str])
     loads: int = 0
 
     def load(self, scope: Mapping[str, int], indent: str) -> tuple[str, str]:
         """A load with random index expressions over the variables in scope, from a node that fits them."""
-        rank = self.draw(st.integers(0, 3))
         indices: list[Linear] = []
         shape: list[int] = []
-        for _ in range(rank):
+        if self.whole:
+            names = [name for name in sorted(scope) if name not in STATIC_INDICES]
+            start = self.draw(st.integers(0, len(names) - 1))
+            indices += identity_map(names[start:])
+            shape += [scope[name] for name in names[start:]]
+        for _ in range(0 if self.whole else self.draw(st.integers(0, 3))):
             names = self.draw(st.lists(st.sampled_from(sorted(scope)), max_size=2, unique=True))
             index = Linear.of({name: self.draw(st.sampled_from((1, 1, 1, 2, 3, -1))) for name in names})
             low, high = index.extremes({name: max(1, size) for name, size in scope.items()}) or (0, 0)
@@ -128,24 +138,32 @@ STATIC_INDICES = {"step": 3, "batch": 4}
 
 
 @st.composite
-def schedules(draw: st.DrawFn, own: dict[str, int], reduced: dict[str, int]) -> str:
-    """A random schedule over the variables of a nest and of its reductions."""
-    parts: list[str] = []
-    if draw(st.booleans()):
-        parts.append(f"order = ({', '.join(draw(st.permutations(sorted(own))))})")
-    lanes = draw(st.none() | st.sampled_from(sorted(own) + sorted(reduced)))
-    rows = draw(st.none() | st.sampled_from(sorted(own)))
+def schedules(draw: st.DrawFn, nest: NestOp) -> str:
+    """A random schedule over the variables of a nest and of its reductions, some of them merged."""
+    groups = draw(st.lists(st.sampled_from(mergeable_loops(nest) or (None,)), max_size=2, unique=True))
+    schedule = Schedule(merged=tuple(group for group in groups if group is not None))
+    own = list(schedule.loops(nest.space.data))
+    reduced = [
+        name for op in nest.walk() if isinstance(op, ReduceOp) for name in schedule.loops(op.space.data)
+    ]
+    order: tuple[str, ...] = tuple(draw(st.permutations(own))) if draw(st.booleans()) else ()
+    lanes = draw(st.none() | st.sampled_from(own + reduced))
+    rows = draw(st.none() | st.sampled_from(own))
     tiles: dict[str, int] = {}
     if rows is not None and rows != lanes:
         tiles[rows] = draw(st.integers(1, 9))
-        parts.append(f"rows = {rows} : {tiles[rows]}")
     if lanes is not None:
         tiles[lanes] = draw(st.sampled_from((1, 2, 4, 6, 8, 16, 32)))
-        parts.append(f"lanes = {lanes} : {tiles[lanes]}")
-    if parallel := draw(st.lists(st.sampled_from(sorted(own)), max_size=2, unique=True)):
-        blocks = (f"{name} : {tiles.get(name, 1) * draw(st.integers(1, 3))}" for name in parallel)
-        parts.append(f"parallel = ({', '.join(blocks)})")
-    return f" schedule <{', '.join(parts)}>" if parts else ""
+    cut = draw(st.lists(st.sampled_from(own), max_size=2, unique=True))
+    return " schedule " + schedule_text(
+        Schedule(
+            order,
+            None if rows in (None, lanes) else (rows, tiles[rows]),
+            None if lanes is None else (lanes, tiles[lanes]),
+            tuple((name, tiles.get(name, 1) * draw(st.integers(1, 3))) for name in cut),
+            schedule.merged,
+        )
+    )
 
 
 @st.composite
@@ -153,7 +171,7 @@ def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
     """A function of one nest with random accesses, reductions and, if asked for, a random schedule."""
     element = draw(st.sampled_from(("f32", "f64")))
     own = {f"a{k}": draw(st.integers(1, 21)) for k in range(draw(st.integers(1, 3)))}
-    text = NestText(draw, element, own)
+    text = NestText(draw, element, own, draw(st.integers(0, 3)) == 0)
     values: list[str] = []
     lines: list[str] = []
     scope = own | STATIC_INDICES
@@ -161,32 +179,31 @@ def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
         value, line = text.load(scope, "    ")
         values.append(value)
         lines.append(line)
-    reduced: dict[str, int] = {}
     for k in range(draw(st.integers(0, 2))):
-        values.append(reduction(text, f"r{k}", scope, values, "    ", lines, reduced))
+        values.append(reduction(text, f"r{k}", scope, values, "    ", lines))
     if draw(st.booleans()):
         names = sorted(own | STATIC_INDICES)
         index = Linear.of({n: draw(st.integers(-2, 3)) for n in names}, draw(st.integers(-2, 2)))
         lines.append(f"    %i = loops.index {index} : {element}")
         values.append("%i")
     result = combine(draw, values, "%z", "    ", element, lines)
-    order = draw(st.permutations(sorted(own)))
+    order = sorted(own) if text.whole else draw(st.permutations(sorted(own)))
     shape = "x".join([*(str(own[name]) for name in order), element])
     lines.append(f"    loops.store {result}, %out[{', '.join(order)}]")
     space = ", ".join(f"{name} = {size}" for name, size in own.items())
-    schedule = draw(schedules(own, reduced)) if scheduled else ""
     ranges = ", ".join(f"{name} = {size}" for name, size in STATIC_INDICES.items())
-    return "\n".join(
-        [
-            f"loops.func @random indices ({ranges}) {{",
-            *(f"  {node}" for node in text.nodes),
-            f'  %out = assign.node "out" on_device : memref<{shape}>',
-            f'  loops.nest "nest" ({space}){schedule} {{',
-            *lines,
-            "  }",
-            "}",
-        ]
-    )
+    head = [
+        f"loops.func @random indices ({ranges}) {{",
+        *(f"  {node}" for node in text.nodes),
+        f'  %out = assign.node "out" on_device : memref<{shape}>',
+        f'  loops.nest "nest" ({space})',
+    ]
+    body = "\n".join([" {", *lines, "  }", "}"])
+    plain = "\n".join(head) + body
+    if not scheduled:
+        return plain
+    (nest,) = nests(the_func(parse_module(plain)))
+    return "\n".join(head) + draw(schedules(nest)) + body
 
 
 def reduction(
@@ -196,13 +213,11 @@ def reduction(
     values: list[str],
     indent: str,
     lines: list[str],
-    reduced: dict[str, int],
 ) -> str:
     """A random reduction of loads, earlier values, indices and perhaps another reduction."""
     draw, element = text.draw, text.element
     largest = 21 if len(name) == 2 else 5
     space = {f"{name}{j}": draw(st.integers(0, largest)) for j in range(draw(st.integers(1, 2)))}
-    reduced |= space
     scope = {**scope, **space}
     # Long products overflow, in one order of multiplication and not in another.
     short = math.prod(space.values()) <= 21 and len(name) == 2
@@ -215,7 +230,7 @@ def reduction(
         inner.append(value)
         lines.append(line)
     if len(name) == 2 and accum != "mul" and draw(st.integers(0, 3)) == 0:
-        inner.append(reduction(text, f"{name}x", scope, inner, inner_indent, lines, reduced))
+        inner.append(reduction(text, f"{name}x", scope, inner, inner_indent, lines))
     if accum != "mul" and draw(st.integers(0, 3)) == 0:
         index = Linear.of({variable: draw(st.integers(-1, 2)) for variable in sorted(scope)})
         lines.append(f"{inner_indent}%{name}i = loops.index {index} : {element}")

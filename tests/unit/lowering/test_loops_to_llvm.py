@@ -329,6 +329,40 @@ loops.func @update {
     check(parse_module(text), tolerance=1e-6)
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "lanes = k : 4",
+        "rows = b : 3, lanes = o : 8",
+        "rows = o : 4, lanes = c : 4",
+        "rows = k : 2, lanes = c : 2",
+        "order = (k, o, c, b), rows = o : 5",
+        "merged = (k*c), order = (b, o, k*c), lanes = k*c : 8",
+        "merged = (k*c), order = (k*c, o, b), rows = b : 2, lanes = k*c : 16",
+        "merged = (k*c), order = (k*c, o, b), rows = k*c : 4, lanes = b : 4",
+    ],
+)
+def test_points_that_meet_in_a_cell_all_count(schedule: str):
+    text = f"""
+loops.func @scatter {{
+  %g = assign.node "g" constant : memref<5x7x3x4xf32>
+  %x = assign.node "x" on_device : memref<5x9x4xf32>
+  loops.nest "x" (b = 5, o = 7, k = 3, c = 4) schedule <{schedule}> {{
+    %v = loops.load %g[b, o, k, c]
+    %old = loops.load %x[b, k + o, c]
+    %new = arith.addf %old, %v : f32
+    loops.store %new, %x[b, k + o, c]
+  }}
+}}"""
+    module = parse_module(text)
+    arrays = random_arrays(the_func(module))
+    expected = arrays["x"].copy()
+    for k in range(3):
+        expected[:, k : k + 7] += arrays["g"][:, :, k]
+    run_compiled(module, arrays)
+    np.testing.assert_allclose(arrays["x"], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_entry_layout():
     text = """
 loops.func @layout indices (batch_n = 80, step_n) {

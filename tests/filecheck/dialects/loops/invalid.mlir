@@ -329,13 +329,73 @@ loops.func @f indices (n) {
 
 loops.func @f {
   %x = assign.node "x" on_device : memref<6xf32>
-  loops.nest "x" (o = 4, k = 3) schedule <lanes = o : 4> {
+  loops.nest "x" (o = 4, k = 3) schedule <rows = k : 3, lanes = o : 4> {
     %old = loops.load %x[o + k]
     loops.store %old, %x[o + k]
   }
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `o` store to the same cell, so run in turn
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `k`, `o` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<6xf32>
+  loops.nest "x" (o = 6, k = 3) schedule <lanes = k : 4> {
+    %old = loops.load %x[o]
+    loops.store %old, %x[o]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `k` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4x3xf32>
+  loops.nest "x" (i = 4, j = 3) schedule <merged = (j*i)> {
+    %old = loops.load %x[i, j]
+    loops.store %old, %x[i, j]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: an access does not move by equal steps along `j*i`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4x3xf32>
+  loops.nest "x" (i = 4, j = 3) schedule <merged = (i*j, j*i)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a variable stands twice in the schedule's `merged`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4x3xf32>
+  loops.nest "x" (i = 4) schedule <merged = (i*j)> {
+    %s = loops.reduce add (j = 3) : f32 {
+      %old = loops.load %x[i, j]
+      loops.yield %old
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: merged `i*j` is no group of variables of one space
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4x3xf32>
+  loops.nest "x" (i = 4, j = 3) schedule <merged = (i*j), lanes = j : 4> {
+    %old = loops.load %x[i, j]
+    loops.store %old, %x[i, j]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: lanes `j` is not a variable of the nest or its reductions
 
 // -----
 

@@ -16,7 +16,8 @@
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "blocks of tiles" (b = 10, o = 16) schedule <order = (o, b), parallel = (o : 16, b : 4), rows = b : 2, lanes = o : 8> {
 // CHECK-NEXT:    }
-// CHECK-NEXT:    loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
+// CHECK-NEXT:    loops.nest "merged" (b = 10, o = 16) schedule <merged = (b*o, i*j), order = (b*o), rows = b*o : 2, lanes = i*j : 8> {
+// CHECK:         loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
 // CHECK-NEXT:      %t = loops.reduce add (i = 2) : f32 {
 // CHECK-NEXT:        %l = loops.load %x[b, o, i]
 // CHECK-NEXT:        loops.yield %l
@@ -38,6 +39,13 @@ loops.func @schedules {
   loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
   }
   loops.nest "blocks of tiles" (b = 10, o = 16) schedule <parallel = (o : 16, b : 4), lanes = o : 8, rows = b : 2, order = (o, b)> {
+  }
+  loops.nest "merged" (b = 10, o = 16) schedule <lanes = i*j : 8, rows = b*o : 2, order = (b*o), merged = (b*o, i*j)> {
+    %s = loops.reduce add (i = 2, j = 3) : f32 {
+      %n = loops.index 3*i + j : f32
+      loops.yield %n
+    }
+    loops.store %s, %h[b, o]
   }
   loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
     %t = loops.reduce add (i = 2) : f32 {

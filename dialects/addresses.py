@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
@@ -23,6 +25,23 @@ class Address:
             if name == variable:
                 return coefficient
         return 0
+
+    def merge(self, groups: Iterable[tuple[str, ...]]) -> Address:
+        """The same position over loops that merge variables, each called by their names with `*` between.
+
+        The variables of a group move as one: each outer one by as much as all steps of the next.
+        """
+        terms = dict(self.terms)
+        for names in groups:
+            strides = [terms.pop(name, 0) for name in names]
+            terms["*".join(names)] = strides[-1]
+        return Address(tuple((n, c) for n, c in terms.items() if c), self.constant)
+
+    def moves_as_one(self, names: tuple[str, ...], sizes: Mapping[str, int]) -> bool:
+        """Whether a loop over all points of the variables, the first outermost, takes equal steps."""
+        return all(
+            self.stride(outer) == self.stride(inner) * sizes[inner] for outer, inner in pairwise(names)
+        )
 
 
 def flatten(node: SSAValue, indices: tuple[Linear, ...]) -> Address:
