@@ -4,6 +4,7 @@ from pathlib import Path
 
 import char_lm
 import digits
+import lenet_digits
 import moons
 import numpy as np
 import pytest
@@ -51,3 +52,19 @@ def test_the_character_model_learns_and_writes(capsys: pytest.CaptureFixture[str
     assert len(written) == len(start) + 100
     assert written in printed
     assert trained.writer.write(start, 100, temperature=0.8, seed=1) == written
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_digits_are_read_by_convolutions(seed: int):
+    trained = lenet_digits.main(["--plain", "--seed", str(seed)])
+    assert trained.accuracy >= 0.98
+    assert trained.epoch_losses[-1] < trained.epoch_losses[0] / 10
+
+
+def test_images_are_shifted():
+    image = np.zeros((1, 8, 8, 1), np.float32)
+    image[0, 3, 4] = 1
+    for down, right in lenet_digits.SHIFTS:
+        moved = lenet_digits.shifted(image, down, right)
+        assert moved.shape == image.shape
+        assert moved[0, 3 + down, 4 + right] == 1
