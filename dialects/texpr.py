@@ -22,7 +22,6 @@ from xdsl.irdl import (
     operand_def,
     opt_prop_def,
     prop_def,
-    result_def,
     var_operand_def,
 )
 from xdsl.parser import Parser
@@ -40,6 +39,7 @@ from ocannl.dialects.combine import (
     parse_number,
     print_combination,
 )
+from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.linear import (
     Linear,
     MapAttr,
@@ -56,6 +56,7 @@ from ocannl.dialects.parts import Part, PartAttr, parse_part
 from ocannl.dialects.routine import RoutineOp, enclosing_routine
 from ocannl.dialects.shape import Dim, DimTerm, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.tensor_op import LikeOp, TensorOp, parse_result_type
 from ocannl.dialects.tensor_type import (
     DimsAttr,
     ShapeAttr,
@@ -65,21 +66,6 @@ from ocannl.dialects.tensor_type import (
     shape_of,
 )
 from ocannl.dialects.term import Const, Term
-
-
-class TensorOp(IRDLOperation):
-    """An operation with one tensor as its result."""
-
-    result = result_def(TensorType)
-
-    def _print_type(self, printer: Printer) -> None:
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
-
-def _parse_result_type(parser: Parser) -> TensorType:
-    parser.parse_punctuation(":")
-    return parse_tensor_type(parser)
 
 
 class MemoryOp(TensorOp):
@@ -97,7 +83,7 @@ class MemoryOp(TensorOp):
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls(parser.parse_str_literal(" naming the node"), _parse_result_type(parser))
+        return cls(parser.parse_str_literal(" naming the node"), parse_result_type(parser))
 
 
 @irdl_op_definition
@@ -177,7 +163,7 @@ class ConstantOp(TensorOp):
         value = parse_number(parser)
         if value is None:
             parser.raise_error("expected a number", pos, pos + 1)
-        return cls(value, _parse_result_type(parser))
+        return cls(value, parse_result_type(parser))
 
     def verify_(self) -> None:
         if not isinstance(self.term.data, Const):
@@ -206,7 +192,7 @@ class SizeOp(TensorOp):
     def parse(cls, parser: Parser) -> SizeOp:
         size = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
         if size is None:
-            return cls(parse_dim(parser), _parse_result_type(parser))
+            return cls(parse_dim(parser), parse_result_type(parser))
         # A basis follows a colon, and so does the type, which is no identifier.
         parser.parse_punctuation(":")
         basis = parser.parse_optional_identifier()
@@ -233,7 +219,7 @@ class RangeOp(TensorOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> RangeOp:
-        return cls(_parse_result_type(parser))
+        return cls(parse_result_type(parser))
 
     def verify_(self) -> None:
         shape = shape_of(self.result)
@@ -261,7 +247,7 @@ class EmbedOp(TensorOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> EmbedOp:
-        return cls(parse_linear(parser), _parse_result_type(parser))
+        return cls(parse_linear(parser), parse_result_type(parser))
 
     def verify_(self) -> None:
         index = only_index(self.indices.data)
@@ -294,7 +280,7 @@ class SliceOp(TensorOp):
     def parse(cls, parser: Parser) -> SliceOp:
         source = parse_defined_operand(parser)
         parser.parse_keyword("at")
-        return cls(source, parse_linear(parser), _parse_result_type(parser))
+        return cls(source, parse_linear(parser), parse_result_type(parser))
 
     def verify_(self) -> None:
         index = only_index(self.indices.data)
@@ -302,10 +288,14 @@ class SliceOp(TensorOp):
             check_names(self, index.names, {})
 
 
-class OfOp(TensorOp):
+class OfOp(LikeOp):
     """Memory that belongs to a tensor: its gradient or its last value."""
 
     source = operand_def(TensorType)
+
+    @property
+    def like(self) -> SSAValue:
+        return self.source
 
     def __init__(self, source: SSAValue, type: TensorType) -> None:
         super().__init__(operands=[source], result_types=[type])
@@ -317,7 +307,7 @@ class OfOp(TensorOp):
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls(parse_defined_operand(parser), _parse_result_type(parser))
+        return cls(parse_defined_operand(parser), parse_result_type(parser))
 
 
 @irdl_op_definition
@@ -488,7 +478,7 @@ class ApplyOp(TensorOp):
         while space is not None and parser.parse_optional_keyword("then"):
             more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
-        type = _parse_result_type(parser)
+        type = parse_result_type(parser)
         if more:
             if result_map is None or space is None or logic is not None:
                 parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
@@ -772,6 +762,10 @@ TEXPR = Dialect(
         GradOp,
         ValueOp,
         ApplyOp,
+        VjpOp,
+        JvpOp,
+        AdjointOp,
+        CustomOp,
         AssignOp,
         ForwardOp,
         ZeroGradsOp,

@@ -247,12 +247,17 @@ class Lowering:
             wanted = f"{self._label_of_source(op.source)}.grad"
         else:
             wanted = memory.name_hint or "n"
+        # What keeps its value is known by its name outside; nothing else takes it.
+        taken = self.labels if self._is_kept(memory) else self.labels | self._kept_names()
         label, count = wanted, 0
-        while label in self.labels:
+        while label in taken:
             count += 1
             label = f"{wanted}_{count}"
         self.labels.add(label)
         return label
+
+    def _kept_names(self) -> set[str]:
+        return {value.name_hint for value in self.forwarded | self.valued if value.name_hint}
 
     def _label_of_source(self, source: SSAValue) -> str:
         node = self._node(source).owner

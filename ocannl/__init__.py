@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
+from ocannl.derivatives import custom_gradient, grad, jvp, vjp
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, SpecError, UninitializedError
 from ocannl.encoding import one_hot
 from ocannl.functions import OPERATORS, Operator
@@ -54,13 +55,16 @@ __all__ = [
     "code",
     "concat",
     "constant",
+    "custom_gradient",
     "data",
     "einmax",
     "einsum",
     "forward",
+    "grad",
     "index",
     "infer",
     "init",
+    "jvp",
     "node",
     "one_hot",
     "outer_sum",
@@ -74,6 +78,7 @@ __all__ = [
     "stop_gradient",
     "tropical",
     "updates",
+    "vjp",
     "zero_grads",
 ]
 

@@ -1,57 +1,48 @@
-"""Reverse-mode differentiation on index maps.
-
-The adjoint of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` with respect to one operand is the same
-iteration space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d op`. For a `max` or `min`
-accumulation a contribution is gated by equality with the result, so every point that attains it receives the
-gradient.
-"""
+"""Differentiation on index maps: adjoint and tangent expressions in place of what asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.combine import Combination
+from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import Linear, clashing_variables
-from ocannl.dialects.parts import Part
-from ocannl.dialects.routine import enclosing_routine
-from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
-from ocannl.dialects.term import App, Arg, Const, Term, derivative, simplify
+from ocannl.dialects.tensor_type import shape_of, tensor_type
+from ocannl.dialects.term import Arg
 from ocannl.dialects.texpr import (
-    ApplyOp,
     AssignOp,
     BackpropOp,
-    ConstantOp,
     GradOp,
     ParamOp,
+    TensorOp,
     TexprRoutineOp,
     ZeroGradsOp,
 )
-from ocannl.passes.images import covers
-from ocannl.passes.projection import Projection
+from ocannl.passes.derivative_builder import (
+    broadcast_to,
+    combined,
+    constant,
+    gradient_type,
+    identity,
+    insert,
+)
+from ocannl.passes.derivative_paths import all_operands, dependencies, dependents, differentiable_operands
+from ocannl.passes.forward_mode import Tangents
+from ocannl.passes.reverse_mode import adjoints
 
-OpT = TypeVar("OpT", bound=Operation)
-
-
-def gradient_element(value: SSAValue) -> Attribute:
-    """Gradients of floats have their precision, those of integers are f32."""
-    element = tensor_type(value).element
-    return element if isinstance(element, Float32Type | Float64Type) else f32
+Directions: TypeAlias = tuple[tuple[SSAValue, SSAValue], ...]
 
 
 @dataclass
 class Gradients:
-    """Reverse mode in one routine: gradient nodes, and adjoint expressions put before the code that needs
-    them.
-    """
+    """Gradient memory in one routine, and the code that fills it."""
 
     routine: TexprRoutineOp
     nodes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -70,76 +61,28 @@ class Gradients:
     def node(self, value: SSAValue, before: Operation) -> SSAValue:
         """The gradient node of a value, declared if need be."""
         if value not in self.nodes:
-            type = TensorType(tensor_type(value).shape, gradient_element(value))
-            node = insert(GradOp(value, type), before).result
+            node = insert(GradOp(value, gradient_type(value)), before).result
             node.name_hint = f"{value.name_hint}_grad" if value.name_hint else None
             self.nodes[value] = node
         return self.nodes[value]
 
-    def dependencies(self, value: SSAValue) -> list[ApplyOp]:
-        """The operations that a value is differentiably computed by, in the order of the program."""
-        needed: set[Operation] = set()
-        stack = [value.owner]
-        while stack:
-            op = stack.pop()
-            if isinstance(op, ApplyOp) and op.stop is None and op not in needed:
-                needed.add(op)
-                stack += [a.owner for a in op.args]
-        return [op for op in self.routine.body.block.ops if op in needed and isinstance(op, ApplyOp)]
-
-    def targets(self, value: SSAValue, path: Sequence[ApplyOp]) -> list[SSAValue]:
+    def targets(self, value: SSAValue) -> list[SSAValue]:
         """The values whose gradients are kept: parameters, and what the program asks the gradient of."""
-        on_path = dict.fromkeys(v for op in path for v in (*op.args, op.result))
+        path = dependencies(self.routine.body.block, [value])
+        on_path = dict.fromkeys(v for op in path for v in (*differentiable_operands(op), *op.results))
         on_path[value] = None
         return [v for v in on_path if isinstance(v.owner, ParamOp) or v in self.nodes]
 
-    def zero(self, op: ZeroGradsOp) -> None:
-        for target in self.targets(op.tensor, self.dependencies(op.tensor)):
+    def zero(self, op: ZeroGradsOp, params: Iterable[SSAValue]) -> None:
+        for target in dict.fromkeys([*self.targets(op.tensor), *params]):
             node = self.node(target, op)
-            zero = insert(ConstantOp(0.0, tensor_type(node)), op)
-            set_pointwise(node, zero.result, None, op)
+            set_pointwise(node, constant(0.0, tensor_type(node), op), None, op)
 
     def backprop(self, op: BackpropOp) -> None:
-        path = self.dependencies(op.tensor)
-        targets = self.targets(op.tensor, path)
-        active = set(targets)
-        for step in path:
-            if any(a in active for a in step.args):
-                active.add(step.result)
-        contributions: dict[SSAValue, list[SSAValue]] = {op.tensor: [self.node(op.tensor, op)]}
-
-        def settle(value: SSAValue) -> SSAValue:
-            total = sum_of(contributions[value], op)
-            if value in targets and value is not op.tensor:
-                set_pointwise(self.node(value, op), total, "add", op)
-            return total
-
-        for step in reversed(path):
-            if step.result not in contributions or step.result not in active:
-                continue
-            adjoint = settle(step.result)
-            for part, index, arg in operands_of(step):
-                if arg in active and (adjoined := contribution(step, part, index, adjoint)) is not None:
-                    contributions.setdefault(arg, []).append(insert(adjoined, op).result)
-        for target in targets:
-            if target in contributions and not isinstance(target.owner, ApplyOp):
-                settle(target)
-
-
-def insert(op: OpT, before: Operation) -> OpT:
-    block = before.parent_block()
-    assert block is not None
-    op.location = before.location
-    block.insert_op_before(op, before)
-    return op
-
-
-def identity(value: SSAValue, at: Operation) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
-    """One variable an axis of a tensor, and their space; the routine's static indices keep their names."""
-    routine = enclosing_routine(at)
-    projection = Projection(set(routine.ranges) if routine is not None else set())
-    maps = projection.result(shape_of(value)).memory
-    return maps, tuple(projection.space.items())
+        block, seed = self.routine.body.block, self.node(op.tensor, op)
+        for target, adjoint in adjoints(block, op.tensor, seed, self.targets(op.tensor), op):
+            if target is not op.tensor:
+                set_pointwise(self.node(target, op), adjoint, "add", op)
 
 
 def set_pointwise(target: SSAValue, value: SSAValue, accum: str | None, before: Operation) -> None:
@@ -150,76 +93,141 @@ def set_pointwise(target: SSAValue, value: SSAValue, accum: str | None, before: 
     )
 
 
-def sum_of(values: Iterable[SSAValue], before: Operation) -> SSAValue:
-    first, *others = values
-    for other in others:
-        indices, space = identity(first, before)
-        combination = Combination.of(App("add", (Arg(0), Arg(1))), [first, other], [indices, indices])
-        total = ApplyOp.projected(combination, tensor_type(first), None, indices, space)
-        first = insert(total, before).result
-    return first
+@dataclass
+class Derivatives:
+    """The derivatives of one routine that are expressions."""
+
+    routine: TexprRoutineOp
+    given: set[Operation] = field(init=False)
+    """What is not made here, or stands for one derivative already."""
+    adjoint_of: dict[VjpOp, SSAValue] = field(default_factory=dict[VjpOp, SSAValue])
+    tangents: dict[Directions, Tangents] = field(default_factory=dict[Directions, Tangents])
+
+    def __post_init__(self) -> None:
+        self.given = set(self.routine.body.block.ops)
+
+    def vjp(self, op: VjpOp) -> None:
+        if op not in self.adjoint_of:
+            self._sweep(op)
+        self._replace(op, self.adjoint_of[op])
+
+    def _sweep(self, op: VjpOp) -> None:
+        """All adjoints of one value from one cotangent, in one sweep."""
+        sweep = op.tensor, op.cotangent
+        others = [other for other in self.routine.body.block.ops if isinstance(other, VjpOp)]
+        together = [other for other in others if (other.tensor, other.cotangent) == sweep]
+        for other in together:
+            check_float(other.wrt, other)
+        targets = dict.fromkeys(other.wrt for other in together)
+        found = dict(adjoints(self.routine.body.block, op.tensor, self._seed(op), targets, op))
+        for other in together:
+            adjoint = found.get(other.wrt)
+            self.adjoint_of[other] = zero_like(other, op) if adjoint is None else adjoint
+
+    def _seed(self, op: VjpOp) -> SSAValue:
+        if op.cotangent is not None:
+            return broadcast_to(op.cotangent, op.tensor, op)
+        shape = shape_of(op.tensor)
+        if any(size != 1 for size in shape.memory_sizes):
+            message = f"the gradient of one number is asked for, found {shape}: give a cotangent"
+            raise OcannlError(at_line(op, message))
+        return constant(1.0, gradient_type(op.tensor), op)
+
+    def jvp(self, op: JvpOp) -> None:
+        for x in op.wrt:
+            check_float(x, op)
+        directions = tuple(zip(op.wrt, op.tangents, strict=True))
+        if directions not in self.tangents:
+            self.tangents[directions] = Tangents(self.routine.body.block, directions, op)
+        tangent = self.tangents[directions].of(op.tensor, op)
+        self._replace(op, zero_like(op, op) if tangent is None else tangent)
+
+    def _replace(self, op: VjpOp | JvpOp, value: SSAValue) -> None:
+        """One expression is one derivative, so that it can have its name."""
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        if owner in self.given or value.type != op.result.type:
+            value = combined(Arg(0), [value], op.result.type, op)
+            assert isinstance(value.owner, Operation)
+            owner = value.owner
+        self.given.add(owner)
+        value.name_hint = op.result.name_hint or value.name_hint
+        op.result.replace_all_uses_with(value)
+        Rewriter.erase_op(op)
 
 
-def operands_of(op: ApplyOp) -> Iterator[tuple[Part, int, SSAValue]]:
-    """The operands of each part, with their numbers in it."""
-    if not op.is_projected:
-        raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
-    for part in op.parts:
-        for index, operand in enumerate(part.combination.operands):
-            yield part, index, operand
+def zero_like(op: TensorOp, before: Operation) -> SSAValue:
+    return constant(0.0, op.result.type, before)
 
 
-def contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
-    """The adjoint expression of one argument; None where the derivative is identically zero."""
-    args, arg_maps = part.combination.operands, part.combination.maps
-    target, target_map = args[index], arg_maps[index]
-    operands = [*args, op.result, adjoint]
-    maps = [*arg_maps, part.result_map, part.result_map]
-    term = _adjoint_term(op, part, index, Arg(len(operands) - 2), Arg(len(operands) - 1))
-    if term == Const(0.0):
-        return None
-    accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
-    type = TensorType(tensor_type(target).shape, gradient_element(target))
-    adjoined = ApplyOp.projected(Combination.of(term, operands, maps), type, accum, target_map, part.space)
-    hint = target.name_hint
-    adjoined.result.name_hint = f"{hint}_grad" if hint else None
-    return adjoined
+def check_float(value: SSAValue, op: Operation) -> None:
+    element = tensor_type(value).element
+    if isinstance(element, IntegerType):
+        name = f"`{value.name_hint}`" if value.name_hint else "this tensor"
+        raise OcannlError(at_line(op, f"{name} holds integers ({element}), which have no derivatives"))
 
 
-def _adjoint_term(op: ApplyOp, part: Part, index: int, result: Arg, adjoint: Arg) -> Term:
-    term, accum = part.combination.term, op.accum_name
-    if op.more is None and not clashing_variables(part.result_map, dict(part.space)):
-        # One point a cell: the accumulation is only with the neutral element.
-        accum = None
-    match accum:
-        case None:
-            return simplify(App("mul", (adjoint, derivative(term, index, result.index))))
-        case "add":
-            return simplify(App("mul", (adjoint, derivative(term, index))))
-        case "max" | "min":
-            slope = simplify(App("mul", (adjoint, derivative(term, index))))
-            attained = App("eq", (result, term))
-            return slope if slope == Const(0.0) else App("where", (attained, slope, Const(0.0)))
-        case other:
-            raise OcannlError(at_line(op, f"there is no gradient through an accumulation by `{other}`"))
+def settle_custom_gradients(routine: TexprRoutineOp) -> None:
+    """Leaves the values of `texpr.custom`; what tells their gradients has served. Raises `OcannlError`."""
+    ops = list(routine.body.block.ops)
+    adjoint_ops = [op for op in ops if isinstance(op, AdjointOp)]
+    for op in ops:
+        if isinstance(op, CustomOp):
+            value = combined(Arg(0), [op.source], op.result.type, op)
+            value.name_hint = op.result.name_hint
+            op.result.replace_all_uses_with(value)
+            Rewriter.erase_op(op)
+    if adjoint_ops:
+        _erase_rules(list(routine.body.block.ops), [op.result for op in adjoint_ops])
+
+
+def _erase_rules(ops: Sequence[Operation], placeholders: Sequence[SSAValue]) -> None:
+    of_rules = dependents(ops, placeholders, all_operands)
+    for op in reversed(ops):
+        if isinstance(op, TensorOp) and op.result in of_rules:
+            Rewriter.erase_op(op)
+        elif any(operand in of_rules for operand in op.operands):
+            message = "the cotangent of a custom gradient has a value only inside its pullback"
+            raise OcannlError(at_line(op, message))
+
+
+def params_of(block: Block, value: SSAValue) -> list[SSAValue]:
+    """The parameters that derivatives of a value go to, as the program has it."""
+    operands = [v for op in dependencies(block, [value]) for v in differentiable_operands(op)]
+    return [v for v in dict.fromkeys(operands) if isinstance(v.owner, ParamOp)]
 
 
 def differentiate(routine: TexprRoutineOp) -> None:
+    block = routine.body.block
+    # A parameter whose second derivative is zero still has a gradient, which is zero.
+    params = {op: params_of(block, op.tensor) for op in block.ops if isinstance(op, ZeroGradsOp)}
+    expand_derivatives(routine)
     gradients = Gradients(routine)
-    for op in list(routine.body.block.ops):
+    for op in list(block.ops):
         if isinstance(op, ZeroGradsOp):
-            gradients.zero(op)
+            gradients.zero(op, params[op])
         elif isinstance(op, BackpropOp):
             gradients.backprop(op)
         else:
             continue
         Rewriter.erase_op(op)
+    settle_custom_gradients(routine)
+
+
+def expand_derivatives(routine: TexprRoutineOp) -> None:
+    """In the order of the program, so that what is differentiated has no derivatives in it."""
+    derivatives = Derivatives(routine)
+    for op in list(routine.body.block.ops):
+        if isinstance(op, VjpOp):
+            derivatives.vjp(op)
+        elif isinstance(op, JvpOp):
+            derivatives.jvp(op)
 
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
-    """Replaces `texpr.zero_grads` and `texpr.backprop` by adjoint expressions and assignments to gradient
-    nodes.
+    """Replaces what asks for derivatives, inner ones first, by adjoint and tangent expressions, and by
+    assignments to gradient nodes.
     """
 
     name = "differentiate"

@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.tensor_op import LikeOp, TensorOp
 from ocannl.dialects.tensor_type import TensorType, refine_type
-from ocannl.dialects.texpr import ApplyOp, AssignOp, OfOp, SliceOp, TensorOp, TexprRoutineOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TexprRoutineOp
 
 _RANK: dict[type[Attribute], int] = {Float32Type: 1, Float64Type: 2}
 
@@ -43,14 +44,17 @@ class Precisions:
             self.learn(op.result, self.element(op.source))
         elif isinstance(op, ApplyOp):
             self.learn(op.result, widest([e for e in map(self.element, op.operands) if e is not None]))
-        elif isinstance(op, OfOp):
-            self.learn(op.result, _float_or(self.element(op.source)))
-            self.learn(op.source, self.element(op.result))
+        elif isinstance(op, LikeOp):
+            self.learn(op.result, _float_or(self.element(op.like)))
+            self.learn(op.like, self.element(op.result))
 
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
             for operand in op.operands:
                 self.learn(operand, self._demand(operand))
+        elif isinstance(op, LikeOp):
+            for result, operand in op.refinements:
+                self.learn(operand, _float_or(self.element(result)))
         elif isinstance(op, AssignOp):
             self.learn(op.value, _float_or(self.element(op.target)))
             self.learn(op.target, self.element(op.value))

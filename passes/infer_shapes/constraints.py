@@ -13,8 +13,9 @@ from ocannl.dialects.linear import Linear
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.tensor_op import LikeOp
 from ocannl.dialects.tensor_type import shape_of
-from ocannl.dialects.texpr import ApplyOp, AssignOp, DataOp, OfOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, DataOp, SliceOp
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
@@ -99,11 +100,8 @@ def demands_of(op: Operation, solver: Solver) -> Demands:
             _slice(demands, op, solver)
         case DataOp() if op.elements is not None:
             _flat(demands, op, op.elements.data)
-        case OfOp():
-            for kind in ROW_KINDS:
-                row = shape_of(op.source).row(kind)
-                if row != shape_of(op.result).row(kind):
-                    demands.equals(op.result, kind, row, op.source)
+        case LikeOp():
+            _like(demands, op)
         case _:
             pass
     return demands
@@ -122,6 +120,15 @@ def _apply(demands: Demands, op: ApplyOp, logic: str, solver: Solver) -> None:
     else:
         dims = {} if op.dims is None else dict(op.dims.data)
         _spec(demands, logic, [*op.args, op.result], dims, solver)
+
+
+def _like(demands: Demands, op: LikeOp) -> None:
+    for kind in ROW_KINDS:
+        row = shape_of(op.like).row(kind)
+        if row != shape_of(op.result).row(kind):
+            demands.equals(op.result, kind, row, op.like)
+    for result, operand in op.refinements:
+        demands.pointwise(result, operand)
 
 
 def _check_operands(op: ApplyOp, logic: str, count: int) -> None:

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.errors import ShapeError, at_line, location_text
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import ROW_KINDS, Row, RowKind, Shape
@@ -54,6 +55,10 @@ def tensor_name(value: SSAValue) -> str:
             return f"{tensor_name(op.source)}[{op.index}]"
         case RangeOp():
             return "range"
+        case VjpOp() | JvpOp() | AdjointOp() as op:
+            return describe(op)
+        case CustomOp() as op:
+            return tensor_name(op.source) if value.name_hint is None else value.name_hint
         case ApplyOp() as op:
             return f"({_describe_apply(op, _short_name)})" if value.name_hint is None else value.name_hint
         case _:
@@ -72,6 +77,14 @@ def describe(op: Operation) -> str:
             return _describe_apply(op, tensor_name)
         case SliceOp():
             return f"{tensor_name(op.source)}[{op.index}]"
+        case VjpOp():
+            return f"vjp({tensor_name(op.tensor)}, {tensor_name(op.wrt)})"
+        case JvpOp():
+            return f"jvp({tensor_name(op.tensor)}, {', '.join(map(tensor_name, op.wrt))})"
+        case AdjointOp():
+            return f"the cotangent of {tensor_name(op.source)}"
+        case CustomOp():
+            return f"custom gradient of {tensor_name(op.source)}"
         case AssignOp():
             return f"{tensor_name(op.target)} {op.accum_name or ''}= {tensor_name(op.value)}"
         case DataOp():

@@ -1,0 +1,135 @@
+"""Derivatives as expressions, to be used and differentiated like all others; gradients of one's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, overload
+
+from xdsl.ir import SSAValue
+
+from ocannl import graph
+from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.tensor import Tensor, TensorLike, as_tensor
+
+KeyT = TypeVar("KeyT")
+Tensors: TypeAlias = TensorLike | Sequence[TensorLike] | Mapping[Any, TensorLike]
+"""One tensor, several, or several by name."""
+Pulled: TypeAlias = TensorLike | Sequence[TensorLike | None] | None
+Pullback: TypeAlias = Callable[[Tensor], Pulled]
+
+
+def _several(tensors: Tensors) -> Mapping[Any, TensorLike]:
+    """Each tensor by its name or its number."""
+    if isinstance(tensors, Mapping):
+        return tensors
+    return dict(enumerate(tensors)) if isinstance(tensors, Sequence) else {0: tensors}
+
+
+def _in_form_of(tensors: Tensors, found: Mapping[Any, Tensor]) -> Any:
+    """Results in the form in which the tensors were given."""
+    if isinstance(tensors, Mapping):
+        return dict(found)
+    return tuple(found.values()) if isinstance(tensors, Sequence) else found[0]
+
+
+def _like(value: SSAValue) -> TensorType:
+    return TensorType.of(shape_of(value))
+
+
+@overload
+def vjp(y: TensorLike, xs: TensorLike, cotangent: TensorLike | None = None) -> Tensor: ...
+@overload
+def vjp(
+    y: TensorLike, xs: Sequence[TensorLike], cotangent: TensorLike | None = None
+) -> tuple[Tensor, ...]: ...
+@overload
+def vjp(
+    y: TensorLike, xs: Mapping[KeyT, TensorLike], cotangent: TensorLike | None = None
+) -> dict[KeyT, Tensor]: ...
+def vjp(y: TensorLike, xs: Tensors, cotangent: TensorLike | None = None) -> Any:
+    """The gradients with respect to `xs` of the sum of `y * cotangent` (reverse mode), each of the shape of
+    its `x`; zeros where `y` does not depend on it.
+
+    `xs` is one tensor or expression, a sequence or a mapping, and so is the result. The cotangent is
+    broadcast to the shape of `y`; without one `y` is one number. Raises `ShapeError` where the cotangent
+    does not fit, and when compiled `OcannlError` where there is no gradient.
+    """
+    value = as_tensor(y).ir_value
+    weights = None if cotangent is None else as_tensor(cotangent).ir_value
+
+    def one(x: TensorLike) -> Tensor:
+        wrt = as_tensor(x).ir_value
+        return Tensor(graph.add(VjpOp(value, wrt, weights, _like(wrt))))
+
+    return _in_form_of(xs, {key: one(x) for key, x in _several(xs).items()})
+
+
+@overload
+def grad(y: TensorLike, xs: TensorLike) -> Tensor: ...
+@overload
+def grad(y: TensorLike, xs: Sequence[TensorLike]) -> tuple[Tensor, ...]: ...
+@overload
+def grad(y: TensorLike, xs: Mapping[KeyT, TensorLike]) -> dict[KeyT, Tensor]: ...
+def grad(y: TensorLike, xs: Tensors) -> Any:
+    """The gradients of one number with respect to `xs`, as expressions: `oc.vjp(y, xs)`."""
+    return vjp(y, xs)
+
+
+@overload
+def jvp(y: TensorLike, xs: Tensors, tangents: Tensors) -> Tensor: ...
+@overload
+def jvp(y: Sequence[TensorLike], xs: Tensors, tangents: Tensors) -> tuple[Tensor, ...]: ...
+@overload
+def jvp(y: Mapping[KeyT, TensorLike], xs: Tensors, tangents: Tensors) -> dict[KeyT, Tensor]: ...
+def jvp(y: Tensors, xs: Tensors, tangents: Tensors) -> Any:
+    """How `y` changes when each of `xs` changes by its tangent (forward mode), in the shape of `y`.
+
+    `y` is one tensor, a sequence or a mapping, and so is the result; `xs` and `tangents` have one form.
+    Tangents are broadcast to the shapes of `xs`. Raises `ShapeError` where they do not fit, and when
+    compiled `OcannlError` where there is no derivative.
+    """
+    directions, by_key = _several(xs), _several(tangents)
+    if directions.keys() != by_key.keys():
+        raise ValueError(f"each x has one tangent; found {len(directions)} and {len(by_key)}")
+    wrt = [as_tensor(x).ir_value for x in directions.values()]
+    by = [as_tensor(by_key[key]).ir_value for key in directions]
+
+    def one(y: TensorLike) -> Tensor:
+        value = as_tensor(y).ir_value
+        return Tensor(graph.add(JvpOp(value, wrt, by, _like(value))))
+
+    return _in_form_of(y, {key: one(each) for key, each in _several(y).items()})
+
+
+def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Callable[..., Tensor]:
+    """Makes an operation with a gradient of its own, from a function that returns a tensor and its pullback
+    (as `jax.custom_gradient`).
+
+    The pullback takes the cotangent of the result, and gives what reaches each positional argument: a tensor,
+    or as many in a tuple as there are arguments, None for nothing. It is summed over the axes that the
+    argument is broadcast along. No gradient goes to tensors that the function takes from elsewhere. Forward
+    mode transposes the pullback, which has to be linear in the cotangent then.
+    """
+
+    @functools.wraps(function)
+    def operation(*args: TensorLike, **configuration: Any) -> Tensor:
+        xs = [as_tensor(arg) for arg in args]
+        y, pullback = function(*xs, **configuration)
+        value = as_tensor(y).ir_value
+        adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
+        reached = _reached(pullback(Tensor(adjoint)), xs)
+        wrt, by = [x for x, _ in reached], [pulled for _, pulled in reached]
+        return Tensor(graph.add(CustomOp(value, adjoint.result, wrt, by, _like(value)), function.__name__))
+
+    return operation
+
+
+def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[SSAValue, SSAValue]]:
+    """What a pullback gives, by argument."""
+    given = found if isinstance(found, Sequence) else [found]
+    if len(given) != len(xs):
+        raise ValueError(f"a pullback gives one tensor for each of {len(xs)} arguments, found {len(given)}")
+    pairs = zip(xs, given, strict=True)
+    return [(x.ir_value, as_tensor(pulled).ir_value) for x, pulled in pairs if pulled is not None]

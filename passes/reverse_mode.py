@@ -1,0 +1,102 @@
+"""Adjoints: how a number changes with each cell of what it depends on, from the last operation to the first.
+
+The adjoint of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` with respect to one operand is the same
+iteration space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d op`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ocannl.dialects.combine import Combination
+from ocannl.dialects.derivatives import CustomOp
+from ocannl.dialects.parts import Part
+from ocannl.dialects.tensor_type import shape_of
+from ocannl.dialects.term import App, Arg, simplify
+from ocannl.dialects.texpr import ApplyOp
+from ocannl.passes.derivative_builder import gradient_type, insert, parts_of, sum_of, sum_to
+from ocannl.passes.derivative_paths import all_operands, dependencies, dependents
+from ocannl.passes.images import covers
+from ocannl.passes.slopes import ZERO, gated, partial
+
+
+def adjoints(
+    block: Block, value: SSAValue, seed: SSAValue, targets: Collection[SSAValue], before: Operation
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """The targets that `value` depends on, with their adjoints, where that of `value` is `seed`.
+
+    Expressions are put before an operation. A target from which nothing reaches `value` is left out. Raises
+    `OcannlError` where there is no gradient.
+    """
+    path = dependencies(block, [value])
+    active = dependents(path, targets)
+    contributions: dict[SSAValue, list[SSAValue]] = {value: [seed]}
+    for step in reversed(path):
+        (result,) = step.results
+        if result not in contributions or result not in active:
+            continue
+        adjoint = sum_of(contributions.pop(result), before)
+        if result in targets:
+            yield result, adjoint
+        for operand, contribution in _contributions(step, adjoint, active, before):
+            contributions.setdefault(operand, []).append(contribution)
+    for target in targets:
+        if target in contributions:
+            yield target, sum_of(contributions[target], before)
+
+
+def _contributions(
+    op: Operation, adjoint: SSAValue, active: Collection[SSAValue], before: Operation
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """What the adjoint of an operation's result adds to those of its active operands."""
+    if isinstance(op, CustomOp):
+        yield from _pulled_back(op, adjoint, active, before)
+    elif isinstance(op, ApplyOp):
+        for part in parts_of(op):
+            for index, operand in enumerate(part.combination.operands):
+                if operand in active and (found := _contribution(op, part, index, adjoint)) is not None:
+                    yield operand, insert(found, before).result
+
+
+def _contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
+    """The adjoint expression of one argument; None where the derivative is identically zero."""
+    args, arg_maps = part.combination.operands, part.combination.maps
+    target, target_map = args[index], arg_maps[index]
+    result = Arg(len(args))
+    slope = simplify(App("mul", (Arg(len(args) + 1), partial(op, part, index, result))))
+    if slope == ZERO:
+        return None
+    term = gated(op, part, slope, result)
+    operands, maps = [*args, op.result, adjoint], [*arg_maps, part.result_map, part.result_map]
+    accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
+    combination = Combination.of(term, operands, maps)
+    adjoined = ApplyOp.projected(combination, gradient_type(target), accum, target_map, part.space)
+    hint = target.name_hint
+    adjoined.result.name_hint = f"{hint}_grad" if hint else None
+    return adjoined
+
+
+def _pulled_back(
+    op: CustomOp, adjoint: SSAValue, active: Collection[SSAValue], before: Operation
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    pairs = [(x, value) for x, value in zip(op.wrt, op.pullbacks, strict=True) if x in active]
+    values = substituted([value for _, value in pairs], op.adjoint, adjoint, before)
+    for (x, _), value in zip(pairs, values, strict=True):
+        yield x, sum_to(value, x, before)
+
+
+def substituted(
+    values: Sequence[SSAValue], old: SSAValue, new: SSAValue, before: Operation
+) -> list[SSAValue]:
+    """Expressions with one value for another: copies of the operations that depend on it."""
+    block = before.parent_block()
+    assert block is not None
+    copies = {old: new}
+    for op in dependencies(block, values, all_operands):
+        if any(operand in copies for operand in op.operands):
+            copy = op.clone(copies)
+            insert(copy, before)
+            copy.location = op.location
+    return [copies.get(value, value) for value in values]

@@ -1,0 +1,42 @@
+"""The derivative of one accumulation of a projected operation, as reverse and forward mode share it.
+
+For a `max` or `min` accumulation it is gated by equality with the result, so every point that attains it
+counts in full.
+"""
+
+from __future__ import annotations
+
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.linear import clashing_variables
+from ocannl.dialects.parts import Part
+from ocannl.dialects.term import App, Arg, Const, Term, derivative
+from ocannl.dialects.texpr import ApplyOp
+
+ZERO = Const(0.0)
+
+
+def accumulation(op: ApplyOp, part: Part) -> str | None:
+    """How points of a part meet in one cell; None where each cell has one point, which is just written."""
+    alone = op.more is None and not clashing_variables(part.result_map, dict(part.space))
+    return None if alone else op.accum_name
+
+
+def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term:
+    """The derivative of a part's term with respect to an operand; `result` stands for the result's cell.
+
+    Raises `OcannlError` where the accumulation has no derivative.
+    """
+    match accumulation(op, part):
+        case None:
+            return derivative(part.combination.term, index, result.index)
+        case "add" | "max" | "min":
+            return derivative(part.combination.term, index)
+        case other:
+            raise OcannlError(at_line(op, f"there is no gradient through an accumulation by `{other}`"))
+
+
+def gated(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
+    """A slope where the point counts in the result, else zero."""
+    if slope == ZERO or accumulation(op, part) not in ("max", "min"):
+        return slope
+    return App("where", (App("eq", (result, part.combination.term)), slope, ZERO))
