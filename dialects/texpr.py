@@ -120,7 +120,7 @@ class DataOp(MemoryOp):
         elements = None
         if parser.parse_optional_keyword("flat"):
             elements = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return cls(label, _parse_result_type(parser), elements)
+        return cls(label, parse_result_type(parser), elements)
 
     def verify_(self) -> None:
         shape = shape_of(self.result)

@@ -7,3 +7,81 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: there is no gradient through an accumulation by `mul`
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %y = texpr.apply mul= %w logic "a =>" : !texpr.tensor<f32>
+  %t = texpr.jvp %y wrt (%w = %w) : !texpr.tensor<f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: there is no gradient through an accumulation by `mul`
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %y = texpr.apply = neg(%w) logic "." : !texpr.tensor<3, f32>
+  %g = texpr.vjp %y wrt %w : !texpr.tensor<3, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: the gradient of one number is asked for, found 3: give a cotangent
+
+// -----
+
+texpr.routine @r {
+  %i = texpr.data "i" : !texpr.tensor<3, i32>
+  %y = texpr.apply add= %i logic "a =>" : !texpr.tensor<f32>
+  %g = texpr.vjp %y wrt %i : !texpr.tensor<3, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %c = texpr.param "c" : !texpr.tensor<4, f32>
+  %y = texpr.apply = neg(%w) logic "." : !texpr.tensor<3, f32>
+  %g = texpr.vjp %y wrt %w from %c : !texpr.tensor<3, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: the shapes do not fit the operation: run infer-shapes, which says why
+
+// -----
+
+// A pullback that is not linear has no transpose.
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %ct = texpr.adjoint %w : !texpr.tensor<3, f32>
+  %p = texpr.apply = max(%ct, 0.0) logic "." : !texpr.tensor<3, f32>
+  %y = texpr.custom %w adjoint %ct pullback (%w = %p) : !texpr.tensor<3, f32>
+  %t = texpr.jvp %y wrt (%w = %w) : !texpr.tensor<3, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: there is no forward mode through this custom gradient: its pullback is not linear in the cotangent
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %ct = texpr.adjoint %w : !texpr.tensor<3, f32>
+  %p = texpr.apply = %ct logic "." stop : !texpr.tensor<3, f32>
+  %y = texpr.custom %w adjoint %ct pullback (%w = %p) : !texpr.tensor<3, f32>
+  %t = texpr.jvp %y wrt (%w = %w) : !texpr.tensor<3, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: there is no forward mode through this custom gradient: its pullback is not linear in the cotangent
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %ct = texpr.adjoint %w : !texpr.tensor<3, f32>
+  %p = texpr.apply = neg(%ct) logic "." : !texpr.tensor<3, f32>
+  %y = texpr.custom %w adjoint %ct pullback (%w = %ct) : !texpr.tensor<3, f32>
+  texpr.forward %p
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: the cotangent of a custom gradient has a value only inside its pullback

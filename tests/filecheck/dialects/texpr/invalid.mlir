@@ -280,3 +280,44 @@ texpr.routine @flat {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.data`: flat data of 12 elements has a shape of 10: 5|2
+
+// -----
+
+// Derivatives have the shapes of what they are of.
+texpr.routine @r {
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  %y = texpr.param "y" : !texpr.tensor<f32>
+  %g = texpr.vjp %y wrt %x : !texpr.tensor<5, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.vjp`: the result has the shape 4, found 5
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  %y = texpr.param "y" : !texpr.tensor<f32>
+  %t = texpr.jvp %y wrt (%x = %x) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.jvp`: the result has the shape (), found 4
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  %y = texpr.custom %x adjoint %x pullback (%x = %x) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.custom`: what reaches a custom gradient is a `texpr.adjoint`
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.param "x" : !texpr.tensor<4, f32>
+  %y = texpr.param "y" : !texpr.tensor<4, f32>
+  %ct = texpr.adjoint %y : !texpr.tensor<4, f32>
+  %z = texpr.custom %x adjoint %ct pullback (%x = %ct) : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.custom`: the `texpr.adjoint` of a custom gradient is that of its value

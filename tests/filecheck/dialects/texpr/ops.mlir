@@ -112,3 +112,27 @@ texpr.routine @code {
 // CHECK-NEXT:  }
 texpr.routine @empty indices (i) attributes {note = "kept"} {
 }
+
+// Derivatives.
+// CHECK-LABEL: texpr.routine @derivatives {
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<16, f32>
+// CHECK-NEXT:    %v = texpr.param "v" : !texpr.tensor<...o0>
+// CHECK-NEXT:    %y = texpr.apply = mul(%w, %v) logic "." : !texpr.tensor<...o1>
+// CHECK-NEXT:    %gw = texpr.vjp %y wrt %w from %v : !texpr.tensor<16, f32>
+// CHECK-NEXT:    %gv = texpr.vjp %gw wrt %v : !texpr.tensor<...o0>
+// CHECK-NEXT:    %t = texpr.jvp %y wrt (%w = %v, %v = %gv) : !texpr.tensor<...o1>
+// CHECK-NEXT:    %ct = texpr.adjoint %y : !texpr.tensor<...o1>
+// CHECK-NEXT:    %z = texpr.custom %y adjoint %ct pullback (%w = %ct, %v = %t) : !texpr.tensor<...o1>
+// CHECK-NEXT:    %none = texpr.custom %y adjoint %ct pullback () : !texpr.tensor<...o1>
+// CHECK-NEXT:  }
+texpr.routine @derivatives {
+  %w = texpr.param "w" : !texpr.tensor<16, f32>
+  %v = texpr.param "v" : !texpr.tensor<...o0>
+  %y = texpr.apply = mul(%w, %v) logic "." : !texpr.tensor<...o1>
+  %gw = texpr.vjp %y wrt %w from %v : !texpr.tensor<16, f32>
+  %gv = texpr.vjp %gw wrt %v : !texpr.tensor<...o0>
+  %t = texpr.jvp %y wrt (%w = %v, %v = %gv) : !texpr.tensor<...o1>
+  %ct = texpr.adjoint %y : !texpr.tensor<...o1>
+  %z = texpr.custom %y adjoint %ct pullback (%w = %ct, %v = %t) : !texpr.tensor<...o1>
+  %none = texpr.custom %y adjoint %ct pullback () : !texpr.tensor<...o1>
+}
