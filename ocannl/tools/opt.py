@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, ClassVar
+from typing import IO, ClassVar, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
@@ -21,6 +23,8 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import PIPELINES
+
+OpT = TypeVar("OpT", bound=Operation)
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,38 @@ class UsageError(Exception):
 
 
 def verify(module: ModuleOp) -> None:
-    """Verifies each operation; the error says at which line."""
+    """Verifies each operation; the error says at which line.
+
+    The definitions of all come first, since what verifies an operation looks at those inside it.
+    """
     for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except VerifyException as error:
-            raise VerifyException(at_line(op, f"`{op.name}`: {error}")) from None
+        if isinstance(op, IRDLOperation):
+            _verify(op, op.get_irdl_definition().verify)
+    for op in module.walk():
+        _verify(op, lambda op: op.verify(verify_nested_ops=False))
+    check_defined(module.body, set())
+
+
+def _verify(op: OpT, check: Callable[[OpT], None]) -> None:
+    try:
+        check(op)
+    except VerifyException as error:
+        raise VerifyException(at_line(op, f"`{op.name}`: {error}")) from None
+
+
+def check_defined(region: Region, outside: set[SSAValue]) -> None:
+    """Values are defined before they are used. Where there are several blocks, any order of them is good."""
+    defined = outside.union(*(block.args for block in region.blocks))
+    if len(region.blocks) > 1:
+        defined.update(result for block in region.blocks for op in block.ops for result in op.results)
+    for op in (op for block in region.blocks for op in block.ops):
+        for operand in op.operands:
+            if operand not in defined:
+                name = f"%{operand.name_hint}" if operand.name_hint else "an operand"
+                raise VerifyException(at_line(op, f"`{op.name}`: {name} is used before its definition"))
+        for inner in op.regions:
+            check_defined(inner, defined)
+        defined.update(op.results)
 
 
 class OptMain(xDSLOptMain):

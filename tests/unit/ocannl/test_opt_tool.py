@@ -272,6 +272,37 @@ class TestMalformed:
         assert opt("builtin.module {\n}\n").code == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '"assign.routine"() <{sym_name = "r", indices = #assign.indices()}> ({\n'
+            '  %x = "assign.node"() <{mode = "local", why = ""}> : () -> memref<4xf32>\n'
+            "}) : () -> ()",
+            "label",
+        ),
+        (
+            'loops.func @f {\n  %x = assign.node "x" on_device : memref<4xf32>\n  loops.nest "x" (i = 4) {\n'
+            "    %a = loops.load %x[i]\n    %b = arith.mulf %a, %b : f32\n    loops.store %b, %x[i]\n  }\n}",
+            "%b is used before its definition",
+        ),
+        (
+            'loops.func @f {\n  %x = assign.node "x" on_device : memref<4xf32>\n  loops.nest "x" (i = 4) {\n'
+            "    %a = loops.reduce add (j = 4) : f32 {\n      %b = loops.load %x[j]\n"
+            "      %c = arith.mulf %a, %b : f32\n      loops.yield %c\n    }\n"
+            "    loops.store %a, %x[i]\n  }\n}",
+            "%a is used before its definition",
+        ),
+    ],
+    ids=["a property that is missing", "a value of itself", "a value inside its own reduction"],
+)
+@pytest.mark.parametrize("passes", [[], ["-p", "cpu"]], ids=["parse", "cpu"])
+def test_ill_formed_programs(text: str, told: str, passes: list[str], opt: Opt):
+    done = opt(text, *passes)
+    check_located(done)
+    assert told in done.err
+
+
 class TestCommandLine:
     @pytest.mark.parametrize(
         "passes",
