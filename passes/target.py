@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The most rows that shuffles interleave: they take the square of it.
+INTERLEAVED = 8
+
 
 @dataclass(frozen=True)
 class TargetDescription:

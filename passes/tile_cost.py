@@ -13,12 +13,14 @@ from enum import Enum, auto
 
 from ocannl.dialects.loops import LoadOp, NestOp, Schedule, StoreOp
 from ocannl.passes.nest_facts import Access, Scope
-from ocannl.passes.target import TargetDescription
+from ocannl.passes.target import INTERLEAVED, TargetDescription
 
 LOOP_OVERHEAD = 0.25
 ADDITION_LATENCY = 4.0
 MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
+# A shuffle of a vector, for each other row beside which its elements stand.
+INTERLEAVED_ROW = 2.0
 # How much longer a load takes from the second-level cache, and from beyond it.
 FAR, FARTHEST = 2.0, 6.0
 LINE = 64
@@ -35,11 +37,16 @@ INDEPENDENT = 8
 
 
 class Layout(Enum):
-    """How an access lies along the lanes; `TRANSPOSED` if it is contiguous in the rows of a square tile."""
+    """How an access lies along the lanes.
+
+    `TRANSPOSED` if it is contiguous in the rows of a square tile, `INTERLEAVED` if the tile is one block of
+    memory that has the rows element by element beside each other.
+    """
 
     UNIFORM = auto()
     CONTIGUOUS = auto()
     TRANSPOSED = auto()
+    INTERLEAVED = auto()
     STRIDED = auto()
 
 
@@ -184,6 +191,8 @@ class TileCost:
                 return issue * rows * view.vectors * distance
             case Layout.TRANSPOSED:
                 return issue * rows * view.vectors * TRANSPOSED_VECTOR * distance
+            case Layout.INTERLEAVED:
+                return issue * rows * view.vectors * (distance + INTERLEAVED_ROW * (rows - 1))
             case Layout.STRIDED:
                 return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
 
@@ -192,6 +201,8 @@ class TileCost:
         match self.layout(access, view):
             case Layout.TRANSPOSED:
                 return CODE_TRANSPOSED * self.rows(access, view)
+            case Layout.INTERLEAVED:
+                return CODE_OPERATION * self.rows(access, view) ** 2 * view.vectors
             case Layout.STRIDED:
                 return CODE_ELEMENT * self.rows(access, view) * self.lane_count(view)
             case _:
@@ -202,8 +213,11 @@ class TileCost:
         stride = view.stride(access)
         if stride in (0, 1):
             return Layout.CONTIGUOUS if stride else Layout.UNIFORM
-        is_square = view.height == view.width
-        return Layout.TRANSPOSED if is_square and view.row_stride(access) == 1 else Layout.STRIDED
+        if view.row_stride(access) != 1:
+            return Layout.STRIDED
+        if view.height == view.width:
+            return Layout.TRANSPOSED
+        return Layout.INTERLEAVED if stride == view.height <= INTERLEAVED else Layout.STRIDED
 
     def lane_count(self, view: View) -> float:
         return 1.0 if view.lanes is None else mean_extent(view.sizes[view.lanes], view.width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -16,8 +16,9 @@ from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
-from ocannl.lowering.loops_to_llvm.transpose import transpose
+from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
+from ocannl.passes.target import INTERLEAVED
 from ocannl.passes.tasks import Cut, cuts
 
 
@@ -158,12 +159,26 @@ class NestEmitter:
             ]
             columns += ["zeroinitializer"] * (self.lanes.width - len(columns))
             return Tile(transpose(self.b, columns, type), type, self.b.depth)
+        if self.interleaves(row_stride, lane_stride):
+            vectors = [access.load_vector(start, 1, lanes) for start, lanes in self.block()]
+            vectors += ["zeroinitializer"] * (height - len(vectors))
+            return Tile(deinterleave(self.b, vectors, type), type, self.b.depth)
         rows = [access.load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)]
         return Tile(rows, type, self.b.depth)
 
     def crosses(self, row_stride: int, lane_stride: int) -> bool:
         """The node is contiguous along the rows of a square tile, not along its lanes."""
         return row_stride == 1 and lane_stride > 1 and self.height == self.lanes.width
+
+    def interleaves(self, row_stride: int, lane_stride: int) -> bool:
+        """The rows of the tile lie element by element beside each other: it is one block of the node."""
+        return row_stride == 1 and 1 < lane_stride == self.height <= INTERLEAVED
+
+    def block(self) -> Iterator[tuple[int, Lanes]]:
+        """The vectors of such a block, with the places where they start."""
+        size, width = self.height * self.lanes.active, self.lanes.width
+        for start in range(0, size, width):
+            yield start, Lanes(width, min(width, size - start))
 
     def store(self, op: StoreOp) -> None:
         access, row_stride, lane_stride = self.access(op)
@@ -180,6 +195,11 @@ class NestEmitter:
             columns = transpose(self.b, rows, vector(access.type, lanes.width))
             for lane, column in enumerate(columns[: lanes.active]):
                 access.store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)))
+            return
+        if self.interleaves(row_stride, lane_stride):
+            vectors = interleave(self.b, rows, vector(access.type, lanes.width))
+            for wide, (start, part) in zip(vectors, self.block(), strict=False):
+                access.store_vector(wide, start, 1, part)
             return
         for row, wide in enumerate(rows):
             access.store_vector(wide, row * row_stride, lane_stride, lanes)

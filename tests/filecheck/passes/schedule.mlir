@@ -227,3 +227,23 @@ loops.func @window {
     loops.store %sum, %y[b, h, w, o]
   }
 }
+
+// -----
+
+// Few channels that nothing lies beside: lanes along the width, and shuffles that put the channels side by side.
+// CHECK-LABEL: loops.func @few_channels
+// CHECK:         loops.nest "y" ({{.*}}) schedule <order = (b, h, w, o), rows = o : 6, lanes = w : 32> {
+loops.func @few_channels {
+  %k = assign.node "k" on_device : memref<6x5x5xf32>
+  %x = assign.node "x" on_device : memref<64x32x32xf32>
+  %y = assign.node "y" on_device : memref<64x28x28x6xf32>
+  loops.nest "y" (b = 64, h = 28, w = 28, o = 6) {
+    %sum = loops.reduce add (kh = 5, kw = 5) : f32 {
+      %kv = loops.load %k[o, kh, kw]
+      %xv = loops.load %x[b, h + kh, w + kw]
+      %p = arith.mulf %kv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, h, w, o]
+  }
+}

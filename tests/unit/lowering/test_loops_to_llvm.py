@@ -329,6 +329,27 @@ loops.func @update {
     check(parse_module(text), tolerance=1e-6)
 
 
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("channels", [2, 3, 6, 8])
+@pytest.mark.parametrize("lanes", ["j : 2", "j : 8", "j : 16", "i*j : 8"])
+def test_rows_that_lie_element_by_element_beside_each_other(element: str, channels: int, lanes: str):
+    merged = "merged = (i*j), " if lanes[1] == "*" else ""
+    text = f"""
+loops.func @channels {{
+  %x = assign.node "x" constant : memref<3x13x{channels}x{element}>
+  %s = assign.node "s" constant : memref<{channels}x3x13x{element}>
+  %y = assign.node "y" on_device : memref<3x13x{channels}x{element}>
+  loops.nest "y" (i = 3, j = 13, c = {channels}) schedule <{merged}rows = c : {channels}, lanes = {lanes}> {{
+    %v = loops.load %x[i, j, c]
+    %w = loops.load %s[c, i, j]
+    %p = arith.mulf %v, %w : {element}
+    loops.store %p, %y[i, j, c]
+  }}
+}}"""
+    assert "shufflevector" in loops_to_llvm(parse_module(text))
+    check(parse_module(text), tolerance=1e-6)
+
+
 @pytest.mark.parametrize(
     "schedule",
     [
