@@ -7,7 +7,7 @@ expressions have neither names nor a normal form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -132,38 +132,43 @@ def print_space(printer: Printer, space: Sequence[tuple[str, int]]) -> None:
     printer.print_string("(" + ", ".join(f"{n} = {s}" for n, s in space) + ")")
 
 
-def _parse_term(parser: AttrParser, sign: int) -> Linear:
+OtherName: TypeAlias = Callable[[], str | None]
+"""Parses a name that is no identifier, if there is one: accesses name positions by SSA values."""
+
+
+def _parse_term(parser: AttrParser, sign: int, other: OtherName) -> Linear:
     factor = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if factor is None:
-        return Linear.var(parser.parse_identifier(" or an integer in an index expression")) * sign
+        name = other() or parser.parse_identifier(" or an integer in an index expression")
+        return Linear.var(name) * sign
     if parser.parse_optional_punctuation("*") is None:
         return Linear((), factor * sign)
-    return Linear.var(parser.parse_identifier(" after `*`")) * (factor * sign)
+    return Linear.var(other() or parser.parse_identifier(" after `*`")) * (factor * sign)
 
 
-def parse_linear(parser: AttrParser) -> Linear:
+def parse_linear(parser: AttrParser, other: OtherName = lambda: None) -> Linear:
     """`2*o + k - 1`: integers, names and integer multiples of names."""
-    total = _parse_term(parser, -1 if parser.parse_optional_punctuation("-") else 1)
+    total = _parse_term(parser, -1 if parser.parse_optional_punctuation("-") else 1, other)
     while True:
         if parser.parse_optional_punctuation("+"):
-            total += _parse_term(parser, 1)
+            total += _parse_term(parser, 1, other)
         elif parser.parse_optional_punctuation("-"):
-            total += _parse_term(parser, -1)
+            total += _parse_term(parser, -1, other)
         else:
             return total
 
 
-def parse_map(parser: AttrParser) -> tuple[Linear, ...]:
+def parse_map(parser: AttrParser, other: OtherName = lambda: None) -> tuple[Linear, ...]:
     pos = parser.pos
-    indices = parse_optional_map(parser)
+    indices = parse_optional_map(parser, other)
     if indices is None:
         parser.raise_error("expected an index map `[...]`", pos, pos + 1)
     return indices
 
 
-def parse_optional_map(parser: AttrParser) -> tuple[Linear, ...] | None:
+def parse_optional_map(parser: AttrParser, other: OtherName = lambda: None) -> tuple[Linear, ...] | None:
     indices = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parse_linear(parser), " in an index map"
+        parser.Delimiter.SQUARE, lambda: parse_linear(parser, other), " in an index map"
     )
     return None if indices is None else tuple(indices)
 

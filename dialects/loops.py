@@ -8,11 +8,21 @@ written by hand. A group runs several nests in turn at every point of an outer s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType, StringAttr
+from xdsl.dialects.builtin import (
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntAttr,
+    IntegerType,
+    MemRefType,
+    StringAttr,
+    i1,
+)
 from xdsl.ir import Attribute, Block, Data, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -24,6 +34,7 @@ from xdsl.irdl import (
     region_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
@@ -48,6 +59,7 @@ from ocannl.dialects.assign import (
 )
 from ocannl.dialects.linear import (
     Linear,
+    Map,
     MapAttr,
     Space,
     SpaceAttr,
@@ -56,10 +68,9 @@ from ocannl.dialects.linear import (
     parse_linear,
     parse_map,
     parse_space,
-    print_map,
     print_space,
 )
-from ocannl.dialects.op_helpers import given, parse_defined_operand
+from ocannl.dialects.op_helpers import given, parse_defined_operand, parse_optional_defined_operand
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
 
 
@@ -216,7 +227,7 @@ class NestOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), FuncOp | GroupOp | None):
             raise VerifyException("a nest stands in a loops.func or in a loops.group")
-        check_space(self, (n for n, _ in self.space.data))
+        check_variables(self, self.space.names)
         check_fresh(self, self.space.names)
         check_no_arguments(self.body)
         if self.schedule is not None:
@@ -224,17 +235,20 @@ class NestOp(IRDLOperation):
 
     @property
     def clashing(self) -> set[str]:
-        """The variables in which points that store to the same cell may differ: such points run in turn."""
+        """The variables in which points that store to the same cell may differ: such points run in turn.
+
+        Nothing follows from a position that is found at run time.
+        """
         space = dict(self.space.data)
         stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
-        return {name for store in stores for name in clashing_variables(store.indices.data, space)}
+        return {name for store in stores for name in clashing_variables(static_part(store), space)}
 
     def clashes(self, variables: Iterable[str]) -> bool:
         """Some points that differ in these variables only store to the same cell."""
         sizes = dict(self.space.data)
         space = {name: sizes[name] for name in variables if name in sizes}
         stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
-        return any(clashing_variables(store.indices.data, space) for store in stores)
+        return any(clashing_variables(static_part(store), space) for store in stores)
 
     def _verify_schedule(self, schedule: Schedule) -> None:
         reductions = [op for op in self.body.walk() if isinstance(op, ReduceOp)]
@@ -339,7 +353,7 @@ class GroupOp(IRDLOperation):
             space = dict((*self.space.data, *nest.space.data))
             for op in nest.body.block.ops:
                 if isinstance(op, StoreOp) and op.node not in own:
-                    found |= clashing_variables(op.indices.data, space)
+                    found |= clashing_variables(static_part(op), space)
         return found & set(self.space.names)
 
     def print(self, printer: Printer) -> None:
@@ -362,7 +376,7 @@ class GroupOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), FuncOp | None):
             raise VerifyException("a group stands in a loops.func")
-        check_space(self, self.space.names)
+        check_variables(self, self.space.names)
         check_no_arguments(self.body)
         for op in self.body.block.ops:
             if not isinstance(op, NodeOp | NestOp):
@@ -421,7 +435,7 @@ class ReduceOp(IRDLOperation):
             raise VerifyException("a reduction ends in loops.yield")
         if self.yielded.type != self.result.type:
             raise VerifyException(f"yields {self.yielded.type}, but the result is {self.result.type}")
-        check_space(self, (n for n, _ in self.space.data))
+        check_variables(self, self.space.names)
         check_fresh(self, self.space.names)
 
 
@@ -446,70 +460,185 @@ class YieldOp(IRDLOperation):
 
 
 @irdl_op_definition
+class PositionOp(IRDLOperation):
+    """`%v, %inside = loops.position %id below 65`: a number as a position of an axis, and whether it is one.
+
+    The number is one of 0..64, or the position is 0. So what is accessed at a position is always there.
+    """
+
+    name = "loops.position"
+    number = operand_def()
+    size = prop_def(IntAttr)
+    position = result_def(IndexType)
+    inside = result_def(IntegerType)
+    traits = traits_def(Pure())
+
+    def __init__(self, number: SSAValue, size: int) -> None:
+        Operation.__init__(
+            self, operands=[number], properties={"size": IntAttr(size)}, result_types=[IndexType(), i1]
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.number)
+        printer.print_string(f" below {self.size.data}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PositionOp:
+        number = parse_defined_operand(parser)
+        parser.parse_keyword("below")
+        return cls(number, parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+    def verify_(self) -> None:
+        if self.inside.type != i1:
+            raise VerifyException(f"whether it is a position is an i1, found {self.inside.type}")
+        if not is_number(self.number.type):
+            raise VerifyException(
+                f"a position is found from a number of 32 or 64 bits, found {self.number.type}"
+            )
+        if self.size.data < 1:
+            raise VerifyException("an axis without elements has no position")
+
+
+def is_number(type: Attribute) -> bool:
+    if isinstance(type, IntegerType):
+        return type.width.data in (32, 64)
+    return isinstance(type, Float32Type | Float64Type)
+
+
+POSITION = "at$"
+"""Prefix of the names that stand for positions in the map of an access: `at$0` is its first one."""
+
+
+def static_part(op: LoadOp | StoreOp) -> Map:
+    """The index expressions of an access that no position takes part in."""
+    return tuple(index for index in op.indices.data if not has_position(index))
+
+
+def has_position(index: Linear) -> bool:
+    return any(name.startswith(POSITION) for name in index.names)
+
+
+@irdl_op_definition
 class LoadOp(IRDLOperation):
-    """`loops.load %x[batch_n, b, i]`: the element of a node at an index map."""
+    """`loops.load %x[batch_n, b, %v]`: the element of a node at an index map, in which `positions` stand."""
 
     name = "loops.load"
     node = operand_def(MemRefType)
+    positions = var_operand_def(IndexType)
     indices = prop_def(MapAttr)
     result = result_def()
     traits = traits_def(MemoryReadEffect())
 
-    def __init__(self, node: SSAValue, indices: Sequence[Linear]) -> None:
+    def __init__(self, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()) -> None:
         Operation.__init__(
             self,
-            operands=[node],
+            operands=[node, *positions],
             properties={"indices": MapAttr(tuple(indices))},
             result_types=[element_type(node)],
         )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_ssa_value(self.node)
-        print_map(printer, self.indices.data)
+        print_access(printer, self)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
-        return cls(_parse_node(parser), parse_map(parser))
+        return cls(*parse_access(parser))
 
     def verify_(self) -> None:
         if self.result.type != element_type(self.node):
             raise VerifyException(f"loads {self.result.type} from a node of {element_type(self.node)}")
-        check_access(self, self.node, self.indices.data, scope_sizes(self))
+        check_positions(self)
 
 
 @irdl_op_definition
 class StoreOp(IRDLOperation):
-    """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map."""
+    """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map, in which `positions` stand."""
 
     name = "loops.store"
     value = operand_def()
     node = operand_def(MemRefType)
+    positions = var_operand_def(IndexType)
     indices = prop_def(MapAttr)
     traits = traits_def(MemoryWriteEffect())
 
-    def __init__(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
-        Operation.__init__(self, operands=[value, node], properties={"indices": MapAttr(tuple(indices))})
+    def __init__(
+        self, value: SSAValue, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()
+    ) -> None:
+        Operation.__init__(
+            self, operands=[value, node, *positions], properties={"indices": MapAttr(tuple(indices))}
+        )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.value)
         printer.print_string(", ")
-        printer.print_ssa_value(self.node)
-        print_map(printer, self.indices.data)
+        print_access(printer, self)
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         value = parse_defined_operand(parser)
         parser.parse_punctuation(",")
-        return cls(value, _parse_node(parser), parse_map(parser))
+        return cls(value, *parse_access(parser))
 
     def verify_(self) -> None:
         if self.value.type != element_type(self.node):
             raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
         if not isinstance(self.parent_op(), NestOp | None):
             raise VerifyException("a store stands directly in a nest")
-        check_access(self, self.node, self.indices.data, scope_sizes(self))
+        check_positions(self)
+
+
+def print_access(printer: Printer, op: LoadOp | StoreOp) -> None:
+    """`%x[b, 2*%v + 1]`: positions by the names of their values."""
+    printer.print_ssa_value(op.node)
+    text = f"[{', '.join(map(str, op.indices.data))}]"
+    for part in re.split(rf"({re.escape(POSITION)}\d+)", text):
+        if part.startswith(POSITION):
+            printer.print_ssa_value(op.positions[int(part.removeprefix(POSITION))])
+        else:
+            printer.print_string(part)
+
+
+def parse_access(parser: Parser) -> tuple[SSAValue, Map, list[SSAValue]]:
+    node = _parse_node(parser)
+    positions: list[SSAValue] = []
+
+    def position() -> str | None:
+        value = parse_optional_defined_operand(parser)
+        if value is None:
+            return None
+        if value not in positions:
+            positions.append(value)
+        return f"{POSITION}{positions.index(value)}"
+
+    return node, parse_map(parser, position), positions
+
+
+def check_positions(op: LoadOp | StoreOp) -> None:
+    """Positions come from `loops.position`, and with them, too, the map stays inside the node."""
+    sizes = position_sizes(op)
+    if {n for index in op.indices.data for n in index.names if n.startswith(POSITION)} != sizes.keys():
+        raise VerifyException(f"the map {op.indices.data} has not {len(sizes)} positions")
+    check_access(op, op.node, op.indices.data, scope_sizes(op) | sizes)
+
+
+def position_sizes(op: LoadOp | StoreOp) -> dict[str, int]:
+    """The sizes of the axes that the positions of an access belong to. Raises `VerifyException`."""
+    sizes: dict[str, int] = {}
+    for k, position in enumerate(op.positions):
+        if not isinstance(position.owner, PositionOp):
+            raise VerifyException("a position of an access is found by loops.position")
+        sizes[f"{POSITION}{k}"] = position.owner.size.data
+    return sizes
+
+
+def check_variables(op: GroupOp | NestOp | ReduceOp, names: Sequence[str]) -> None:
+    check_space(op, names)
+    for name in names:
+        if name.startswith(POSITION):
+            raise VerifyException(f"`{name}` is the name of a position, and no iteration variable")
 
 
 @irdl_op_definition
@@ -595,5 +724,7 @@ def scope_sizes(op: Operation) -> dict[str, int]:
 
 
 LOOPS = Dialect(
-    "loops", [GroupOp, NestOp, ReduceOp, YieldOp, LoadOp, StoreOp, IndexOp, FuncOp], [ScheduleAttr]
+    "loops",
+    [GroupOp, NestOp, ReduceOp, YieldOp, PositionOp, LoadOp, StoreOp, IndexOp, FuncOp],
+    [ScheduleAttr],
 )

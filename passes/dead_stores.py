@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.linear import Map, Space
+from ocannl.dialects.linear import Space
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.nests import covering_axes, is_unused, nests, nodes, remove_unused_operations
+from ocannl.passes.nests import Cell, cell, covering_axes, is_unused, nests, nodes, remove_unused_operations
 
 
 def remove_dead_stores(func: FuncOp) -> None:
@@ -37,7 +37,7 @@ class _Liveness:
         self.live = live
 
     def scan(self, nest: NestOp) -> None:
-        overwritten: set[tuple[SSAValue, Map]] = set()
+        overwritten: set[Cell] = set()
         for op in reversed(nest.body.block.ops):
             if isinstance(op, StoreOp):
                 self._scan_store(op, nest.space.data, overwritten)
@@ -48,16 +48,16 @@ class _Liveness:
             elif isinstance(op, ReduceOp):
                 self._scan_reduce(op, overwritten)
 
-    def _scan_store(self, store: StoreOp, space: Space, overwritten: set[tuple[SSAValue, Map]]) -> None:
-        cell = (store.node, store.indices.data)
-        if store.node not in self.live or cell in overwritten:
+    def _scan_store(self, store: StoreOp, space: Space, overwritten: set[Cell]) -> None:
+        stored = cell(store)
+        if store.node not in self.live or stored in overwritten:
             Rewriter.erase_op(store)
             return
-        overwritten.add(cell)
+        overwritten.add(stored)
         if covering_axes(store, space) is not None:
             self.live.discard(store.node)
 
-    def _scan_reduce(self, reduce: ReduceOp, overwritten: set[tuple[SSAValue, Map]]) -> None:
+    def _scan_reduce(self, reduce: ReduceOp, overwritten: set[Cell]) -> None:
         remove_unused_operations(reduce.body.block)
         for op in reduce.body.block.ops:
             if isinstance(op, LoadOp):
@@ -65,6 +65,6 @@ class _Liveness:
             elif isinstance(op, ReduceOp):
                 self._scan_reduce(op, overwritten)
 
-    def _read(self, load: LoadOp, overwritten: set[tuple[SSAValue, Map]]) -> None:
+    def _read(self, load: LoadOp, overwritten: set[Cell]) -> None:
         self.live.add(load.node)
-        overwritten.difference_update([cell for cell in overwritten if cell[0] is load.node])
+        overwritten.difference_update([known for known in overwritten if known[0] is load.node])

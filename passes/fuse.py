@@ -12,13 +12,15 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.linear import Linear
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
     SMALL_REDUCTION_WORK,
     Accesses,
+    Cell,
     Names,
+    cell,
     drop_unit_variables,
     names_in,
     nests,
@@ -227,15 +229,15 @@ class Fuser:
 
     def _forward(self, first: list[Operation], second: list[Operation]) -> None:
         """What the first part stores is not loaded again by the second."""
-        stored: dict[tuple[SSAValue, Map], SSAValue] = {}
+        stored: dict[Cell, SSAValue] = {}
         for op in first:
             if isinstance(op, StoreOp):
-                stored[op.node, op.indices.data] = op.value
+                stored[cell(op)] = op.value
         for op in with_reduced(second):
             if isinstance(op, StoreOp):
-                stored[op.node, op.indices.data] = op.value
-            elif isinstance(op, LoadOp) and (op.node, op.indices.data) in stored:
-                op.result.replace_all_uses_with(stored[op.node, op.indices.data])
+                stored[cell(op)] = op.value
+            elif isinstance(op, LoadOp) and cell(op) in stored:
+                op.result.replace_all_uses_with(stored[cell(op)])
                 self.forwarded.add(op.node)
                 Rewriter.erase_op(op)
 

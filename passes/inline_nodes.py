@@ -283,7 +283,9 @@ class NestInliner:
         self.names: Names | None = None
 
     def inline(self, definition: Definition, load: LoadOp) -> bool:
-        """Whether the load was replaced."""
+        """Whether the load was replaced; one at a position that is found at run time never is."""
+        if load.positions:
+            return False
         site = Site.of(load, self.nest)
         variables = definition.variables_at(load.indices.data)
         if self.in_turn and load.node in self.stored:

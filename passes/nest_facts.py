@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.loops import (
+    POSITION,
     IndexOp,
     LoadOp,
     NestOp,
@@ -33,11 +34,15 @@ DIVISIONS = (arith.DivfOp, math_dialect.SqrtOp)
 
 @dataclass(slots=True)
 class Access:
-    """A load or store, with its strides in elements along the loops."""
+    """A load or store, with its strides in elements along the loops.
+
+    Along `scattered` loops a position that is found at run time moves, as if by one each step.
+    """
 
     op: LoadOp | StoreOp
     strides: dict[str, int]
     bytes: int
+    scattered: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -82,9 +87,9 @@ def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]], schedul
         names = set[str]().union(*(depends[operand] for operand in op.operands if operand in depends))
         match op:
             case LoadOp() | StoreOp():
-                strides = dict(address_of(op).merge(schedule.merged).terms)
-                scope.accesses.append(Access(op, strides, element_bytes(op)))
-                names |= strides.keys()
+                access = read_access(op, depends, schedule)
+                scope.accesses.append(access)
+                names |= access.strides.keys()
             case IndexOp():
                 names.update(name for name, _ in address_of(op).merge(schedule.merged).terms)
             case ReduceOp():
@@ -101,6 +106,17 @@ def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]], schedul
         depends.update((result, names) for result in op.results)
         scope.varies |= names
     scope.varies &= scope.around.keys()
+
+
+def read_access(op: LoadOp | StoreOp, depends: Mapping[SSAValue, set[str]], schedule: Schedule) -> Access:
+    strides = dict(address_of(op).merge(schedule.merged).terms)
+    scattered: set[str] = set()
+    for k, position in enumerate(op.positions):
+        stride = strides.pop(f"{POSITION}{k}", 0)
+        scattered |= depends[position]
+        for name in sorted(depends[position]):
+            strides[name] = strides.get(name, 0) + stride
+    return Access(op, strides, element_bytes(op), frozenset(scattered))
 
 
 def element_bytes(op: LoadOp | StoreOp) -> int:

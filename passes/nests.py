@@ -65,6 +65,14 @@ def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
     return found
 
 
+Cell: TypeAlias = tuple[SSAValue, Map, tuple[SSAValue, ...]]
+
+
+def cell(op: LoadOp | StoreOp) -> Cell:
+    """What tells the element that an access touches, at each point, from others of the same nest."""
+    return op.node, op.indices.data, tuple(op.positions)
+
+
 def names_in(indices: Map) -> set[str]:
     return {name for index in indices for name, _ in index.terms}
 
@@ -218,7 +226,10 @@ class Copier:
 
 @dataclass
 class Accesses:
-    """The index maps at which nodes are touched, each once; None is one that varies inside a reduction."""
+    """The index maps at which nodes are touched, each once.
+
+    None is one that varies inside a reduction, or with a position that is found at run time.
+    """
 
     maps: dict[SSAValue, list[Map | None]]
     read: set[SSAValue]
@@ -235,7 +246,7 @@ class Accesses:
             elif isinstance(op, LoadOp | StoreOp):
                 (accesses.read if isinstance(op, LoadOp) else accesses.written).add(op.node)
                 indices = op.indices.data
-                varies = any(name in reduced for index in indices for name, _ in index.terms)
+                varies = bool(op.positions) or not reduced.isdisjoint(names_in(indices))
                 accesses._add(op.node, None if varies else indices)
         return accesses
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 
 from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, scope_sizes
+from ocannl.dialects.loops import (
+    FuncOp,
+    GroupOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    StoreOp,
+    position_sizes,
+    scope_sizes,
+)
 from ocannl.passes.images import Box, box_of, fill
 from ocannl.passes.nests import declaration, nests
 
@@ -53,7 +62,7 @@ def _visit(nest: NestOp, facts: RoutineFacts, written: dict[str, Written]) -> No
             sizes.update(op.space.data)
         if not isinstance(op, LoadOp | StoreOp) or isinstance(declaration(op.node).parent_op(), GroupOp):
             continue
-        _limit(op, sizes, facts)
+        _limit(op, sizes | position_sizes(op), facts)
         label = _label(op)
         if isinstance(op, LoadOp):
             if label not in written or not written[label].is_whole:

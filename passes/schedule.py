@@ -152,7 +152,9 @@ class Chooser:
         if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
             return False
         return any(
-            access.strides.get(row_name) == 1 and access.strides.get(lane_name, 0) > 1
+            access.strides.get(row_name) == 1
+            and access.strides.get(lane_name, 0) > 1
+            and access.scattered.isdisjoint((row_name, lane_name))
             for access in self.facts.accesses
         )
 

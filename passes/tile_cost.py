@@ -113,6 +113,9 @@ class TileCost:
         total = view.runs * max(self.step(memory, arithmetic), self.latency(scope, view))
         saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0])
         for access, (direct, copied) in saving_most:
+            if access.op.positions:
+                self.code += self.code_size(access, view)
+                continue
             rest = memory - direct + copied
             copy = copies + PACKING_SETUP + PACKED_ELEMENT * self.bytes(access, view) / access.bytes
             packed = copy + view.runs * max(self.step(rest, arithmetic), self.latency(scope, view))
@@ -153,7 +156,7 @@ class TileCost:
 
     def reduced_access(self, access: Access, scope: Scope, view: View) -> tuple[float, float]:
         """The cost of an access in a reduction: as it is, and from a copy that fits the lanes."""
-        if view.lanes not in self.own:
+        if view.lanes not in self.own or access.op.positions:
             direct = self.access(access, view, self.distance(self.bytes(access, view)))
             return direct, direct
         rows, stride = self.rows(access, view), view.stride(access)
@@ -211,9 +214,11 @@ class TileCost:
     def layout(self, access: Access, view: View) -> Layout:
         """How the elements of an access lie along the lanes."""
         stride = view.stride(access)
+        if view.lanes in access.scattered:
+            return Layout.STRIDED
         if stride in (0, 1):
             return Layout.CONTIGUOUS if stride else Layout.UNIFORM
-        if view.row_stride(access) != 1:
+        if view.row_stride(access) != 1 or view.rows in access.scattered:
             return Layout.STRIDED
         if view.height == view.width:
             return Layout.TRANSPOSED
