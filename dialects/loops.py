@@ -21,7 +21,11 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     StringAttr,
+    f32,
+    f64,
     i1,
+    i32,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Data, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -492,18 +496,12 @@ class PositionOp(IRDLOperation):
     def verify_(self) -> None:
         if self.inside.type != i1:
             raise VerifyException(f"whether it is a position is an i1, found {self.inside.type}")
-        if not is_number(self.number.type):
+        if self.number.type not in (i32, i64, f32, f64):
             raise VerifyException(
                 f"a position is found from a number of 32 or 64 bits, found {self.number.type}"
             )
         if self.size.data < 1:
             raise VerifyException("an axis without elements has no position")
-
-
-def is_number(type: Attribute) -> bool:
-    if isinstance(type, IntegerType):
-        return type.width.data in (32, 64)
-    return isinstance(type, Float32Type | Float64Type)
 
 
 POSITION = "at$"

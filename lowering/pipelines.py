@@ -23,6 +23,7 @@ from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpr
 from ocannl.passes.expand_math import ExpandMathPass
 from ocannl.passes.fuse import FusePass
 from ocannl.passes.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.infer_precisions import InferPrecisionsPass
 from ocannl.passes.infer_projections import InferProjectionsPass
 from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
@@ -40,6 +41,7 @@ PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
         LowerTexprToAssignPass,
         LowerAssignToLoopsPass,
         InlineNodesPass,
+        IndexByComparisonPass,
         FusePass,
         SimplifyPass,
         HoistInvariantsPass,

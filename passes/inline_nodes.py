@@ -12,9 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
 
 from ocannl.dialects.linear import Linear, Map, Space
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.choices import Elsewhere, choices
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
     SMALL_REDUCTION_WORK,
@@ -55,6 +57,8 @@ TRANSCENDENTAL = 20
 CHEAP = 4
 # ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
 CHEAP_IF_UNIFORM = 16
+# ... and one that is 0 unless an index is some number, up to this one.
+CHEAP_IF_CHOOSING = 8
 # Longer bodies are not copied, as a chain of them would be copied over and over; fusion joins them instead.
 LONGEST_BODY = 32
 
@@ -63,18 +67,22 @@ LONGEST_BODY = 32
 class Cost:
     """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
 
-    A uniform body has the same value at every point.
+    A uniform body has the same value at every point. One that chooses is 0 unless an index is some number: a
+    reduction over that index is then evaluated at the number alone.
     """
 
     operations: int
     arrays: int
     reduction_work: int
     is_uniform: bool
+    chooses: bool
 
     @property
     def is_free(self) -> bool:
         if self.reduction_work or self.arrays > 1:
             return False
+        if self.chooses and self.operations <= CHEAP_IF_CHOOSING:
+            return True
         return self.operations == 0 or (self.is_uniform and self.operations <= CHEAP_IF_UNIFORM)
 
 
@@ -162,19 +170,32 @@ def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
     return own == 0 or work <= SMALL_REDUCTION_WORK
 
 
-def cost_of(ops: Sequence[Operation], space: Space) -> Cost:
-    """Operations inside reductions count once: reductions have a rule of their own."""
+def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
+    """Operations inside reductions count once, as reductions have a rule of their own; those on constants
+    not at all.
+    """
     total, is_uniform = 0, True
     arrays: set[tuple[SSAValue, Map]] = set()
+    constants: set[SSAValue] = set()
     variables = {name for name, size in space if size > 1}
     for op in with_reduced(ops):
+        if is_constant(op, constants):
+            constants.update(op.results)
+            continue
         total += operation_cost(op)
         if isinstance(op, Indexed):
             varying = variables & names_in(op.indices.data)
             is_uniform = is_uniform and not varying
             if isinstance(op, LoadOp) and varying == variables:
                 arrays.add((op.node, op.indices.data))
-    return Cost(total, len(arrays), reduction_work(ops), is_uniform)
+    chooses = any(Elsewhere(choice.comparison, 0.0).holds(value) for choice in choices(ops, dict(space)))
+    return Cost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
+
+
+def is_constant(op: Operation, constants: set[SSAValue]) -> bool:
+    if isinstance(op, arith.ConstantOp):
+        return True
+    return bool(op.operands) and op.has_trait(Pure) and all(operand in constants for operand in op.operands)
 
 
 def operation_cost(op: Operation) -> int:
@@ -248,7 +269,7 @@ class Inliner:
         ops = operations_for(stored[0], nest.body.block)
         accesses = Accesses.of(with_reduced(ops))
         stamps = {read: self.writes.get(read, 0) for read in accesses.read}
-        cost = cost_of(ops, nest.space.data)
+        cost = cost_of(ops, nest.space.data, stored[0].value)
         return Definition(nest, stored[0], axes, ops, cost, self.versions[nest, node], accesses, stamps)
 
     def _inline_into(self, nest: NestOp) -> None:

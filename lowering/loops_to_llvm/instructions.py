@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector
 
 Ops: TypeAlias = dict[type[Operation], str]
 
@@ -151,6 +151,33 @@ def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType
     if is_literal(y):
         return result
     return select(b, b.emit(f"fcmp uno {type.text} {y}, {y}"), y, result, type)
+
+
+def emit_position(
+    b: FunctionBuilder, number: str, type: ValueType, wide: ValueType, size: int
+) -> tuple[str, str]:
+    """A number as one of 0..size-1, in `wide` integers of 64 bits, or 0; and whether it is one of them."""
+    if type.is_float:
+        whole = call(b, "trunc", [number], type)
+        parts = [
+            b.emit(f"fcmp oeq {type.text} {number}, {whole}"),
+            b.emit(f"fcmp oge {type.text} {number}, zeroinitializer"),
+            b.emit(f"fcmp olt {type.text} {number}, {scalar_literal(float(size), type)}"),
+        ]
+        truth = f"<{type.width} x i1>" if type.width else "i1"
+        inside = b.emit(f"and {truth} {b.emit(f'and {truth} {parts[0]}, {parts[1]}')}, {parts[2]}")
+        bounded = select(b, inside, number, "zeroinitializer", type)
+        return b.emit(f"fptosi {type.text} {bounded} to {wide.text}"), inside
+    if type.bytes < wide.bytes:
+        number = b.emit(f"sext {type.text} {number} to {wide.text}")
+    inside = b.emit(f"icmp ult {wide.text} {number}, {scalar_literal(size, wide)}")
+    return select(b, inside, number, "zeroinitializer", wide), inside
+
+
+def scalar_literal(value: float, type: ValueType) -> str:
+    """A number in each lane."""
+    text = float_literal(value, type) if type.is_float else str(value)
+    return f"splat ({type.element} {text})" if type.width else text
 
 
 def is_literal(value: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ocannl.dialects.addresses import Address
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
@@ -10,8 +11,20 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A position that is found at run time, in the scope `depth`: an `i64`, or as many as there are lanes."""
+
+    value: str
+    is_vector: bool
+    depth: int
+
+
 class ElementAccess:
-    """The places of a tile in a node: `pointer + constant` is that of its first element."""
+    """The places of a tile in a node: `pointer + constant` is that of its first element.
+
+    `scattered` are vectors of positions with the distances between them, where the lanes are anywhere.
+    """
 
     def __init__(
         self,
@@ -20,12 +33,21 @@ class ElementAccess:
         address: Address,
         positions: Mapping[str, Position],
         type: ValueType,
+        found: Mapping[str, Found],
     ) -> None:
         self.b = b
         self.type = type
         self.pointer, self.constant, self.depth = pointer, address.constant, 0
+        self.scattered: list[tuple[str, int]] = []
         moving: list[tuple[int, str, int]] = []
         for variable, coefficient in address.terms:
+            if variable in found:
+                place = found[variable]
+                if place.is_vector:
+                    self.scattered.append((place.value, coefficient))
+                else:
+                    moving.append((place.depth, place.value, coefficient))
+                continue
             at = positions[variable]
             self.constant += coefficient * at.offset
             if at.name is not None:
@@ -47,6 +69,8 @@ class ElementAccess:
     def load_vector(self, offset: int, stride: int, lanes: Lanes) -> str:
         """The elements at `offset`, `offset + stride`, ...; zero in inactive lanes."""
         wide = vector(self.type, lanes.width)
+        if self.scattered:
+            return self._load_scattered(offset, stride, lanes, wide)
         if stride != 1:
             return self._gather(offset, stride, lanes, wide)
         pointer, align = self.at(offset), self.type.bytes
@@ -70,12 +94,43 @@ class ElementAccess:
             )
         return value
 
+    def _pointers(self, offset: int, stride: int, lanes: Lanes) -> str:
+        """The pointers to the elements of lanes that are anywhere."""
+        wide = f"<{lanes.width} x i64>"
+        steps = ", ".join([f"i64 {lane * stride}" for lane in range(lanes.width)])
+        total = f"<{steps}>"
+        for value, coefficient in self.scattered:
+            scaled = self.b.emit(f"mul {wide} {value}, splat (i64 {coefficient})")
+            total = self.b.emit(f"add {wide} {scaled}, {total}")
+        return self.b.emit(f"getelementptr {self.type.element}, ptr {self.at(offset)}, {wide} {total}")
+
+    def _load_scattered(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
+        pointers, mask = f"<{lanes.width} x ptr>", f"<{lanes.width} x i1>"
+        name = f"@llvm.masked.gather.{wide.mangled}.v{lanes.width}p0"
+        self.b.declarations.add(f"declare {wide.text} {name}({pointers}, i32, {mask}, {wide.text})")
+        return self.b.emit(
+            f"call {wide.text} {name}({pointers} {self._pointers(offset, stride, lanes)},"
+            f" i32 {self.type.bytes}, {mask} {lanes.mask}, {wide.text} zeroinitializer)"
+        )
+
+    def _store_scattered(self, value: str, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> None:
+        pointers, mask = f"<{lanes.width} x ptr>", f"<{lanes.width} x i1>"
+        name = f"@llvm.masked.scatter.{wide.mangled}.v{lanes.width}p0"
+        self.b.declarations.add(f"declare void {name}({wide.text}, {pointers}, i32, {mask})")
+        self.b.emit_void(
+            f"call void {name}({wide.text} {value}, {pointers} {self._pointers(offset, stride, lanes)},"
+            f" i32 {self.type.bytes}, {mask} {lanes.mask})"
+        )
+
     def store(self, value: str, offset: int) -> None:
         self.b.emit_void(f"store {self.type.element} {value}, ptr {self.at(offset)}, align {self.type.bytes}")
 
     def store_vector(self, value: str, offset: int, stride: int, lanes: Lanes) -> None:
         """Stores the active lanes; with a stride of zero the last of them."""
         wide = vector(self.type, lanes.width)
+        if self.scattered:
+            self._store_scattered(value, offset, stride, lanes, wide)
+            return
         if stride != 1:
             self._scatter(value, offset, stride, lanes, wide)
             return

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.addresses import Address
-from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, Schedule, StoreOp, element_type
+from ocannl.dialects.loops import (
+    POSITION,
+    IndexOp,
+    LoadOp,
+    NestOp,
+    PositionOp,
+    ReduceOp,
+    Schedule,
+    StoreOp,
+    element_type,
+)
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.instructions import emit_scalar
-from ocannl.lowering.loops_to_llvm.memory import ElementAccess
+from ocannl.lowering.loops_to_llvm.instructions import emit_position, emit_scalar
+from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
 from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, task_blocks
@@ -133,46 +144,59 @@ class NestEmitter:
                     self.values[op.result] = self.reduce(op)
                 case IndexOp():
                     self.values[op.result] = self.index(op)
+                case PositionOp():
+                    self.position(op)
                 case arith.ConstantOp():
                     self.values[op.result] = Tile([literal(op.value)], value_type(op.result.type), 0)
                 case _:
                     self.values[op.results[0]] = self.scalar(op)
 
-    def access(self, op: LoadOp | StoreOp) -> tuple[ElementAccess, int, int]:
-        """The places that an access of the tile has, and its strides along the rows and the lanes."""
+    def access(self, op: LoadOp | StoreOp) -> RowAccess:
+        """The places that an access of the tile has."""
         address = self.placement.addresses[op]
         element = value_type(element_type(op.node))
-        access = ElementAccess(self.b, self.pointers[op.node], address, self.positions, element)
-        return access, address.stride(self.row_variable), address.stride(self.lane_variable)
+        tiles = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
+        rows: list[ElementAccess] = []
+        for row in range(max([len(tile.rows) for tile in tiles.values()], default=1)):
+            found = {
+                name: Found(self.row(tile, row), tile.type.width > 0, tile.depth)
+                for name, tile in tiles.items()
+            }
+            pointer = self.pointers[op.node]
+            rows.append(ElementAccess(self.b, pointer, address, self.positions, element, found))
+        return RowAccess(rows, address.stride(self.row_variable), address.stride(self.lane_variable))
 
     def load(self, op: LoadOp) -> Tile:
-        access, row_stride, lane_stride = self.access(op)
-        height = self.height if row_stride else 1
-        if lane_stride == 0 or self.lanes.width == 1:
-            rows = [access.load(row * row_stride) for row in range(height)]
+        access = self.access(op)
+        row_stride, lane_stride = access.row_stride, access.lane_stride
+        height = self.height if access.has_rows else 1
+        if not access.has_lanes or self.lanes.width == 1:
+            rows = [access.row(row).load(row * row_stride) for row in range(height)]
             return Tile(rows, access.type, self.b.depth)
         type = vector(access.type, self.lanes.width)
-        if self.crosses(row_stride, lane_stride):
+        if self.crosses(access):
             columns = [
-                access.load_vector(lane * lane_stride, 1, Lanes(height, height))
+                access.row(0).load_vector(lane * lane_stride, 1, Lanes(height, height))
                 for lane in range(self.lanes.active)
             ]
             columns += ["zeroinitializer"] * (self.lanes.width - len(columns))
             return Tile(transpose(self.b, columns, type), type, self.b.depth)
-        if self.interleaves(row_stride, lane_stride):
-            vectors = [access.load_vector(start, 1, lanes) for start, lanes in self.block()]
+        if self.interleaves(access):
+            vectors = [access.row(0).load_vector(start, 1, lanes) for start, lanes in self.block()]
             vectors += ["zeroinitializer"] * (height - len(vectors))
             return Tile(deinterleave(self.b, vectors, type), type, self.b.depth)
-        rows = [access.load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)]
+        rows = [
+            access.row(row).load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)
+        ]
         return Tile(rows, type, self.b.depth)
 
-    def crosses(self, row_stride: int, lane_stride: int) -> bool:
+    def crosses(self, access: RowAccess) -> bool:
         """The node is contiguous along the rows of a square tile, not along its lanes."""
-        return row_stride == 1 and lane_stride > 1 and self.height == self.lanes.width
+        return access.has_contiguous_rows and access.lane_stride > 1 and self.height == self.lanes.width
 
-    def interleaves(self, row_stride: int, lane_stride: int) -> bool:
+    def interleaves(self, access: RowAccess) -> bool:
         """The rows of the tile lie element by element beside each other: it is one block of the node."""
-        return row_stride == 1 and 1 < lane_stride == self.height <= INTERLEAVED
+        return access.has_contiguous_rows and 1 < access.lane_stride == self.height <= INTERLEAVED
 
     def block(self) -> Iterator[tuple[int, Lanes]]:
         """The vectors of such a block, with the places where they start."""
@@ -181,28 +205,27 @@ class NestEmitter:
             yield start, Lanes(width, min(width, size - start))
 
     def store(self, op: StoreOp) -> None:
-        access, row_stride, lane_stride = self.access(op)
+        access = self.access(op)
+        row_stride, lane_stride = access.row_stride, access.lane_stride
         value, lanes = self.values[op.value], self.lanes
-        if lanes.width == 1 or (lane_stride == 0 and not value.type.width):
-            for row in range(max(self.height if row_stride else 1, len(value.rows))):
-                access.store(self.row(value, row), row * row_stride)
+        height = max(self.height if access.has_rows else 1, len(value.rows))
+        if lanes.width == 1 or (not access.has_lanes and not value.type.width):
+            for row in range(height):
+                access.row(row).store(self.row(value, row), row * row_stride)
             return
-        rows = [
-            self.row(value, row, lanes.width)
-            for row in range(max(self.height if row_stride else 1, len(value.rows)))
-        ]
-        if self.crosses(row_stride, lane_stride):
+        rows = [self.row(value, row, lanes.width) for row in range(height)]
+        if self.crosses(access):
             columns = transpose(self.b, rows, vector(access.type, lanes.width))
             for lane, column in enumerate(columns[: lanes.active]):
-                access.store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)))
+                access.row(0).store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)))
             return
-        if self.interleaves(row_stride, lane_stride):
+        if self.interleaves(access):
             vectors = interleave(self.b, rows, vector(access.type, lanes.width))
             for wide, (start, part) in zip(vectors, self.block(), strict=False):
-                access.store_vector(wide, start, 1, part)
+                access.row(0).store_vector(wide, start, 1, part)
             return
         for row, wide in enumerate(rows):
-            access.store_vector(wide, row * row_stride, lane_stride, lanes)
+            access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""
@@ -242,11 +265,49 @@ class NestEmitter:
             rows.append(from_i64(self.b, number, type, result))
         return Tile(rows, result, self.b.depth)
 
+    def position(self, op: PositionOp) -> None:
+        """Sets the position of each number of a tile, or 0 where it is none, and whether it is one."""
+        number = self.values[op.number]
+        wide = vector(I64, number.type.width)
+        found = [emit_position(self.b, row, number.type, wide, op.size.data) for row in number.rows]
+        depth = self.b.depth
+        self.values[op.position] = Tile([position for position, _ in found], wide, depth)
+        self.values[op.inside] = Tile([inside for _, inside in found], vector(BIT, wide.width), depth)
+
     def reduce(self, op: ReduceOp) -> Tile:
         return Accumulation(self, op, self.placement.reductions[op]).emit()
 
 
-I64 = ValueType("i64", "i64", 8)
+@dataclass(frozen=True, slots=True)
+class RowAccess:
+    """The places of a tile: one access for all of its rows, or one a row, and the strides along the tile."""
+
+    rows: list[ElementAccess]
+    row_stride: int
+    lane_stride: int
+
+    @property
+    def type(self) -> ValueType:
+        return self.rows[0].type
+
+    @property
+    def has_rows(self) -> bool:
+        return self.row_stride != 0 or len(self.rows) > 1
+
+    @property
+    def has_contiguous_rows(self) -> bool:
+        """The rows lie beside each other, and in the same way in every lane."""
+        return self.row_stride == 1 and len(self.rows) == 1 and not self.rows[0].scattered
+
+    @property
+    def has_lanes(self) -> bool:
+        return self.lane_stride != 0 or bool(self.rows[0].scattered)
+
+    def row(self, row: int) -> ElementAccess:
+        return self.rows[row] if len(self.rows) > 1 else self.rows[0]
+
+
+I64, BIT = ValueType("i64", "i64", 8), ValueType("i1", "i1", 1)
 
 
 def linear_value(

@@ -119,6 +119,8 @@ class _Placing:
         """The loops that the place of an access depends on."""
         self.result.addresses[op] = address = address_of(op).merge(self.schedule.merged)
         mask = 0
+        for position in () if isinstance(op, IndexOp) else op.positions:
+            mask |= self.masks[position]
         for name, _ in address.terms:
             mask |= self.bits.get(name, 0)
         return mask

@@ -15,7 +15,17 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import (
+    POSITION,
+    FuncOp,
+    GroupOp,
+    IndexOp,
+    LoadOp,
+    NestOp,
+    PositionOp,
+    ReduceOp,
+    StoreOp,
+)
 
 Array: TypeAlias = NDArray[Any]
 
@@ -126,10 +136,13 @@ def run_group(group: GroupOp, memory: dict[SSAValue, Array], indices: Mapping[st
 
 
 def run_nest(nest: NestOp, memory: Mapping[SSAValue, Array], indices: Mapping[str, int]) -> None:
-    interpreter = Interpreter(memory, dict(indices))
-    interpreter.enter(nest.space.data)
-    if interpreter.not_empty:
-        interpreter.run_block(nest.body.block)
+    """Points that may store to the same cell run one after the other, all others at once."""
+    sizes, in_turn = dict(nest.space.data), sorted(nest.clashing)
+    for point in np.ndindex(*(sizes[name] for name in in_turn)):
+        interpreter = Interpreter(memory, {**indices, **dict(zip(in_turn, point, strict=True))})
+        interpreter.enter(tuple(d for d in nest.space.data if d[0] not in in_turn))
+        if interpreter.not_empty:
+            interpreter.run_block(nest.body.block)
 
 
 @dataclass
@@ -172,11 +185,13 @@ class Interpreter:
 
     def run_op(self, op: Operation) -> None:
         match op:
+            case PositionOp():
+                self.position(op)
             case LoadOp():
-                places = tuple(self.linear(index) for index in op.indices.data)
+                places = self.places(op)
                 self.values[op.result] = self.aligned(np.asarray(self.memory[op.node][places]))
             case StoreOp():
-                places = tuple(self.linear(index) for index in op.indices.data)
+                places = self.places(op)
                 value = np.broadcast_to(self.value(op.value), [size for _, size in self.path])
                 self.memory[op.node][places] = value
             case IndexOp():
@@ -192,6 +207,22 @@ class Interpreter:
                 self.values[op.results[0]] = result.astype(dtype(op.results[0].type), copy=False)
             case _:
                 pass
+
+    def position(self, op: PositionOp) -> None:
+        number = self.value(op.number)
+        inside = (number >= 0) & (number < op.size.data) & (np.floor(number) == number)
+        self.values[op.inside] = inside
+        self.values[op.position] = np.where(inside, number, 0).astype(np.int64)
+
+    def places(self, op: LoadOp | StoreOp) -> tuple[Array, ...]:
+        positions = {f"{POSITION}{k}": self.value(value) for k, value in enumerate(op.positions)}
+
+        def place(index: Linear) -> Array:
+            static = Linear.of({n: c for n, c in index.terms if n not in positions}, index.constant)
+            moved = [coefficient * positions[name] for name, coefficient in index.terms if name in positions]
+            return sum(moved, self.linear(static))
+
+        return tuple(place(index) for index in op.indices.data)
 
     def reduce(self, op: ReduceOp) -> None:
         outer = len(self.path)

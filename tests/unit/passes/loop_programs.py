@@ -5,6 +5,7 @@ Values stay whole or halved numbers of moderate size, so that every order of sum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -42,7 +43,7 @@ class NestWriter:
         kinds = ["load"] * 8 if self.shapes else []
         kinds += ["constant", "index"]
         if depth > 0:
-            kinds += ["reduce", "binary", "unary"] * 8
+            kinds += ["reduce", "binary", "unary", "choice"] * 8
         match self.draw(st.sampled_from(kinds)):
             case "load":
                 return self.load(scope, indent)
@@ -55,14 +56,16 @@ class NestWriter:
                 return self.emit(f"loops.index {index} : f64", indent)
             case "unary":
                 return self.unary(self.expression(scope, depth - 1, indent), indent)
+            case "choice":
+                return self.choice(scope, depth, indent)
             case "binary":
                 first = self.expression(scope, depth - 1, indent)
                 return self.binary(first, self.expression(scope, depth - 1, indent), indent)
             case _:
                 return self.reduce(scope, depth, indent)
 
-    def load(self, scope: dict[str, int], indent: int) -> str:
-        node = self.draw(st.sampled_from(sorted(self.shapes)))
+    def load(self, scope: dict[str, int], indent: int, node: str | None = None) -> str:
+        node = node or self.draw(st.sampled_from(sorted(self.shapes)))
         indices = self.stored.get(node)
         if indices is None:
             indices = tuple(self.index(scope, size) for size in self.shapes[node])
@@ -105,6 +108,40 @@ class NestWriter:
             f"arith.mulf {first}, {self.emit(f'arith.uitofp {gate} : i1 to f64', indent)} : f64", indent
         )
 
+    def choice(self, scope: dict[str, int], depth: int, indent: int) -> str:
+        """A value where a variable is some number, which may be outside its range or no position; else 0."""
+        id = self.expression(scope, min(depth - 1, 1), indent)
+        value = self.expression(scope, depth - 1, indent)
+        return self.chosen(self.draw(st.sampled_from(sorted(scope))), id, value, 0.0, indent)
+
+    def chosen(self, variable: str, id: str, value: str, neutral: float, indent: int) -> str:
+        index = self.emit(f"loops.index {variable} : f64", indent)
+        pair = ", ".join(self.draw(st.permutations([id, index])))
+        chosen = self.emit(f"arith.cmpf oeq, {pair} : f64", indent)
+        if neutral or self.draw(st.booleans()):
+            other = self.emit(f"arith.constant {HEX[neutral]} : f64", indent)
+            return self.emit(f"arith.select {chosen}, {value}, {other} : f64", indent)
+        factors = [self.emit(f"arith.uitofp {chosen} : i1 to f64", indent), value]
+        return self.emit(f"arith.mulf {', '.join(self.draw(st.permutations(factors)))} : f64", indent)
+
+    def bounded(self, value: str, indent: int) -> str:
+        low, high = (self.emit(f"arith.constant {bound} : f64", indent) for bound in (-8.0, 8.0))
+        return self.emit(
+            f"arith.minimumf {self.emit(f'arith.maximumf {value}, {low} : f64', indent)}, {high} : f64",
+            indent,
+        )
+
+    def choosing_reduce(self, space: dict[str, int], accum: str) -> str:
+        """Chooses one or two variables of the nest or of the reduction, by ids that vary anywhere."""
+        reduced = {"m": 3, "n": 4} if self.draw(st.booleans()) else {"m": 3}
+        self.lines.append(f"    %sum = loops.reduce {accum} ({space_text(reduced)}) : f64 {{")
+        value = self.expression(space | reduced, 1, 3)
+        for variable in self.draw(st.lists(st.sampled_from([*space, *reduced]), min_size=1, max_size=2)):
+            id = self.load(space | reduced, 3, "ids")
+            value = self.chosen(variable, id, value, NEUTRAL[accum], 3)
+        self.lines += [f"      loops.yield {value}", "    }"]
+        return "%sum"
+
     def reduce(self, scope: dict[str, int], depth: int, indent: int) -> str:
         accum = self.draw(st.sampled_from(ACCUMULATIONS))
         sizes = self.draw(st.lists(st.sampled_from((1, 2, 3, 2, 3)), min_size=1, max_size=2))
@@ -118,6 +155,40 @@ class NestWriter:
         value = self.expression(scope | space, depth - 1, indent + 1)
         self.lines += [f"{'  ' * indent}  loops.yield {value}", "  " * indent + "}"]
         return result
+
+
+HEX = {0.0: "0.0", 1.0: "1.0", math.inf: "0x7FF0000000000000", -math.inf: "0xFFF0000000000000"}
+ACCUMULATION_OPS = {
+    "add": "arith.addf",
+    "mul": "arith.mulf",
+    "max": "arith.maximumf",
+    "min": "arith.minimumf",
+}
+NEUTRAL = {"add": 0.0, "mul": 1.0, "max": -math.inf, "min": math.inf}
+
+
+@st.composite
+def choosing_programs(draw: st.DrawFn) -> str:
+    """A function of gathers and scatters: reductions of what is neutral unless a variable is some number."""
+    shapes = {"ids": (3,), "x": (4, 3), "y": (4, 3), "z": (3, 4)}
+    lines = [f"loops.func @choosing indices ({space_text(STATIC)}) {{"]
+    for node, shape in shapes.items():
+        lines.append(f'  %{node} = assign.node "{node}" on_device : memref<{"x".join(map(str, shape))}xf64>')
+    for k in range(draw(st.integers(1, 3))):
+        node = draw(st.sampled_from("xyz"))
+        space = dict(zip(draw(st.permutations("ij")), shapes[node], strict=True))
+        indices = tuple(map(Linear.var, space))
+        writer = NestWriter(draw, shapes, {node: indices})
+        accum = draw(st.sampled_from(("add", "add", "mul", "max", "min")))
+        value = writer.choosing_reduce(space, accum)
+        if draw(st.booleans()):
+            pair = draw(st.permutations([writer.load(space, 2, node), value]))
+            value = writer.emit(f"{ACCUMULATION_OPS[accum]} {', '.join(pair)} : f64", 2)
+        elif math.isinf(NEUTRAL[accum]):
+            value = writer.bounded(value, 2)
+        writer.lines.append(f"    loops.store {value}, %{node}[{', '.join(map(str, indices))}]")
+        lines += [f'  loops.nest "p{k}" ({space_text(space)}) {{', *writer.lines, "  }"]
+    return "\n".join([*lines, "}"])
 
 
 def space_text(space: Mapping[str, int]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 from unit.lowering.interpret_loops import dtype, run_func
-from unit.passes.loop_programs import loop_programs
+from unit.passes.loop_programs import choosing_programs, loop_programs
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
@@ -20,10 +20,11 @@ from xdsl.parser import Parser
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
-from ocannl.dialects.loops import LOOPS, FuncOp
+from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.fuse import FusePass
 from ocannl.passes.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
 from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
@@ -31,6 +32,7 @@ from ocannl.passes.simplify import SimplifyPass
 
 PIPELINE = (
     InlineNodesPass,
+    IndexByComparisonPass,
     FusePass,
     SimplifyPass,
     EliminateCommonSubexpressionsPass,
@@ -84,7 +86,12 @@ def assert_points_are_independent(module: ModuleOp) -> None:
         accesses = Accesses.of(operations(nest.body.block))
         for node in accesses.written:
             assert len(accesses.maps[node]) == 1, f"in {nest.label.data}:\n{module}"
-            assert accesses.maps[node][0] is not None
+            assert accesses.maps[node][0] is not None or node in scattered(nest)
+
+
+def scattered(nest: NestOp) -> set[SSAValue]:
+    """The nodes that a nest stores to at positions found at run time."""
+    return {op.node for op in nest.body.block.ops if isinstance(op, StoreOp) and op.positions}
 
 
 def check(text: str, *passes: type[ModulePass]) -> None:
@@ -106,6 +113,12 @@ def check(text: str, *passes: type[ModulePass]) -> None:
 @given(text=loop_programs())
 def test_each_pass_keeps_values(transformation: type[ModulePass], text: str):
     check(text, transformation)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=choosing_programs())
+def test_gathers_and_scatters_keep_values(text: str):
+    check(text, *PIPELINE)
 
 
 @settings(max_examples=40, deadline=None)
