@@ -9,7 +9,7 @@ written by hand. A group runs several nests in turn at every point of an outer s
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -181,6 +181,15 @@ def parse_schedule(parser: AttrParser) -> Schedule:
     return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged)
 
 
+def print_schedule(printer: Printer, schedule: ScheduleAttr | None) -> None:
+    if schedule is not None:
+        printer.print_string(" schedule " + schedule_text(schedule.data))
+
+
+def parse_optional_schedule(parser: AttrParser) -> Schedule | None:
+    return parse_schedule(parser) if parser.parse_optional_keyword("schedule") else None
+
+
 @irdl_op_definition
 class NestOp(IRDLOperation):
     """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
@@ -213,8 +222,7 @@ class NestOp(IRDLOperation):
         printer.print_string_literal(self.label.data)
         printer.print_string(" ")
         print_space(printer, self.space.data)
-        if self.schedule is not None:
-            printer.print_string(" schedule " + schedule_text(self.schedule.data))
+        print_schedule(printer, self.schedule)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
 
@@ -222,7 +230,7 @@ class NestOp(IRDLOperation):
     def parse(cls, parser: Parser) -> NestOp:
         label = parser.parse_str_literal(" naming the nest")
         space = parse_space(parser)
-        schedule = parse_schedule(parser) if parser.parse_optional_keyword("schedule") else None
+        schedule = parse_optional_schedule(parser)
         body = parser.parse_region()
         if not body.blocks:
             body.add_block(Block())
@@ -276,21 +284,15 @@ class NestOp(IRDLOperation):
             )
         if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
             raise VerifyException("rows and lanes are different variables")
-        self._verify_tile(schedule)
-        if any(tile is not None and tile[1] < 1 for tile in (schedule.rows, schedule.lanes)):
+        tiles = [tile for tile in (schedule.rows, schedule.lanes) if tile is not None]
+        tiled = [loop for loop, _ in tiles]
+        if self.clashes(name for loop in tiled for name in loop.split("*")):
+            raise VerifyException(in_turn(tiled))
+        if any(size < 1 for _, size in tiles):
             raise VerifyException("a tile has at least one element")
-        _verify_parallel(schedule, own)
-
-    def _verify_tile(self, schedule: Schedule) -> None:
-        """The points of a register tile store to cells of their own, and so do tasks."""
-        tile = [loop for loop, _ in filter(None, (schedule.rows, schedule.lanes))]
-        clashing = self.clashing
-        clashes = [loop for loop, _ in schedule.parallel if not clashing.isdisjoint(loop.split("*"))]
-        if self.clashes(name for loop in tile for name in loop.split("*")):
-            clashes = tile
-        if clashes:
-            text = ", ".join(f"`{loop}`" for loop in clashes)
-            raise VerifyException(f"points that differ in {text} store to the same cell, so run in turn")
+        if schedule.parallel and isinstance(self.parent_op(), GroupOp):
+            raise VerifyException("threads share a group, no nest in it")
+        _verify_parallel(schedule, self)
 
 
 def _verify_merged(
@@ -308,16 +310,26 @@ def _verify_merged(
             raise VerifyException(f"an access does not move by equal steps along `{loop}`")
 
 
-def _verify_parallel(schedule: Schedule, own: Collection[str]) -> None:
+def _verify_parallel(schedule: Schedule, step: NestOp | GroupOp) -> None:
     names = [name for name, _ in schedule.parallel]
     if len(set(names)) < len(names):
         raise VerifyException("a variable stands twice in the schedule's `parallel`")
+    own, clashing = schedule.loops(step.space.data), step.clashing
+    what = "nest" if isinstance(step, NestOp) else "group"
     for name, size in schedule.parallel:
         if name not in own:
-            raise VerifyException(f"parallel `{name}` is not a variable of the nest")
+            raise VerifyException(f"parallel `{name}` is not a variable of the {what}")
         tile = schedule.tile(name)
         if size < 1 or size % tile:
             raise VerifyException(f"a parallel block of `{name}` has whole tiles of {tile}, found {size}")
+        if not clashing.isdisjoint(name.split("*")):
+            raise VerifyException(in_turn([name]))
+
+
+def in_turn(loops: Sequence[str]) -> str:
+    """The message for points that cannot run together."""
+    text = ", ".join(f"`{loop}`" for loop in loops)
+    return f"points that differ in {text} store to the same cell, so run in turn"
 
 
 @irdl_op_definition
@@ -331,13 +343,20 @@ class GroupOp(IRDLOperation):
     name = "loops.group"
     label = prop_def(StringAttr)
     space = prop_def(SpaceAttr)
+    schedule = opt_prop_def(ScheduleAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
-    def __init__(self, label: str, space: Sequence[tuple[str, int]], body: Region) -> None:
+    def __init__(
+        self, label: str, space: Sequence[tuple[str, int]], body: Region, schedule: Schedule | None = None
+    ) -> None:
         Operation.__init__(
             self,
-            properties={"label": StringAttr(label), "space": SpaceAttr(tuple(space))},
+            properties=given(
+                label=StringAttr(label),
+                space=SpaceAttr(tuple(space)),
+                schedule=None if schedule is None else ScheduleAttr(schedule),
+            ),
             regions=[body],
         )
 
@@ -365,6 +384,7 @@ class GroupOp(IRDLOperation):
         printer.print_string_literal(self.label.data)
         printer.print_string(" ")
         print_space(printer, self.space.data)
+        print_schedule(printer, self.schedule)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
 
@@ -372,16 +392,19 @@ class GroupOp(IRDLOperation):
     def parse(cls, parser: Parser) -> GroupOp:
         label = parser.parse_str_literal(" naming the group")
         space = parse_space(parser)
+        schedule = parse_optional_schedule(parser)
         body = parser.parse_region()
         if not body.blocks:
             body.add_block(Block())
-        return cls(label, space, body)
+        return cls(label, space, body, schedule)
 
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), FuncOp | None):
             raise VerifyException("a group stands in a loops.func")
         check_variables(self, self.space.names)
         check_no_arguments(self.body)
+        if self.schedule is not None:
+            self._verify_schedule(self.schedule.data)
         for op in self.body.block.ops:
             if not isinstance(op, NodeOp | NestOp):
                 raise VerifyException(f"a group has nodes and nests, found `{op.name}`")
@@ -389,6 +412,11 @@ class GroupOp(IRDLOperation):
                 raise VerifyException(
                     f"node {op.label.data!r} lives inside a point of the group: it is local, without a place"
                 )
+
+    def _verify_schedule(self, schedule: Schedule) -> None:
+        if schedule != Schedule(parallel=schedule.parallel):
+            raise VerifyException("the schedule of a group says what is parallel, nothing else")
+        _verify_parallel(schedule, self)
 
 
 @irdl_op_definition

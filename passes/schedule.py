@@ -1,20 +1,21 @@
-"""`schedule`: gives every nest a loop order, a register tile and vector lanes."""
+"""`schedule`: gives every nest a loop order, a register tile and vector lanes, and threads their shares."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
 from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nest_facts import Access, Scope, nest_facts
-from ocannl.passes.nests import functions, nests
+from ocannl.passes.nests import functions, nests_of, steps
 from ocannl.passes.pack import pack
+from ocannl.passes.parallel import parallel_group, parallel_nest
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost
 
@@ -45,27 +46,38 @@ class SchedulePass(ModulePass):
             self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
         )
         for func in functions(op):
-            for nest in nests(func):
-                if nest.schedule is None:
-                    schedule_nest(nest, target)
+            for step in steps(func):
+                cycles = sum([schedule_nest(nest, target) for nest in nests_of(step)])
+                if isinstance(step, GroupOp) and step.schedule is None:
+                    schedule_group(step, cycles, target)
 
 
-def schedule_nest(nest: NestOp, target: TargetDescription) -> None:
-    """Chooses a nest's schedule; copies of operands are made by nests before it, which are scheduled too."""
+def schedule_group(group: GroupOp, cycles: float, target: TargetDescription) -> None:
+    """Has threads share a group whose nests take so many cycles, if that pays."""
+    parallel = parallel_group(group, cycles, target)
+    if parallel:
+        group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
+
+
+def schedule_nest(nest: NestOp, target: TargetDescription) -> float:
+    """Chooses a nest's schedule, if it has none; returns about how many cycles the nest then takes.
+
+    Copies of operands are made by nests before it, which are scheduled too.
+    """
+    if nest.schedule is not None:
+        return 0.0
     merged = mergeable_loops(nest)
     facts = nest_facts(nest, merged)
     if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
-        return
-    chooser = Chooser(nest, facts, target, merged)
-    schedule, packed = chooser.best()
-    if schedule.lanes is None and schedule.rows is None and len(schedule.order) < 2:
-        return
+        return 0.0
+    schedule, packed, cycles = Chooser(nest, facts, target, merged).best()
     copies = list[NestOp]()
     if packed:
         schedule, copies = pack(nest, packed, schedule)
-    nest.properties["schedule"] = ScheduleAttr(schedule)
-    for copy in copies:
-        schedule_nest(copy, target)
+    schedule = replace(schedule, parallel=parallel_nest(nest, schedule, cycles, target))
+    if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1:
+        nest.properties["schedule"] = ScheduleAttr(schedule)
+    return cycles + sum([schedule_nest(copy, target) for copy in copies])
 
 
 class Chooser:
@@ -85,15 +97,15 @@ class Chooser:
         self.in_turn = bool(nest.clashing)
         self.work = sum(scope.work for scope in facts.walk())
 
-    def best(self) -> tuple[Schedule, list[LoadOp]]:
-        """The cheapest schedule, and the loads to pack for it."""
+    def best(self) -> tuple[Schedule, list[LoadOp], float]:
+        """The cheapest schedule, the loads to pack for it, and its cycles."""
         found, lowest, packed = Schedule(), float("inf"), list[LoadOp]()
         for candidate in self.candidates():
             cost = TileCost(candidate, self.target, self.element_bytes, self.facts.space)
             cycles = cost.nest(self.facts)
             if cycles < lowest:
                 found, lowest, packed = candidate, cycles, cost.packed
-        return Schedule(self.order(found), found.rows, found.lanes, merged=self.merged), packed
+        return Schedule(self.order(found), found.rows, found.lanes, merged=self.merged), packed, lowest
 
     def candidates(self) -> Iterator[Schedule]:
         """Tiles worth costing, the plain loops first."""

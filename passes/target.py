@@ -10,18 +10,18 @@ INTERLEAVED = 8
 
 @dataclass(frozen=True)
 class TargetDescription:
-    """The default does not depend on the host: a core with 512-bit vectors.
+    """The default does not depend on the host: cores with 512-bit vectors.
 
     Attributes:
         vector_bytes: bytes in a vector register.
         vector_registers: how many vector registers there are.
         l1_bytes: the first-level data cache of a core.
         l2_bytes: the second-level cache of a core.
-        cores: cores that share the work of a routine.
+        cores: how many cores may share the work of a routine, for which there are tasks enough then.
     """
 
     vector_bytes: int = 64
     vector_registers: int = 32
     l1_bytes: int = 48 * 2**10
     l2_bytes: int = 2**20
-    cores: int = 1
+    cores: int = 16

@@ -1,4 +1,4 @@
-"""Tasks of a nest: the blocks into which the parallel loops of its schedule cut its space."""
+"""Tasks of a nest or a group: the blocks into which the parallel loops of its schedule cut its space."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Cut:
         return -(-self.whole // self.block)
 
 
-def cuts(nest: NestOp | GroupOp) -> list[Cut]:
+def cuts(step: NestOp | GroupOp) -> list[Cut]:
     """The loops that are cut into several blocks, in the order of the schedule."""
-    if isinstance(nest, GroupOp) or nest.schedule is None:
+    if step.schedule is None:
         return []
-    schedule = nest.schedule.data
-    sizes = schedule.loops(nest.space.data)
+    schedule = step.schedule.data
+    sizes = schedule.loops(step.space.data)
     found: list[Cut] = []
     for variable, block in schedule.parallel:
         size, tile = sizes[variable], schedule.tile(variable)
@@ -40,6 +40,6 @@ def cuts(nest: NestOp | GroupOp) -> list[Cut]:
     return [cut for cut in found if cut.count > 1]
 
 
-def task_count(nest: NestOp | GroupOp) -> int:
-    """How many tasks a nest has; 1 if it runs as a whole."""
-    return math.prod(cut.count for cut in cuts(nest))
+def task_count(step: NestOp | GroupOp) -> int:
+    """How many tasks there are; 1 if all runs as a whole."""
+    return math.prod(cut.count for cut in cuts(step))

@@ -11,13 +11,18 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.passes.tasks import cuts
 
 CACHE_LINE = 64
 
 
 class GroupEmitter:
-    """Emits one group. `positions` hold the static indices and, while loops are open, the variables."""
+    """Emits one group, or the task of it whose number is in `%task`.
+
+    `positions` hold the static indices and, while loops are open, the variables.
+    """
 
     def __init__(
         self,
@@ -30,9 +35,11 @@ class GroupEmitter:
         self.group = group
         self.pointers = dict(pointers)
         self.positions = positions
+        self.blocks: dict[str, Block] = {}
 
     def emit(self) -> None:
         if all(size for _, size in self.group.space.data):
+            self.blocks = task_blocks(self.b, cuts(self.group))
             self.pointers |= {node.result: self.allocate(node) for node in self.group.nodes}
             self.emit_loops(self.group.space.data)
 
@@ -47,6 +54,10 @@ class GroupEmitter:
                 NestEmitter(self.b, nest, self.pointers, self.positions).emit()
             return
         (variable, size), *inner = space
+        block = self.blocks.get(variable)
+        if block is not None:
+            run_block(self.b, block, self.positions, lambda: self.emit_loops(inner))
+            return
         loop = self.b.open_loop(0, size, 1)
         self.positions[variable] = Position(loop.index, 0, self.b.depth)
         self.emit_loops(inner)

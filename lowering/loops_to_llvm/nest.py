@@ -25,7 +25,7 @@ from ocannl.lowering.loops_to_llvm.instructions import emit_position, emit_scala
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
 from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
-from ocannl.lowering.loops_to_llvm.task import Block, task_blocks
+from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
@@ -70,7 +70,7 @@ class NestEmitter:
             return
         level, inner = levels[0], levels[1:]
 
-        def body(_: Sequence[str]) -> Sequence[str]:
+        def body(_: Sequence[str] = ()) -> Sequence[str]:
             self.emit_ops(level.ops)
             self.emit_levels(inner)
             return ()
@@ -83,23 +83,17 @@ class NestEmitter:
             self.set_tile(level.variable, segment.extent)
             self.run(level.variable, segment, body)
 
-    def run_block(self, block: Block, body: Callable[[Sequence[str]], Sequence[str]]) -> None:
+    def run_block(self, block: Block, body: Callable[[], object]) -> None:
         """Emits `body` for the tiles of a task's block, and for the rest where the last block ends."""
-        b, cut = self.b, block.cut
+        cut = block.cut
         self.set_tile(cut.variable, cut.tile)
-        if cut.block == cut.tile:
-            self.positions[cut.variable] = Position(block.start)
-            body(())
-        else:
-            loop = b.open_loop(block.start, block.stop, cut.tile)
-            self.positions[cut.variable] = Position(loop.index, 0, b.depth)
-            body(())
-            b.close_loop(loop)
+        run_block(self.b, block, self.positions, body)
         if cut.rest:
-            branch = b.open_branch(b.emit(f"icmp eq i64 {block.stop}, {cut.whole}"))
+            branch = self.b.open_branch(self.b.emit(f"icmp eq i64 {block.stop}, {cut.whole}"))
             self.set_tile(cut.variable, cut.rest)
-            self.run(cut.variable, Segment(cut.whole, 1, cut.rest), body)
-            b.close_branch(branch)
+            self.positions[cut.variable] = Position(None, cut.whole)
+            body()
+            self.b.close_branch(branch)
 
     def extent(self, variable: str) -> int:
         """How many points of a variable are in one tile."""

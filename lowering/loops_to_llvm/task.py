@@ -1,11 +1,11 @@
-"""One task of a nest: the bounds of its block, from its number."""
+"""One task of a nest or a group: the bounds of its block, from its number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.passes.tasks import Cut
 
 
@@ -39,3 +39,18 @@ def _block(b: FunctionBuilder, cut: Cut, place: str) -> Block:
         fits = b.emit(f"icmp ult i64 {stop}, {cut.whole}")
         stop = b.emit(f"select i1 {fits}, i64 {stop}, i64 {cut.whole}")
     return Block(cut, start, stop)
+
+
+def run_block(
+    b: FunctionBuilder, block: Block, positions: dict[str, Position], body: Callable[[], object]
+) -> None:
+    """Emits `body` for the whole tiles of a block."""
+    cut = block.cut
+    if cut.block == cut.tile:
+        positions[cut.variable] = Position(block.start)
+        body()
+        return
+    loop = b.open_loop(block.start, block.stop, cut.tile)
+    positions[cut.variable] = Position(loop.index, 0, b.depth)
+    body()
+    b.close_loop(loop)

@@ -1,5 +1,9 @@
 // RUN: ocannl-opt %s -p schedule | filecheck %s
 // RUN: ocannl-opt %s -p 'schedule{vector_bytes=32 vector_registers=16}' | filecheck %s --check-prefix=AVX2
+// RUN: ocannl-opt %s -p 'schedule{cores=1}' | filecheck %s --check-prefix=ONE
+
+// One core has nothing to share.
+// ONE-NOT: parallel
 
 // The weights are contiguous along the reduction: a copy in panels of 32 outputs makes them fit the lanes.
 loops.func @forward {
@@ -18,16 +22,16 @@ loops.func @forward {
 }
 // CHECK-LABEL: loops.func @forward
 // CHECK: %[[PACKED:.*]] = assign.node "w.packed" local because "contiguous copy for y" : memref<16x784x32xf32>
-// CHECK-NEXT: loops.nest "w.packed" (o_panel = 16, i = 784, o = 32) schedule <order = (o_panel, i, o), rows = i : 16, lanes = o : 16> {
+// CHECK-NEXT: loops.nest "w.packed" (o_panel = 16, i = 784, o = 32) schedule <order = (o_panel, i, o), parallel = (o_panel : 1, i : 208), rows = i : 16, lanes = o : 16> {
 // CHECK-NEXT: %[[W:.*]] = loops.load %w[o + 32*o_panel, i]
 // CHECK-NEXT: loops.store %[[W]], %[[PACKED]][o_panel, i, o]
-// CHECK: loops.nest "y" (b = 128, o_panel = 16, o = 32) schedule <order = (o_panel, o, b), rows = b : 8, lanes = o : 32> {
+// CHECK: loops.nest "y" (b = 128, o_panel = 16, o = 32) schedule <order = (o_panel, o, b), parallel = (o_panel : 1, b : 32), rows = b : 8, lanes = o : 32> {
 // CHECK: loops.load %[[PACKED]][o_panel, i, o]
 // CHECK: loops.load %x[b, i]
 // CHECK: loops.store %{{.*}}, %y[b, o + 32*o_panel]
 
 // AVX2-LABEL: loops.func @forward
-// AVX2: loops.nest "y" {{.*}} schedule <order = (o_panel, o, b), rows = b : 6, lanes = o : 16> {
+// AVX2: loops.nest "y" {{.*}} schedule <order = (o_panel, o, b), parallel = (o_panel : 1, b : 66), rows = b : 6, lanes = o : 16> {
 
 // Both gradients read their operands contiguously along the lanes as they are.
 loops.func @backward {
@@ -57,8 +61,8 @@ loops.func @backward {
 }
 // CHECK-LABEL: loops.func @backward
 // CHECK-NOT: packed
-// CHECK: loops.nest "dx" (b = 128, i = 784) schedule <order = (i, b), rows = b : 8, lanes = i : 32> {
-// CHECK: loops.nest "dw" (o = 512, i = 784) schedule <order = (i, o), rows = o : 8, lanes = i : 32> {
+// CHECK: loops.nest "dx" (b = 128, i = 784) schedule <order = (i, b), parallel = (i : 32, b : 64), rows = b : 8, lanes = i : 32> {
+// CHECK: loops.nest "dw" (o = 512, i = 784) schedule <order = (i, o), parallel = (i : 32, o : 256), rows = o : 8, lanes = i : 32> {
 
 // Rows of 4 kilobytes share the places of a cache: the panels stand elsewhere.
 loops.func @conflict {
@@ -95,7 +99,7 @@ loops.func @dots {
   }
 }
 // CHECK-LABEL: loops.func @dots
-// CHECK: loops.nest "y" (b = 128, o = 10) schedule <order = (b, o), rows = o : 10, lanes = i : 16> {
+// CHECK: loops.nest "y" (b = 128, o = 10) schedule <order = (b, o), parallel = (b : 16), rows = o : 10, lanes = i : 16> {
 
 loops.func @sums {
   %g = assign.node "g" on_device : memref<128x512xf32>
@@ -193,10 +197,10 @@ loops.func @no_lanes {
 
 // A convolution's gradient: the window and the channels run as one, in the kernel and in the image.
 // CHECK-LABEL: loops.func @input_gradient
-// CHECK:         loops.nest "dx" ({{.*}}) schedule <merged = (kw*c), order = (b, h, kh, w, kw*c), rows = b : 8, lanes = kw*c : 32> {
+// CHECK:         loops.nest "dx" ({{.*}}) schedule <merged = (kw*c), order = (b, h, kh, w, kw*c), parallel = (b : 8), rows = b : 8, lanes = kw*c : 32> {
 // A reduction over contiguous variables has one loop, too.
 // CHECK-LABEL: loops.func @window
-// CHECK:         loops.nest "y" ({{.*}}) schedule <merged = (kw*c), order = (b, h, w, o), rows = b : 16, lanes = o : 16> {
+// CHECK:         loops.nest "y" ({{.*}}) schedule <merged = (kw*c), order = (b, h, w, o), parallel = (b : 16, h : 1), rows = b : 16, lanes = o : 16> {
 loops.func @input_gradient {
   %k = assign.node "k" on_device : memref<16x5x5x6xf32>
   %dy = assign.node "dy" on_device : memref<64x10x10x16xf32>
@@ -232,7 +236,7 @@ loops.func @window {
 
 // Few channels that nothing lies beside: lanes along the width, and shuffles that put the channels side by side.
 // CHECK-LABEL: loops.func @few_channels
-// CHECK:         loops.nest "y" ({{.*}}) schedule <order = (b, h, w, o), rows = o : 6, lanes = w : 32> {
+// CHECK:         loops.nest "y" ({{.*}}) schedule <order = (b, h, w, o), parallel = (b : 1), rows = o : 6, lanes = w : 32> {
 loops.func @few_channels {
   %k = assign.node "k" on_device : memref<6x5x5xf32>
   %x = assign.node "x" on_device : memref<64x32x32xf32>
@@ -245,5 +249,83 @@ loops.func @few_channels {
       loops.yield %p
     }
     loops.store %sum, %y[b, h, w, o]
+  }
+}
+
+// -----
+
+// Threads share what is large enough: blocks of whole tiles, some for each core. No task computes anew what is
+// the same for several of them, as the largest value of a row; what only the whole has, stays whole.
+// CHECK-LABEL: loops.func @shared
+// CHECK:         loops.nest "long" (i = 1048576) schedule <order = (i), parallel = (i : 16384), lanes = i : 64> {
+// CHECK:         loops.nest "short" (i = 4096) schedule <order = (i), lanes = i : 64> {
+// CHECK:         loops.nest "rows" (b = 512, c = 1024) schedule <order = (b, c), parallel = (b : 16), rows = b : 16, lanes = c : 16> {
+// CHECK:         loops.nest "whole" (c = 1024) schedule <merged = (b*d), order = (c), lanes = c : 64> {
+// CHECK:         loops.nest "in turn" (b = 64, k = 512, o = 1024) schedule <order = (b, k, o), parallel = (b : 1), lanes = o : 64> {
+// CHECK:         loops.group "m .. y" (b_block = 256) schedule <parallel = (b_block : 4)> {
+// CHECK:           loops.nest "m" (b = 2) schedule <order = (b), rows = b : 2, lanes = c : 32> {
+// CHECK:         loops.group "column sums" (b = 512) {
+loops.func @shared {
+  %v = assign.node "v" on_device : memref<1048576xf32>
+  %w = assign.node "w" on_device : memref<1048576xf32>
+  %x = assign.node "x" on_device : memref<512x1024xf32>
+  %y = assign.node "y" on_device : memref<512x1024xf32>
+  %s = assign.node "s" on_device : memref<1024xf32>
+  %z = assign.node "z" on_device : memref<64x1535xf32>
+  loops.nest "long" (i = 1048576) {
+    %a = loops.load %v[i]
+    loops.store %a, %w[i]
+  }
+  loops.nest "short" (i = 4096) {
+    %a = loops.load %v[i]
+    loops.store %a, %w[i]
+  }
+  loops.nest "rows" (b = 512, c = 1024) {
+    %m = loops.reduce max (d = 1024) : f32 {
+      %a = loops.load %x[b, d]
+      loops.yield %a
+    }
+    %a = loops.load %x[b, c]
+    %r = arith.subf %a, %m : f32
+    loops.store %r, %y[b, c]
+  }
+  loops.nest "whole" (c = 1024) {
+    %m = loops.reduce max (b = 512, d = 1024) : f32 {
+      %a = loops.load %x[b, d]
+      loops.yield %a
+    }
+    %a = loops.load %x[0, c]
+    %r = arith.subf %a, %m : f32
+    loops.store %r, %s[c]
+  }
+  loops.nest "in turn" (b = 64, k = 512, o = 1024) {
+    %a = loops.load %x[k, o]
+    %old = loops.load %z[b, k + o]
+    %r = arith.addf %a, %old : f32
+    loops.store %r, %z[b, k + o]
+  }
+  loops.group "m .. y" (b_block = 256) {
+    %m = assign.node "m" local : memref<2xf32>
+    loops.nest "m" (b = 2) {
+      %r = loops.reduce max (c = 1024) : f32 {
+        %a = loops.load %x[2*b_block + b, c]
+        loops.yield %a
+      }
+      loops.store %r, %m[b]
+    }
+    loops.nest "y" (b = 2, c = 1024) {
+      %a = loops.load %x[2*b_block + b, c]
+      %r = loops.load %m[b]
+      %d = arith.subf %a, %r : f32
+      loops.store %d, %y[2*b_block + b, c]
+    }
+  }
+  loops.group "column sums" (b = 512) {
+    loops.nest "s" (c = 1024) {
+      %a = loops.load %x[b, c]
+      %old = loops.load %s[c]
+      %r = arith.addf %a, %old : f32
+      loops.store %r, %s[c]
+    }
   }
 }

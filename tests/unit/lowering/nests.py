@@ -75,12 +75,14 @@ def run_compiled(
     bind_call(compiled.address(func.sym_name.data), block)()
 
 
-def check(module: ModuleOp, indices: Mapping[str, int] | None = None, tolerance: float = 1e-4) -> None:
+def check(
+    module: ModuleOp, indices: Mapping[str, int] | None = None, tolerance: float = 1e-4, threads: int = 1
+) -> None:
     """The compiled function computes what the interpreter does."""
     func = the_func(module)
     compiled = random_arrays(func)
     expected = {label: array.copy() for label, array in compiled.items()}
-    run_compiled(module, compiled, indices)
+    run_compiled(module, compiled, indices, threads)
     run_func(func, expected, indices)
     compare(compiled, expected, tolerance)
 

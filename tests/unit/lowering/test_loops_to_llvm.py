@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -90,6 +92,14 @@ def test_nests_of_a_group_run_in_turn_at_every_point(scheduled: bool):
     if scheduled:
         SchedulePass().apply(Context(), module)
     check(module, INDICES)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("block", [1, 2])
+def test_threads_share_a_group(block: int, threads: int):
+    text = GROUP.replace("(b_block = 3)", f"(b_block = 3) schedule <parallel = (b_block : {block})>")
+    module = parse_module(re.sub(r"    loops.nest \"sum\".*?\n    }\n", "", text, flags=re.DOTALL))
+    check(module, INDICES, threads=threads)
 
 
 @settings(RANDOM, max_examples=60)

@@ -490,3 +490,48 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: two nodes are called 'x'
+
+// -----
+
+loops.func @f {
+  loops.group "x" (b = 4) schedule <parallel = (i : 2)> {
+    loops.nest "x" (i = 4) {
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.group`: parallel `i` is not a variable of the group
+
+// -----
+
+loops.func @f {
+  loops.group "x" (b = 4) schedule <order = (b), parallel = (b : 2)> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.group`: the schedule of a group says what is parallel, nothing else
+
+// -----
+
+loops.func @f {
+  loops.group "x" (b = 4) {
+    loops.nest "x" (i = 4) schedule <parallel = (i : 2)> {
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: threads share a group, no nest in it
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<6xf32>
+  loops.group "x" (b = 4) schedule <parallel = (b : 2)> {
+    loops.nest "x" (i = 6) {
+      %old = loops.load %x[i]
+      loops.store %old, %x[i]
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.group`: points that differ in `b` store to the same cell, so run in turn

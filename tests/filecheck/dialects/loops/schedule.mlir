@@ -47,6 +47,8 @@ loops.func @schedules {
     }
     loops.store %s, %h[b, o]
   }
+  loops.group "group" (b = 10) schedule <parallel = (b : 4)> {
+  }
   loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
     %t = loops.reduce add (i = 2) : f32 {
       %l = loops.load %x[b, o, i]
