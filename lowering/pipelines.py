@@ -22,6 +22,7 @@ from ocannl.passes.differentiate import DifferentiatePass
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.expand_math import ExpandMathPass
 from ocannl.passes.fuse import FusePass
+from ocannl.passes.group_nests import GroupNestsPass
 from ocannl.passes.hoist_invariants import HoistInvariantsPass
 from ocannl.passes.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.infer_precisions import InferPrecisionsPass
@@ -47,6 +48,7 @@ PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
         HoistInvariantsPass,
         EliminateCommonSubexpressionsPass,
         ExpandMathPass,
+        GroupNestsPass,
         SchedulePass,
         PlanMemoryPass,
     ),

@@ -6,7 +6,7 @@ Values stay whole or halved numbers of moderate size, so that every order of sum
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ocannl.dialects.linear import Linear, Map
 
 SHAPES = ((), (3,), (1, 3), (2, 3), (2, 3), (3, 2), (3, 2), (3, 3))
+REDUCED = (1, 2, 3, 2, 3)
 STATIC = {"s": 2}
 BINARY = ("arith.addf", "arith.subf", "arith.maximumf", "arith.minimumf", "product")
 UNARY = ("arith.negf", "math.absf", "costly", "gate")
@@ -30,6 +31,7 @@ class NestWriter:
     draw: st.DrawFn
     shapes: Mapping[str, tuple[int, ...]]
     stored: dict[str, Map]
+    reduced: Sequence[int] = REDUCED
     lines: list[str] = field(default_factory=list[str])
     values: int = 0
     reductions: int = 0
@@ -144,7 +146,7 @@ class NestWriter:
 
     def reduce(self, scope: dict[str, int], depth: int, indent: int) -> str:
         accum = self.draw(st.sampled_from(ACCUMULATIONS))
-        sizes = self.draw(st.lists(st.sampled_from((1, 2, 3, 2, 3)), min_size=1, max_size=2))
+        sizes = self.draw(st.lists(st.sampled_from(self.reduced), min_size=1, max_size=2))
         space = {}
         for size in sizes:
             self.reductions += 1
@@ -226,9 +228,11 @@ def targets(
 
 
 @st.composite
-def loop_programs(draw: st.DrawFn) -> str:
-    """A function of some nests over a few nodes, half of them local."""
-    shapes = {f"n{k}": draw(st.sampled_from(SHAPES)) for k in range(draw(st.integers(3, 6)))}
+def loop_programs(
+    draw: st.DrawFn, choices: Sequence[tuple[int, ...]] = SHAPES, reduced: Sequence[int] = REDUCED
+) -> str:
+    """A function of some nests over a few nodes, half of them local; `reduced` are sizes of reductions."""
+    shapes = {f"n{k}": draw(st.sampled_from(choices)) for k in range(draw(st.integers(3, 6)))}
     lines = [f"loops.func @random indices ({space_text(STATIC)}) {{"]
     valued: dict[str, tuple[int, ...]] = {}
     for node, shape in shapes.items():
@@ -239,10 +243,55 @@ def loop_programs(draw: st.DrawFn) -> str:
             valued[node] = shape
     for k in range(draw(st.integers(3, 8))):
         space, stored = draw(targets(shapes, valued))
-        writer = NestWriter(draw, dict(valued), stored)
+        writer = NestWriter(draw, dict(valued), stored, reduced)
         for node, indices in stored.items():
             value = writer.expression(space | STATIC, draw(st.integers(1, 3)))
             writer.lines.append(f"    loops.store {value}, %{node}[{', '.join(map(str, indices))}]")
         valued |= {node: shapes[node] for node in stored}
         lines += [f'  loops.nest "p{k}" ({space_text(space)}) {{', *writer.lines, "  }"]
     return "\n".join([*lines, "}"])
+
+
+ROWS, COLUMNS = 4, 6
+# What a nest over some variables may reduce.
+REDUCTIONS = {"ij": ("",), "i": ("j", "j", ""), "j": ("i", "i", ""), "": ("ij", "i")}
+
+
+@st.composite
+def row_programs(draw: st.DrawFn) -> str:
+    """Nests over rows and columns: pointwise, and sums of either or of both."""
+    lines: list[str] = ["loops.func @rows {"]
+    body: list[str] = []
+    valued = {"x": "ij", "b": "j"}
+    sizes = {"i": ROWS, "j": COLUMNS}
+    for k in range(draw(st.integers(2, 6))):
+        axes = draw(st.sampled_from(("ij", "ij", "i", "j", "")))
+        space, inner = (
+            {n: sizes[n] for n in names} for names in (axes, draw(st.sampled_from(REDUCTIONS[axes])))
+        )
+        scope = {*space, *inner}
+        indent = "      " if inner else "    "
+        loads = draw(st.lists(st.sampled_from(sorted(valued)), min_size=1, max_size=3))
+        loads = [node for node in loads if scope.issuperset(valued[node])]
+        ops = [f"%c = arith.constant {k}.0 : f64"]
+        last = "%c"
+        for n, node in enumerate(loads):
+            ops += [f"%l{n} = loops.load %{node}[{', '.join(valued[node])}]"]
+            ops += [f"%s{n} = {draw(st.sampled_from(('arith.addf', 'arith.maximumf')))} {last}, %l{n} : f64"]
+            last = f"%s{n}"
+        body.append(f'  loops.nest "n{k}" ({space_text(space)}) {{')
+        if inner:
+            accum = draw(st.sampled_from(("add", "add", "max")))
+            body.append(f"    %r = loops.reduce {accum} ({space_text(inner)}) : f64 {{")
+            body += [indent + op for op in (*ops, f"loops.yield {last}")]
+            body += ["    }", "    %h = arith.constant 0.5 : f64", "    %v = arith.mulf %r, %h : f64"]
+            last = "%v"
+        else:
+            body += [indent + op for op in ops]
+        body += [f"    loops.store {last}, %n{k}[{', '.join(axes)}]", "  }"]
+        valued[f"n{k}"] = axes
+    for node, axes in valued.items():
+        mode = draw(st.sampled_from(("on_device", "local"))) if node[0] == "n" else "on_device"
+        type = "x".join([*(str(sizes[name]) for name in axes), "f64"])
+        lines.append(f'  %{node} = assign.node "{node}" {mode} because "node" : memref<{type}>')
+    return "\n".join([*lines, *body, "}"])

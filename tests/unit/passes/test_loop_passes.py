@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 from unit.lowering.interpret_loops import dtype, run_func
-from unit.passes.loop_programs import choosing_programs, loop_programs
+from unit.passes.loop_programs import choosing_programs, loop_programs, row_programs
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
@@ -21,14 +21,18 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
+from ocannl.passes import group_nests, shared_rows
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.fuse import FusePass
+from ocannl.passes.group_nests import GroupNestsPass
 from ocannl.passes.hoist_invariants import HoistInvariantsPass
 from ocannl.passes.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
 from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
+from ocannl.passes.shared_rows import Chain, divisors
 from ocannl.passes.simplify import SimplifyPass
+from ocannl.passes.target import TargetDescription
 
 PIPELINE = (
     InlineNodesPass,
@@ -60,10 +64,12 @@ def initial_arrays(func: FuncOp) -> Arrays:
     arena = func.attributes.get("arena")
     memory = np.zeros(arena.value.data if isinstance(arena, IntegerAttr) else 0, np.uint8)
     arrays: Arrays = {}
-    for k, node in enumerate(nodes(func)):
+    for node in nodes(func):
         shape, element = node.result.type.get_shape(), dtype(node.result.type.get_element_type())
         if node.mode.data == "on_device":
-            arrays[node.label.data] = np.random.default_rng(k).integers(-4, 5, shape).astype(element)
+            arrays[node.label.data] = (
+                np.random.default_rng(list(node.label.data.encode())).integers(-4, 5, shape).astype(element)
+            )
         elif node.offset is not None:
             start, size = node.offset.data, int(np.prod(shape)) * element.itemsize
             arrays[node.label.data] = memory[start : start + size].view(element).reshape(shape)
@@ -133,6 +139,42 @@ def test_nodes_of_one_nest_share_no_memory(text: str):
         touched = [rows[node] for node in Accesses.of(operations(nest.body.block)).maps]
         blocks = sorted((row.offset, row.offset + row.bytes) for row in touched if row.offset is not None)
         assert all(end <= start for (_, end), (start, _) in pairwise(blocks))
+
+
+class GroupEverythingPass(ModulePass):
+    """Groups small nests too, row by row."""
+
+    name = "group-everything"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shared_rows, "STARTED_NEST", 0.0)
+            patch.setattr(group_nests, "PARTS", 2)
+            self.patch(patch)
+            GroupNestsPass(l1_bytes=32, l2_bytes=4096).apply(ctx, op)
+
+    def patch(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(shared_rows, "POINTS_OF_A_BLOCK", 1)
+
+
+class GroupBlocksPass(GroupEverythingPass):
+    """The same in blocks: the largest that leave more than one."""
+
+    name = "group-blocks"
+
+    def patch(self, patch: pytest.MonkeyPatch) -> None:
+        def blocks(chain: Chain, _: TargetDescription) -> dict[str, int]:
+            return {row: divisors(size)[-2] for row, size in chain.rows.items()}
+
+        patch.setattr(Chain, "blocks", blocks)
+
+
+@pytest.mark.parametrize("grouping", [GroupEverythingPass, GroupBlocksPass])
+@settings(max_examples=60, deadline=None)
+@given(text=loop_programs(((4,), (4, 6), (4, 6), (4, 6), (6,)), (4, 6)) | row_programs())
+def test_groups_keep_values(grouping: type[ModulePass], text: str):
+    check(text, grouping, PlanMemoryPass)
+    check(text, *PIPELINE[:-1], grouping, PlanMemoryPass)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,273 @@
+"""`group-nests`: nests that share rows run row by row, so that what passes between them stays near."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, element_type
+from ocannl.passes.nests import (
+    ZERO,
+    Indexed,
+    Names,
+    declaration,
+    nests,
+    node_mode,
+    nodes,
+    operations,
+    ungrouped,
+)
+from ocannl.passes.plan_memory import byte_size
+from ocannl.passes.share_out import share_out
+from ocannl.passes.shared_rows import Chain, Member, View, divisors
+from ocannl.passes.simplify import simplify_block
+from ocannl.passes.target import TargetDescription
+
+# How many nests may stay behind between the first and the last of a chain, and how many a chain has.
+PASSED_OVER, LONGEST_CHAIN = 8, 32
+# Into how many parts at most a reduction is shared out, so that they may run at the same time.
+PARTS = 16
+# A node that is larger than this does not live on the stack.
+LARGEST_INSIDE = 2**17
+
+
+class Grouper:
+    """Takes the chains of one function, those that begin first before others."""
+
+    def __init__(self, func: FuncOp, target: TargetDescription) -> None:
+        self.func = func
+        self.target = target
+        self.views = [View.of(nest) for nest in nests(func)]
+        touched = (node for view in self.views for node in view.places)
+        self.uses = Counter(node for node in touched if node_mode(node) == "local")
+
+    def run(self) -> None:
+        waiting = self.views
+        while waiting:
+            chain, rest = self.grow(waiting)
+            if chain is None:
+                waiting = waiting[1:]
+            else:
+                Builder(self.func, chain, self.target).build(self.uses)
+                waiting = rest
+
+    def grow(self, views: Sequence[View]) -> tuple[Chain | None, list[View]]:
+        """The chain that begins with the first nest, and the nests that are not part of it."""
+        if not can_join(views[0]) or not self.is_far(views[0]):
+            return None, []
+        chain = Chain.of(views[0])
+        saved = max(0.0, chain.saved(self.target, self.uses))
+        passed: list[View] = []
+        for at, view in enumerate(views[1:], 1):
+            if len(passed) > PASSED_OVER or len(chain.members) == LONGEST_CHAIN:
+                passed += views[at:]
+                break
+            joined = None
+            if can_join(view) and not any(view.conflicts(other) for other in passed):
+                joined = chain.join(view)
+            found = float("-inf") if joined is None else joined.saved(self.target, self.uses)
+            if joined is not None and found > saved:
+                chain, saved = joined, found
+            else:
+                passed.append(view)
+        return (chain, passed) if saved > 0 else (None, [])
+
+    def is_far(self, view: View) -> bool:
+        """Some node is too large for the first-level cache."""
+        return any(byte_size(declaration(node)) > self.target.l1_bytes // 2 for node in view.places)
+
+
+def can_join(view: View) -> bool:
+    return view.nest.schedule is None and not view.nest.clashing and all(view.sizes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a group: `block` points of it run together, the first of which is at `start`."""
+
+    block: int
+    start: Linear
+
+    def index(self, variable: str) -> Linear:
+        return self.inside(variable) + self.start
+
+    def inside(self, variable: str) -> Linear:
+        """The index in a node that has room for one block."""
+        return ZERO if self.block == 1 else Linear.var(variable)
+
+
+class Builder:
+    """Makes a group of a chain."""
+
+    def __init__(self, func: FuncOp, chain: Chain, target: TargetDescription) -> None:
+        self.func = func
+        self.chain = chain
+        blocks = chain.blocks(target)
+        counts = {row: chain.rows[row] // blocks[row] for row in chain.ordered_rows()}
+        self.counts = {row: count for row, count in counts.items() if count > 1}
+        self.blocks = {row: blocks[row] for row in self.counts}
+        self.names = self.taken_names()
+        self.parts = self.choose_parts(target)
+        self.rows: dict[str, Row] = {}
+        self.space: list[tuple[str, int]] = list(self.parts)
+        for row, count in self.counts.items():
+            self.add_row(row, count)
+
+    def taken_names(self) -> Names:
+        """Of all nests, but for variables that the group takes from them."""
+        used = set(self.func.ranges)
+        for member in self.chain.members:
+            taken = {member.variables[row] for row, block in self.blocks.items() if block == 1}
+            used |= member.view.sizes.keys() - taken
+        return Names(used)
+
+    def choose_parts(self, target: TargetDescription) -> Space:
+        """The parts of the outermost row, if a nest sums along it."""
+        row, count = next(iter(self.counts.items()))
+        summing = [member for member in self.chain.members if sums_along(member, (row,))]
+        if not summing:
+            return ()
+        bytes = sum(math.prod(size for _, size in member.view.nest.space.data) * 4 for member in summing)
+        most = min(PARTS, max(1, target.l2_bytes // 4 // bytes))
+        parts = max(d for d in divisors(count) if d <= most)
+        return ((self.names.fresh(f"{row}_part"), parts),) if parts > 1 else ()
+
+    def add_row(self, row: str, count: int) -> None:
+        block, start = self.blocks[row], ZERO
+        if self.parts and not self.rows:
+            ((part, parts),) = self.parts
+            count //= parts
+            start = Linear.var(part) * (count * block)
+        if count > 1:
+            name = self.names.fresh(row if block == 1 else f"{row}_block")
+            self.space.append((name, count))
+            start += Linear.var(name) * block
+        self.rows[row] = Row(block, start)
+
+    def build(self, uses: Mapping[SSAValue, int]) -> None:
+        members = self.chain.members
+        first, last = members[0].view.nest, members[-1].view.nest
+        ends = (first.label.data.split(" .. ")[0], last.label.data.split(" .. ")[-1])
+        group = GroupOp(" .. ".join(dict.fromkeys(ends)), self.space, Region(Block()))
+        group.location = first.location
+        Rewriter.insert_op(group, InsertPoint.before(first))
+        inside = self.nodes_inside(uses)
+        group.body.block.add_ops([smaller for smaller, _ in inside.values()])
+        for member in members:
+            nest = member.view.nest
+            if sums_along(member, self.counts):
+                nest = self.share(member, group)
+            else:
+                nest.detach()
+                group.body.block.add_op(nest)
+            self.enter(nest, member, inside)
+        for node, (smaller, _) in inside.items():
+            node.replace_all_uses_with(smaller.result)
+            Rewriter.erase_op(declaration(node))
+
+    def share(self, member: Member, group: GroupOp) -> NestOp:
+        """Puts a nest after the group, but for the part of its reduction that the group takes over."""
+        nest, reduction = member.view.nest, member.view.summed
+        assert reduction is not None
+        outermost = next(iter(self.counts))
+        parts = self.parts if sums_along(member, (outermost,)) else ()
+        shared = share_out(nest, reduction, self.fresh_label(nest), parts)
+        nest.detach()
+        Rewriter.insert_op(nest, InsertPoint.after(group))
+        Rewriter.insert_op(shared.node, InsertPoint.after(nodes(self.func)[-1]))
+        Rewriter.insert_op(shared.before, InsertPoint.before(group))
+        group.body.block.add_op(shared.inside)
+        return shared.inside
+
+    def fresh_label(self, nest: NestOp) -> str:
+        labels = {op.label.data for op in self.func.walk() if isinstance(op, NodeOp)}
+        label = stem = f"{nest.label.data}.partial"
+        number = 1
+        while label in labels:
+            label, number = f"{stem}_{number}", number + 1
+        return label
+
+    def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:
+        """Smaller nodes in place of those that only the chain touches, with the axes that have one block."""
+        found: dict[SSAValue, tuple[NodeOp, Mapping[int, str]]] = {}
+        for node, axes in self.chain.axes.items():
+            axes = {axis: row for axis, row in axes.items() if row in self.rows}
+            if uses.get(node) != self.chain.touched[node] or not self.chain.passes_on(node) or not axes:
+                continue
+            sizes = [self.rows[axes[a]].block if a in axes else s for a, s in enumerate(memref_shape(node))]
+            old = declaration(node)
+            smaller = NodeOp(old.label.data, "local", old.why.data, MemRefType(element_type(node), sizes))
+            smaller.result.name_hint = node.name_hint
+            if byte_size(smaller) <= LARGEST_INSIDE:
+                found[node] = smaller, axes
+        return found
+
+    def enter(
+        self, nest: NestOp, member: Member, inside: Mapping[SSAValue, tuple[NodeOp, Mapping[int, str]]]
+    ) -> None:
+        """Leaves one block of its rows to a nest of the group."""
+        own = {member.variables[row]: row for row in self.rows}
+        values = {variable: self.rows[row].index(variable) for variable, row in own.items()}
+        for op in (nest, *operations(nest.body.block)):
+            if isinstance(op, NestOp | ReduceOp):
+                op.properties["space"] = SpaceAttr(self.block_space(op.space.data, own))
+            elif isinstance(op, Indexed):
+                indices = tuple(index.substitute(values) for index in op.indices.data)
+                if isinstance(op, LoadOp | StoreOp) and op.node in inside:
+                    indices = self.indices_inside(op.indices.data, indices, inside[op.node][1])
+                op.properties["indices"] = MapAttr(indices)
+        simplify_block(nest.body.block)
+
+    def block_space(self, space: Space, own: Mapping[str, str]) -> Space:
+        blocks = {name: self.rows[own[name]].block if name in own else size for name, size in space}
+        return tuple((name, size) for name, size in blocks.items() if name not in own or size > 1)
+
+    def indices_inside(self, old: Map, new: Map, axes: Mapping[int, str]) -> Map:
+        """The index map in a smaller node of an access that was at `old`."""
+        return tuple(
+            self.rows[axes[axis]].inside(index.names[0]) if axis in axes else new[axis]
+            for axis, index in enumerate(old)
+        )
+
+
+def sums_along(member: Member, rows: Sequence[str] | Mapping[str, int]) -> bool:
+    """The reduction of a nest runs over one of the rows."""
+    summed = member.view.summed
+    return summed is not None and any(member.variables[row] in summed.space.names for row in rows)
+
+
+@dataclass(frozen=True)
+class GroupNestsPass(ModulePass):
+    """Groups nests that share rows, so that they run for a few rows before they go on to the next.
+
+    It applies where at one value of the shared variables each nest touches its own part of what one of them
+    writes. What only the group touches lives inside of it, with room for a few rows. A sum over the rows is
+    added up in a fixed number of parts. The policy: the cycles that loads and stores take to and from far
+    caches are weighed against those that it takes to start a nest for each block of rows; a reduction must
+    not read more than the first-level cache holds again for each of them.
+    """
+
+    name = "group-nests"
+
+    vector_bytes: int = TargetDescription.vector_bytes
+    vector_registers: int = TargetDescription.vector_registers
+    l1_bytes: int = TargetDescription.l1_bytes
+    l2_bytes: int = TargetDescription.l2_bytes
+    cores: int = TargetDescription.cores
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = TargetDescription(
+            self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
+        )
+        for func in ungrouped(op):
+            Grouper(func, target).run()

@@ -1,0 +1,303 @@
+"""Which nests can run row by row together, and what that saves.
+
+A row is a variable that several nests share: at one value of it, each of them touches its own part of every
+node that one of them writes. So all of them may run for one row, or a few, before the next ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.linear import Map
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, address_of, position_sizes
+from ocannl.passes.nest_facts import element_bytes
+from ocannl.passes.nests import names_in, operations
+from ocannl.passes.target import TargetDescription
+from ocannl.passes.tile_cost import FAR, FARTHEST, LINE
+
+# Cycles that it costs to start one nest for one block of rows.
+STARTED_NEST = 20.0
+# Points of a nest that make up for its start, if as many rows stay in the first-level cache.
+POINTS_OF_A_BLOCK = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An access: its index map, its strides in bytes along the variables, and the bytes that it touches at
+    one point. Where it is at positions that are found at run time, it may touch all along their axes.
+    """
+
+    indices: Map
+    strides: dict[str, int]
+    bytes: int
+    is_reduced: bool
+
+    @staticmethod
+    def of(op: LoadOp | StoreOp, reduced: set[str]) -> Place:
+        indices, element = op.indices.data, element_bytes(op)
+        strides = {name: step * element for name, step in address_of(op).terms}
+        found = position_sizes(op) if op.positions else {}
+        reach = sum(strides.pop(name) * (size - 1) for name, size in found.items())
+        return Place(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
+
+    def span(self, extents: Mapping[str, int]) -> int:
+        """Bytes from the first to the last that it touches while variables run that far."""
+        return self.bytes + sum(
+            abs(stride) * (extents[name] - 1) for name, stride in self.strides.items() if name in extents
+        )
+
+    def size(self, extents: Mapping[str, int]) -> int:
+        return self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
+
+
+@dataclass
+class View:
+    """A nest as a member of a chain: its variables, reduced ones among them, and where it touches nodes.
+
+    `summed` is its only reduction, if its points can be shared out: every one of them loads something new.
+    """
+
+    nest: NestOp
+    sizes: dict[str, int]
+    places: dict[SSAValue, list[Place]]
+    written: set[SSAValue]
+    summed: ReduceOp | None
+
+    @staticmethod
+    def of(nest: NestOp) -> View:
+        sizes, reduced = dict(nest.space.data), set[str]()
+        places: dict[SSAValue, list[Place]] = {}
+        written: set[SSAValue] = set()
+        reductions: list[ReduceOp] = []
+        for op in operations(nest.body.block):
+            if isinstance(op, ReduceOp):
+                reductions.append(op)
+                sizes.update(op.space.data)
+                reduced.update(op.space.names)
+            elif isinstance(op, LoadOp | StoreOp):
+                place = Place.of(op, reduced)
+                places.setdefault(op.node, []).append(place)
+                if isinstance(op, StoreOp):
+                    written.add(op.node)
+        view = View(nest, sizes, places, written, None)
+        if len(reductions) == 1 and view.is_streamed(reductions[0]):
+            view.summed = reductions[0]
+        return view
+
+    def is_streamed(self, reduction: ReduceOp) -> bool:
+        """Something is loaded anew at every point of a reduction, so that nothing is read again."""
+        moving = {name for name, size in self.sizes.items() if size > 1}
+        return any(moving <= place.strides.keys() for place in self.all_places if place.is_reduced)
+
+    def conflicts(self, other: View) -> bool:
+        """One of two nests writes what the other touches."""
+        return not (self.written.isdisjoint(other.places) and other.written.isdisjoint(self.places))
+
+    @property
+    def all_places(self) -> list[Place]:
+        return [place for places in self.places.values() for place in places]
+
+    @property
+    def counted(self) -> set[str]:
+        return set(self.sizes if self.summed is not None else self.nest.space.names)
+
+    @cached_property
+    def free(self) -> set[str]:
+        """The variables that may be rows: those of the nest, and those of a reduction to share out."""
+        own = {name for name, size in self.nest.space.data if size > 1}
+        return own | (set(self.summed.space.names) if self.summed is not None else set())
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A nest of a chain, with its variable for each row."""
+
+    view: View
+    variables: Mapping[str, str]
+
+    def extents(self, blocks: Mapping[str, int]) -> dict[str, int]:
+        """How far its variables run in one block of rows."""
+        own = {variable: blocks[row] for row, variable in self.variables.items() if row in blocks}
+        return {**self.view.sizes, **own}
+
+
+@dataclass
+class Chain:
+    """Nests that can run row by row together: `rows` with their sizes, and the axes of nodes along them."""
+
+    members: list[Member]
+    rows: dict[str, int]
+    axes: dict[SSAValue, dict[int, str]]
+    written: set[SSAValue]
+    touched: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    @staticmethod
+    def of(view: View) -> Chain:
+        variables = {name: name for name in view.sizes if name in view.free}
+        axes = {node: _row_axes(places, variables) for node, places in view.places.items()}
+        rows = {name: view.sizes[name] for name in variables}
+        return Chain([Member(view, variables)], rows, axes, set(view.written), dict.fromkeys(axes, 1))
+
+    def join(self, view: View) -> Chain | None:
+        """The chain with one more nest, over the rows that it shares; None if there are none."""
+        common = [node for node in view.places if node in self.axes]
+        conflicts = [node for node in common if node in self.written or node in view.written]
+        matched = self._match(view, dict.fromkeys([*conflicts, *common]))
+        for node in conflicts:
+            along = {self.axes[node][axis] for axis in _agreeing(self.axes[node], view.places[node], matched)}
+            matched = {row: variable for row, variable in matched.items() if row in along}
+        if not matched:
+            return None
+        rows = {row: size for row, size in self.rows.items() if row in matched}
+        axes = {
+            node: {axis: row for axis, row in known.items() if row in rows}
+            for node, known in self.axes.items()
+        }
+        touched = dict(self.touched)
+        for node, places in view.places.items():
+            found = _row_axes(places, matched)
+            if node in axes:
+                found = {axis: row for axis, row in axes[node].items() if found.get(axis) == row}
+            axes[node] = found
+            touched[node] = touched.get(node, 0) + 1
+        return Chain([*self.members, Member(view, matched)], rows, axes, self.written | view.written, touched)
+
+    def passes_on(self, node: SSAValue) -> bool:
+        """One nest leaves values in the node for another one."""
+        return node in self.written and self.touched[node] > 1
+
+    def _match(self, view: View, nodes: Mapping[SSAValue, None]) -> dict[str, str]:
+        """The variable of a nest for each row, by the axes of common nodes."""
+        matched: dict[str, str] = {}
+        for node in nodes:
+            for axis, row in self.axes[node].items():
+                variables = {place.indices[axis].variable for place in view.places[node]}
+                variable = variables.pop()
+                if variables or variable is None or variable not in view.free:
+                    continue
+                is_new = row not in matched and variable not in matched.values()
+                if is_new and view.sizes[variable] == self.rows.get(row):
+                    matched[row] = variable
+        return matched
+
+    def ordered_rows(self) -> list[str]:
+        """Innermost those for which reductions read the same again; outermost what moves furthest."""
+
+        def key(row: str) -> tuple[int, int]:
+            places = [(m.variables[row], place) for m in self.members for place in m.view.all_places]
+            reused = sum(place.is_reduced and variable not in place.strides for variable, place in places)
+            return reused, -max(abs(place.strides.get(variable, 0)) for variable, place in places)
+
+        return sorted(self.rows, key=key)
+
+    def blocks(self, target: TargetDescription) -> dict[str, int]:
+        """How many of each row run together: few that keep a nest busy, and stay in the first-level cache."""
+        blocks = dict.fromkeys(self.rows, 1)
+        for row in reversed(self.ordered_rows()):
+            for divisor in divisors(self.rows[row])[1:]:
+                if self.points(blocks) >= POINTS_OF_A_BLOCK:
+                    return blocks
+                larger = {**blocks, row: divisor}
+                if self.bytes(larger) > target.l1_bytes // 2:
+                    return blocks
+                blocks = larger
+        return blocks
+
+    def points(self, blocks: Mapping[str, int]) -> int:
+        """The points of the largest nest in a block of rows; steps of a contraction are none."""
+        return max(
+            math.prod([size for name, size in member.extents(blocks).items() if name in member.view.counted])
+            for member in self.members
+        )
+
+    def bytes(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
+        """What the nests touch in a block of rows; `spanned` counts the gaps."""
+        largest: dict[SSAValue, int] = {}
+        for member in self.members:
+            extents = member.extents(blocks)
+            for node, places in member.view.places.items():
+                for place in places:
+                    size = place.span(extents) if spanned else place.size(extents)
+                    largest[node] = max(size, largest.get(node, 0))
+        return sum(largest.values())
+
+    def saved(self, target: TargetDescription, uses: Mapping[SSAValue, int]) -> float:
+        """The cycles saved by finding in the cache what an earlier nest touched, less those to start nests.
+
+        `uses` tells how many nests touch a local node in all: a node that no other nest touches never leaves
+        the cache.
+        """
+        single = dict.fromkeys(self.rows, 1)
+        if self.bytes(single, spanned=True) > target.l2_bytes // 2 or self._reads_again(target):
+            return float("-inf")
+        total = 0.0
+        for node, count in self.touched.items():
+            if self.axes[node]:
+                times = count - 1 + (uses.get(node) == count and self.passes_on(node))
+                total += times * _far_cycles(math.prod(memref_shape(node)) * 4, target)
+        blocks = self.blocks(target)
+        runs = math.prod(size // blocks[row] for row, size in self.rows.items())
+        if runs == 1:
+            return float("-inf")
+        return total + self._streaming(target) - STARTED_NEST * runs * len(self.members)
+
+    def _reads_again(self, target: TargetDescription) -> bool:
+        """A reduction reads for every row what does not stay in the first-level cache."""
+        rows = self.ordered_rows()
+        for member in self.members:
+            for place in member.view.all_places:
+                lacking = [k for k, row in enumerate(rows) if member.variables[row] not in place.strides]
+                if place.is_reduced and lacking:
+                    extents = member.extents(dict.fromkeys(rows[: lacking[0]], 1))
+                    if place.size(extents) > target.l1_bytes // 2:
+                        return True
+        return False
+
+    def _streaming(self, target: TargetDescription) -> float:
+        """What it saves to sum rows in the order in which they lie in memory."""
+        total = 0.0
+        for member in self.members:
+            summed = member.view.summed
+            if summed is None or not any(member.variables[row] in summed.space.names for row in self.rows):
+                continue
+            for place in member.view.all_places:
+                if place.is_reduced:
+                    total += _far_cycles(place.size(member.view.sizes), target) / 4
+        return total
+
+
+def _far_cycles(bytes: int, target: TargetDescription) -> float:
+    """How much longer it takes to touch so many bytes than if they were in the first-level cache."""
+    distance = FARTHEST if bytes > target.l2_bytes // 2 else FAR if bytes > target.l1_bytes // 2 else 1.0
+    return bytes / LINE * (distance - 1) / 2
+
+
+def _row_axes(places: list[Place], variables: Mapping[str, str]) -> dict[int, str]:
+    """The axes at which all accesses of a nest to a node are at a row's variable."""
+    rows = {variable: row for row, variable in variables.items()}
+    found: dict[int, str] = {}
+    for axis, index in enumerate(places[0].indices):
+        row = rows.get(index.variable or "")
+        if row is not None and all(place.indices[axis] == index for place in places):
+            found[axis] = row
+    return found
+
+
+def _agreeing(axes: Mapping[int, str], places: list[Place], matched: Mapping[str, str]) -> list[int]:
+    """The axes along rows at which all accesses of a nest are at its variables for the same rows."""
+    return [
+        axis
+        for axis, row in axes.items()
+        if row in matched and all(place.indices[axis].variable == matched[row] for place in places)
+    ]
+
+
+def divisors(size: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]
+    return sorted({*small, *(size // d for d in small)})

@@ -1,0 +1,163 @@
+// RUN: ocannl-opt %s --split-input-file -p group-nests | filecheck %s
+
+// Softmax: each row is read once. What only the group touches has room for one row.
+// CHECK-LABEL: loops.func @softmax
+// CHECK-NOT:     assign.node "e"
+// CHECK:         loops.group "m .. y" (b = 4096) {
+// CHECK-NEXT:      %m = assign.node "m" local because "intermediate value" : memref<1xf32>
+// CHECK-NEXT:      %e = assign.node "e" local because "intermediate value" : memref<1x1024xf32>
+// CHECK-NEXT:      %s = assign.node "s" local because "intermediate value" : memref<1xf32>
+// CHECK-NEXT:      loops.nest "m" () {
+// CHECK-NEXT:        %{{.*}} = loops.reduce max (k = 1024) : f32 {
+// CHECK-NEXT:          %{{.*}} = loops.load %x[b, k]
+// CHECK:             loops.store %{{.*}}, %m[0]
+// CHECK:           loops.nest "e" (j = 1024) {
+// CHECK-NEXT:        %{{.*}} = loops.load %x[b, j]
+// CHECK-NEXT:        %{{.*}} = loops.load %m[0]
+// CHECK:             loops.store %{{.*}}, %e[0, j]
+// CHECK:           loops.nest "s" () {
+// CHECK:           loops.nest "y" (o = 1024) {
+// CHECK:             loops.store %{{.*}}, %y[b, o]
+loops.func @softmax {
+  %x = assign.node "x" on_device : memref<4096x1024xf32>
+  %m = assign.node "m" local because "intermediate value" : memref<4096xf32>
+  %e = assign.node "e" local because "intermediate value" : memref<4096x1024xf32>
+  %s = assign.node "s" local because "intermediate value" : memref<4096xf32>
+  %y = assign.node "y" on_device : memref<4096x1024xf32>
+  loops.nest "m" (b = 4096) {
+    %0 = loops.reduce max (k = 1024) : f32 {
+      %1 = loops.load %x[b, k]
+      loops.yield %1
+    }
+    loops.store %0, %m[b]
+  }
+  loops.nest "e" (i = 4096, j = 1024) {
+    %0 = loops.load %x[i, j]
+    %1 = loops.load %m[i]
+    %2 = arith.subf %0, %1 : f32
+    %3 = math.exp %2 : f32
+    loops.store %3, %e[i, j]
+  }
+  loops.nest "s" (b = 4096) {
+    %0 = loops.reduce add (k = 1024) : f32 {
+      %1 = loops.load %e[b, k]
+      loops.yield %1
+    }
+    loops.store %0, %s[b]
+  }
+  loops.nest "y" (b = 4096, o = 1024) {
+    %0 = loops.load %e[b, o]
+    %1 = loops.load %s[b]
+    %2 = arith.divf %0, %1 : f32
+    loops.store %2, %y[b, o]
+  }
+}
+
+// -----
+
+// Short rows run in blocks. The sum over the rows has 16 parts, and what follows it is done once.
+// CHECK-LABEL: loops.func @column_sums
+// CHECK:         %[[PARTS:.*]] = assign.node "g.partial" local because "partial results of g" : memref<16x128xf32>
+// CHECK:         loops.nest "g.partial reset" (b_part = 16, o = 128) {
+// CHECK:         loops.group "y .. g" (b_part = 16, b_block = 64) {
+// CHECK-NEXT:      loops.nest "y" (b = 16, o = 128) {
+// CHECK-NEXT:        %{{.*}} = loops.load %x[b + 16*b_block + 1024*b_part, o]
+// CHECK:           loops.nest "g.partial" (o = 128) {
+// CHECK-NEXT:        %{{.*}} = loops.reduce add (k = 16) : f32 {
+// CHECK-NEXT:          %{{.*}} = loops.load %y[16*b_block + 1024*b_part + k, o]
+// CHECK:             %{{.*}} = loops.load %[[PARTS]][b_part, o]
+// CHECK-NEXT:        %{{.*}} = arith.addf
+// CHECK-NEXT:        loops.store %{{.*}}, %[[PARTS]][b_part, o]
+// CHECK:         loops.nest "g" (o = 128) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (b_part = 16) : f32 {
+// CHECK-NEXT:        %{{.*}} = loops.load %[[PARTS]][b_part, o]
+// CHECK:           %{{.*}} = arith.negf
+// CHECK-NEXT:      loops.store %{{.*}}, %g[o]
+loops.func @column_sums {
+  %x = assign.node "x" on_device : memref<16384x128xf32>
+  %y = assign.node "y" on_device : memref<16384x128xf32>
+  %g = assign.node "g" on_device : memref<128xf32>
+  loops.nest "y" (b = 16384, o = 128) {
+    %0 = loops.load %x[b, o]
+    %1 = arith.addf %0, %0 : f32
+    loops.store %1, %y[b, o]
+  }
+  loops.nest "g" (o = 128) {
+    %0 = loops.reduce add (k = 16384) : f32 {
+      %1 = loops.load %y[k, o]
+      loops.yield %1
+    }
+    %2 = arith.negf %0 : f32
+    loops.store %2, %g[o]
+  }
+}
+
+// -----
+
+// Nodes that stay in the first-level cache gain nothing.
+// CHECK-LABEL: loops.func @small
+// CHECK-NOT:     loops.group
+loops.func @small {
+  %x = assign.node "x" on_device : memref<16x16xf32>
+  %m = assign.node "m" local because "intermediate value" : memref<16xf32>
+  %y = assign.node "y" on_device : memref<16x16xf32>
+  loops.nest "m" (b = 16) {
+    %0 = loops.reduce max (k = 16) : f32 {
+      %1 = loops.load %x[b, k]
+      loops.yield %1
+    }
+    loops.store %0, %m[b]
+  }
+  loops.nest "y" (b = 16, o = 16) {
+    %0 = loops.load %x[b, o]
+    %1 = loops.load %m[b]
+    %2 = arith.subf %0, %1 : f32
+    loops.store %2, %y[b, o]
+  }
+}
+
+// -----
+
+// A row that depends on other rows waits for all of them, as does what reads a sum over the rows.
+// CHECK-LABEL: loops.func @other_rows
+// CHECK-NOT:     loops.group
+// CHECK:         loops.nest "reversed" (b = 4096, o = 1024)
+loops.func @other_rows {
+  %x = assign.node "x" on_device : memref<4096x1024xf32>
+  %y = assign.node "y" on_device : memref<4096x1024xf32>
+  %z = assign.node "z" on_device : memref<4096x1024xf32>
+  loops.nest "y" (b = 4096, o = 1024) {
+    %0 = loops.load %x[b, o]
+    loops.store %0, %y[b, o]
+  }
+  loops.nest "reversed" (b = 4096, o = 1024) {
+    %0 = loops.load %y[-b + 4095, o]
+    loops.store %0, %z[b, o]
+  }
+}
+
+// -----
+
+// Every row of a matrix product reads the whole matrix, which is more than the first-level cache holds.
+// CHECK-LABEL: loops.func @product
+// CHECK-NOT:     loops.group
+loops.func @product {
+  %w = assign.node "w" on_device : memref<512x512xf32>
+  %x = assign.node "x" on_device : memref<4096x512xf32>
+  %y = assign.node "y" local : memref<4096x512xf32>
+  %z = assign.node "z" on_device : memref<4096x512xf32>
+  loops.nest "y" (b = 4096, o = 512) {
+    %0 = loops.reduce add (k = 512) : f32 {
+      %1 = loops.load %w[o, k]
+      %2 = loops.load %x[b, k]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[b, o]
+  }
+  loops.nest "z" (b = 4096, o = 512) {
+    %0 = loops.load %y[b, o]
+    %1 = math.exp %0 : f32
+    loops.store %1, %z[b, o]
+  }
+}
