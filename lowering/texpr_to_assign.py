@@ -44,6 +44,7 @@ class Lowering:
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
     forwarded: set[SSAValue] = field(default_factory=set[SSAValue])
     valued: set[SSAValue] = field(default_factory=set[SSAValue])
+    kept_names: frozenset[str] = frozenset()
     assigned: set[SSAValue] = field(default_factory=set[SSAValue])
 
     def run(self) -> assign.AssignRoutineOp:
@@ -52,6 +53,8 @@ class Lowering:
             self._declare_use(op)
             if isinstance(op, texpr.TensorOp):
                 self.memory[op.result] = self._memory(op)
+        kept = self.forwarded | self.valued
+        self.kept_names = frozenset(value.name_hint for value in kept if value.name_hint)
         for op in block.ops:
             if isinstance(op, texpr.MemoryOp | texpr.OfOp):
                 self._node(op.result)
@@ -248,16 +251,13 @@ class Lowering:
         else:
             wanted = memory.name_hint or "n"
         # What keeps its value is known by its name outside; nothing else takes it.
-        taken = self.labels if self._is_kept(memory) else self.labels | self._kept_names()
+        reserved = frozenset[str]() if self._is_kept(memory) else self.kept_names
         label, count = wanted, 0
-        while label in taken:
+        while label in self.labels or label in reserved:
             count += 1
             label = f"{wanted}_{count}"
         self.labels.add(label)
         return label
-
-    def _kept_names(self) -> set[str]:
-        return {value.name_hint for value in self.forwarded | self.valued if value.name_hint}
 
     def _label_of_source(self, source: SSAValue) -> str:
         node = self._node(source).owner

@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.tensor_type import shape_of, tensor_type
 from ocannl.dialects.term import Arg
@@ -66,21 +66,23 @@ class Gradients:
             self.nodes[value] = node
         return self.nodes[value]
 
-    def targets(self, value: SSAValue) -> list[SSAValue]:
+    def path(self, value: SSAValue) -> list[Operation]:
+        return dependencies(self.routine.body.block, [value])
+
+    def targets(self, value: SSAValue, path: Iterable[Operation]) -> list[SSAValue]:
         """The values whose gradients are kept: parameters, and what the program asks the gradient of."""
-        path = dependencies(self.routine.body.block, [value])
         on_path = dict.fromkeys(v for op in path for v in (*differentiable_operands(op), *op.results))
         on_path[value] = None
         return [v for v in on_path if isinstance(v.owner, ParamOp) or v in self.nodes]
 
     def zero(self, op: ZeroGradsOp, params: Iterable[SSAValue]) -> None:
-        for target in dict.fromkeys([*self.targets(op.tensor), *params]):
+        for target in dict.fromkeys([*self.targets(op.tensor, self.path(op.tensor)), *params]):
             node = self.node(target, op)
             set_pointwise(node, constant(0.0, tensor_type(node), op), None, op)
 
     def backprop(self, op: BackpropOp) -> None:
-        block, seed = self.routine.body.block, self.node(op.tensor, op)
-        for target, adjoint in adjoints(block, op.tensor, seed, self.targets(op.tensor), op):
+        path, seed = self.path(op.tensor), self.node(op.tensor, op)
+        for target, adjoint in adjoints(path, op.tensor, seed, self.targets(op.tensor, path), op):
             if target is not op.tensor:
                 set_pointwise(self.node(target, op), adjoint, "add", op)
 
@@ -119,7 +121,8 @@ class Derivatives:
         for other in together:
             check_float(other.wrt, other)
         targets = dict.fromkeys(other.wrt for other in together)
-        found = dict(adjoints(self.routine.body.block, op.tensor, self._seed(op), targets, op))
+        path = dependencies(self.routine.body.block, [op.tensor])
+        found = dict(adjoints(path, op.tensor, self._seed(op), targets, op))
         for other in together:
             adjoint = found.get(other.wrt)
             self.adjoint_of[other] = zero_like(other, op) if adjoint is None else adjoint
@@ -197,27 +200,38 @@ def params_of(block: Block, value: SSAValue) -> list[SSAValue]:
     return [v for v in dict.fromkeys(operands) if isinstance(v.owner, ParamOp)]
 
 
+def check_shapes(op: Operation) -> None:
+    for shape in map(shape_of, (*op.operands, *op.results)):
+        if not shape.is_final:
+            raise OcannlError(at_line(op, f"the shape {shape} is not final: run infer-shapes first"))
+
+
 def differentiate(routine: TexprRoutineOp) -> None:
+    """Raises `OcannlError` where there is no derivative, or where an earlier pass is missing."""
     block = routine.body.block
+    expressions = [op for op in block.ops if isinstance(op, DerivativeOp)]
+    code = [op for op in block.ops if isinstance(op, ZeroGradsOp | BackpropOp)]
+    for op in (*expressions, *code):
+        check_shapes(op)
     # A parameter whose second derivative is zero still has a gradient, which is zero.
-    params = {op: params_of(block, op.tensor) for op in block.ops if isinstance(op, ZeroGradsOp)}
-    expand_derivatives(routine)
+    params = {op: params_of(block, op.tensor) for op in code if expressions}
+    if expressions:
+        expand_derivatives(routine, expressions)
     gradients = Gradients(routine)
-    for op in list(block.ops):
+    for op in code:
         if isinstance(op, ZeroGradsOp):
-            gradients.zero(op, params[op])
-        elif isinstance(op, BackpropOp):
-            gradients.backprop(op)
+            gradients.zero(op, params.get(op, ()))
         else:
-            continue
+            gradients.backprop(op)
         Rewriter.erase_op(op)
-    settle_custom_gradients(routine)
+    if expressions:
+        settle_custom_gradients(routine)
 
 
-def expand_derivatives(routine: TexprRoutineOp) -> None:
+def expand_derivatives(routine: TexprRoutineOp, ops: Iterable[DerivativeOp]) -> None:
     """In the order of the program, so that what is differentiated has no derivatives in it."""
     derivatives = Derivatives(routine)
-    for op in list(routine.body.block.ops):
+    for op in ops:
         if isinstance(op, VjpOp):
             derivatives.vjp(op)
         elif isinstance(op, JvpOp):

@@ -96,7 +96,8 @@ class Tangents:
             if tangent is None:
                 continue
             seed = broadcast_to(tangent, pullback, before)
-            transposed = [a for _, a in adjoints(self.block, pullback, seed, [op.adjoint], before)]
+            path = dependencies(self.block, [pullback])
+            transposed = [a for _, a in adjoints(path, pullback, seed, [op.adjoint], before)]
             if not self._is_linear(pullback, op.adjoint, transposed):
                 message = (
                     "there is no forward mode through this custom gradient: "

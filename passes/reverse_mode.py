@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.derivatives import CustomOp
@@ -23,14 +23,17 @@ from ocannl.passes.slopes import ZERO, gated, partial
 
 
 def adjoints(
-    block: Block, value: SSAValue, seed: SSAValue, targets: Collection[SSAValue], before: Operation
+    path: Sequence[Operation],
+    value: SSAValue,
+    seed: SSAValue,
+    targets: Collection[SSAValue],
+    before: Operation,
 ) -> Iterator[tuple[SSAValue, SSAValue]]:
     """The targets that `value` depends on, with their adjoints, where that of `value` is `seed`.
 
-    Expressions are put before an operation. A target from which nothing reaches `value` is left out. Raises
-    `OcannlError` where there is no gradient.
+    `path` is the dependencies of `value`. Expressions are put before an operation. A target from which
+    nothing reaches `value` is left out. Raises `OcannlError` where there is no gradient.
     """
-    path = dependencies(block, [value])
     active = dependents(path, targets)
     contributions: dict[SSAValue, list[SSAValue]] = {value: [seed]}
     for step in reversed(path):

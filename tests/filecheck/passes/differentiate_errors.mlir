@@ -85,3 +85,12 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: the cotangent of a custom gradient has a value only inside its pullback
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<...o0>
+  %t = texpr.jvp %w wrt (%w = %w) : !texpr.tensor<...o0>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: the shape ..o0.. is not final: run infer-shapes first

@@ -153,6 +153,19 @@ def expressions(draw: st.DrawFn) -> str:
         dims=tuple(draw(st.dictionaries(st.sampled_from("hi"), dims)).items()),
         stop=draw(st.booleans()),
     )
+    y, x, type = (
+        apply.result,
+        leaves[0].results[0],
+        TensorType.of(Shape(*[Row((), RowVar(k), ()) for k in range(3)])),
+    )
+    adjoint = texpr.AdjointOp(y, type)
+    pairs = draw(st.integers(0, 2))
+    derivatives: list[Operation] = [
+        texpr.VjpOp(y, x, draw(st.sampled_from([None, x])), type),
+        texpr.JvpOp(y, [x] * pairs, [y] * pairs, type),
+        adjoint,
+        texpr.CustomOp(y, adjoint.result, [x] * pairs, [adjoint.result] * pairs, type),
+    ]
     code: list[Operation] = [
         texpr.CommentOp(draw(LABELS)),
         texpr.ForwardOp(apply.result),
@@ -163,7 +176,7 @@ def expressions(draw: st.DrawFn) -> str:
             logic=draw(st.sampled_from([".", "T", "... => a"])),
         ),
     ]
-    return generic_text(texpr.TexprRoutineOp("r", (), Region(Block([*leaves, apply, *code]))))
+    return generic_text(texpr.TexprRoutineOp("r", (), Region(Block([*leaves, apply, *derivatives, *code]))))
 
 
 @st.composite

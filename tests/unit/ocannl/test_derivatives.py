@@ -15,8 +15,10 @@ from unit.ocannl.spec_cases import Case, cases
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.functions import PUBLIC_NAMES
+from ocannl.lowering.pipelines import PIPELINES, module_text, new_context, run_passes
 
 Array = NDArray[Any]
 TOTAL = "...|...->... => 0"
@@ -52,7 +54,6 @@ def value(tensor: oc.Tensor) -> Array:
 # Scalar operators.
 
 POSITIVE = {"log", "log2", "sqrt", "recip_sqrt", "pow", "recip", "div", "mod"}
-OPERATORS = [name for name in SCALAR_OPS if name not in ("fst", "snd")]
 
 
 def smooth_points(name: str) -> list[Array]:
@@ -258,6 +259,37 @@ def test_precisions():
     y = number(single * double)
     found = values(*oc.grad(y, [single, double]), oc.jvp(y, single, 1.0))
     assert [f.dtype for f in found] == [np.float32, np.float64, np.float64]
+
+
+def test_gradients_of_one_moment_in_code():
+    """An expression is computed from present values; what it left in memory stays."""
+    a, b = RNG.normal(size=3), RNG.normal(size=3)
+    p, q = oc.param("p", a, dtype=np.float64), oc.param("q", b, dtype=np.float64)
+    loss = number(p * q)
+    gradients = oc.grad(loss, [p, q])
+    with oc.code("one after the other") as step:
+        for g in gradients:
+            oc.forward(g)
+        p -= 0.1 * gradients[0].value
+        q -= 0.1 * gradients[1].value
+        q -= gradients[1]
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(step)
+    ctx.init_params(loss)
+    routine()
+    np.testing.assert_allclose(ctx[p], a - 0.1 * b)
+    np.testing.assert_allclose(ctx[q], b - 0.1 * a - (a - 0.1 * b))
+
+
+def test_text_is_compiled_as_the_program_is():
+    """From the program as built, and from its text."""
+    x, b = data(RNG.normal(size=(2, 3))), data(RNG.normal(size=3), "b")
+    y = number(product(x, b) * oc.tanh(x))
+    gradients = oc.grad(y, [x, b])
+    code = sum(map(oc.forward, (*gradients, *oc.jvp(gradients, [x, b], [x, b]))), oc.Code())
+    module = LocatingParser(new_context(), code.ir(), "program").parse_module()
+    run_passes(module, PIPELINES["cpu"])
+    assert module_text(module) == code.ir("loops")
 
 
 def test_forward_mode_in_code():
