@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.arith import ConstantOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.linear import Space
+from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.linear import Map, Space
 from ocannl.dialects.loops import (
     FuncOp,
     GroupOp,
@@ -21,7 +22,8 @@ from ocannl.dialects.loops import (
     schedule_text,
     scope_sizes,
 )
-from ocannl.passes.nests import nests_of, steps
+from ocannl.passes.nest_facts import element_bytes
+from ocannl.passes.nests import declaration, nests_of, steps
 from ocannl.passes.plan_memory import memory_report
 
 
@@ -41,21 +43,60 @@ def memory_table(func: FuncOp) -> str:
     return table(rows)
 
 
-def schedule_table(func: FuncOp) -> str:
-    rows = [("kernel", "space", "schedule", "flops")]
-    for step in steps(func):
+def schedule_table(func: FuncOp, seconds: Sequence[float] | None) -> str:
+    """Each nest and group with its work, and where `seconds` tells its time, how fast that is."""
+    rows = [("kernel", "space", "schedule", "flops", "bytes")]
+    rates = [("time", "GFLOP/s", "GB/s")]
+    for number, step in enumerate(steps(func)):
+        nests = nests_of(step)
+        work, traffic = sum(map(flops, nests)), bytes_moved(step)
+        own = [_nest_cells(nest) for nest in nests]
         if isinstance(step, GroupOp):
-            total = sum(flops(nest) for nest in step.nests)
-            rows.append((step.label.data, space_text(step.space.data), "", str(total)))
-        indent = "  " if isinstance(step, GroupOp) else ""
-        for nest in nests_of(step):
-            schedule = "" if nest.schedule is None else schedule_text(nest.schedule.data)
-            reduced = "".join(
-                f" {r.accum.data}({space_text(r.space.data)})" for r in nest.walk() if isinstance(r, ReduceOp)
-            )
-            space = space_text(nest.space.data) or "scalar"
-            rows.append((indent + nest.label.data, space + reduced, schedule, str(flops(nest))))
-    return table(rows)
+            rows.append((step.label.data, space_text(step.space.data), "", str(work), str(traffic)))
+            rows += [
+                (f"  {label}", space, schedule, str(flops(nest)), "")
+                for nest, (label, space, schedule) in zip(nests, own, strict=True)
+            ]
+        else:
+            rows.append((*own[0], str(work), str(traffic)))
+        if seconds is not None:
+            rates.append(_rates(seconds[number], work, traffic))
+            rates += [("", "", "")] * (len(rows) - len(rates))
+    return table([(*row, *rate) for row, rate in zip(rows, rates, strict=True)] if seconds else rows)
+
+
+def _nest_cells(nest: NestOp) -> tuple[str, str, str]:
+    schedule = "" if nest.schedule is None else schedule_text(nest.schedule.data)
+    reduced = [f" {r.accum.data}({space_text(r.space.data)})" for r in nest.walk() if isinstance(r, ReduceOp)]
+    return nest.label.data, (space_text(nest.space.data) or "scalar") + "".join(reduced), schedule
+
+
+def _rates(seconds: float, work: int, traffic: int) -> tuple[str, str, str]:
+    per_nanosecond = 1e-9 / max(seconds, 1e-9)
+    return f"{1e6 * seconds:.2f} us", f"{work * per_nanosecond:.3g}", f"{traffic * per_nanosecond:.3g}"
+
+
+def bytes_moved(step: NestOp | GroupOp) -> int:
+    """Bytes of the cells that one run reads or writes, each access counted once; what lives inside a group
+    is not.
+    """
+    return sum(
+        cells * element_bytes(op)
+        for (node, _), (op, cells) in _accesses(step).items()
+        if declaration(node).parent is not step.body.block
+    )
+
+
+def _accesses(step: NestOp | GroupOp) -> dict[tuple[SSAValue, Map], tuple[LoadOp | StoreOp, int]]:
+    """The different accesses, each with the number of cells that it reaches."""
+    found: dict[tuple[SSAValue, Map], tuple[LoadOp | StoreOp, int]] = {}
+    for op in step.walk():
+        if isinstance(op, LoadOp | StoreOp):
+            sizes = scope_sizes(op)
+            names = {name for index in op.indices.data for name in index.names}
+            points = math.prod(size for name, size in sizes.items() if name in names)
+            found[op.node, op.indices.data] = op, min(points, math.prod(memref_shape(op.node)))
+    return found
 
 
 def space_text(space: Space) -> str:

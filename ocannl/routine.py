@@ -21,6 +21,7 @@ from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.loop_driver import run_loop
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.runtime.profile import profile
 from ocannl.stages import stage_text
 from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
 
@@ -59,6 +60,7 @@ class Routine:
         self._call = bind_call(executable.function, self._args)
         self._ready = False
         self._recording: dict[frozenset[Tensor], Routine] = {}
+        self._seconds: list[float] | None = None
 
     def _bind(self) -> ArgBlock:
         layout = self._executable.layout
@@ -255,8 +257,27 @@ class Routine:
         return stage_text(self._code, self.name, stage)
 
     def schedule(self) -> str:
-        """Each kernel with its loops, register tile, vectors and the work of one run."""
-        return schedule_table(self._executable.func)
+        """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
+        bytes of the cells that it reaches. After `profile()` also its time, and what it achieves.
+        """
+        return schedule_table(self._executable.func, self._seconds)
+
+    def profile(self, *, runs: int = 10) -> str:
+        """Measures how long each kernel takes (the median of some runs), and returns the schedule with it.
+
+        All nodes have the values from before afterwards. Raises as a run does.
+        """
+        runs = integer(runs, "the number of runs", least=1)
+        if not self._ready:
+            self._prepare()
+        written = [self._nodes[label].array for label in self._facts.writes if label in self._nodes]
+        before = [array.copy() for array in written]
+        try:
+            self._seconds = profile(self._executable, self._args, runs)
+        finally:
+            for array, values in zip(written, before, strict=True):
+                array[...] = values
+        return self.schedule()
 
     def memory(self) -> str:
         """Where each node lives, how large it is, and why."""

@@ -32,6 +32,10 @@ alone:
 }"""
 
 
+# Where a clocked entry adds up its ticks.
+TICKS = '@"kernel ticks"'
+
+
 @dataclass(frozen=True)
 class EntryLayout:
     """What a routine's entry `void name(ptr args)` expects in its slots of 8 bytes.
@@ -152,6 +156,47 @@ class Entry(Frame):
     def share(self, take_tasks: str) -> None:
         """Has all threads take the tasks of a kernel."""
         self.lines.append(f'  call void @"run tasks"(ptr {take_tasks}, ptr %args, ptr %team, ptr %next)')
+
+
+class ClockedEntry(Entry):
+    """An entry that adds up how long each kernel takes, in ticks of the processor's clock."""
+
+    def __init__(self, func: FuncOp) -> None:
+        super().__init__(func)
+        self.count = 0
+        self.tick()
+
+    def call(
+        self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], task: str | None = None
+    ) -> None:
+        super().call(kernel, nodes, indices, task)
+        self.add_up()
+
+    def share(self, take_tasks: str) -> None:
+        super().share(take_tasks)
+        self.add_up()
+
+    def tick(self) -> None:
+        self.lines.append(f"  %tick{self.count} = call i64 @llvm.readcyclecounter()")
+
+    def add_up(self) -> None:
+        k = self.count
+        self.count += 1
+        self.tick()
+        self.lines += [
+            f"  %spent{k} = sub i64 %tick{self.count}, %tick{k}",
+            f"  %ticks{k} = getelementptr i64, ptr {TICKS}, i64 {k}",
+            f"  %before{k} = load i64, ptr %ticks{k}, align 8",
+            f"  %after{k} = add i64 %before{k}, %spent{k}",
+            f"  store i64 %after{k}, ptr %ticks{k}, align 8",
+        ]
+
+    def declarations(self) -> list[str]:
+        """The ticks of each kernel, and the clock."""
+        return [
+            f"{TICKS} = global [{self.count} x i64] zeroinitializer, align 8",
+            "declare i64 @llvm.readcyclecounter()",
+        ]
 
 
 def take_tasks(

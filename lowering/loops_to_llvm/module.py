@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.entry import RUN_TASKS, Entry, arena_range, take_tasks
+from ocannl.lowering.loops_to_llvm.entry import RUN_TASKS, ClockedEntry, Entry, arena_range, take_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.passes.nests import declaration, steps
@@ -21,9 +21,11 @@ from ocannl.passes.tasks import task_count
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 
 
-def loops_to_llvm(module: ModuleOp) -> str:
-    """The LLVM IR text of all routines of a module."""
-    emitter = _ModuleEmitter()
+def loops_to_llvm(module: ModuleOp, *, clocked: bool = False) -> str:
+    """The LLVM IR text of all routines of a module; `clocked` ones, of which there is one then, add up the
+    time of each kernel.
+    """
+    emitter = _ModuleEmitter(clocked)
     for func in module.body.block.ops:
         if isinstance(func, FuncOp):
             emitter.emit_func(func)
@@ -32,6 +34,7 @@ def loops_to_llvm(module: ModuleOp) -> str:
 
 @dataclass
 class _ModuleEmitter:
+    clocked: bool
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
@@ -39,10 +42,12 @@ class _ModuleEmitter:
     names: set[str] = field(default_factory=set[str])
 
     def emit_func(self, func: FuncOp) -> None:
-        entry = Entry(func)
+        entry = ClockedEntry(func) if self.clocked else Entry(func)
         for step in steps(func):
             self.emit_step(func, step, entry)
         self.parts.append(f'define void @"{func.sym_name.data}"{entry.text()}')
+        if isinstance(entry, ClockedEntry):
+            self.declarations.update(entry.declarations())
 
     def emit_step(self, func: FuncOp, step: NestOp | GroupOp, entry: Entry) -> None:
         nodes, indices = used_names(step, func.ranges)

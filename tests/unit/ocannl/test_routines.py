@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -1066,6 +1067,22 @@ class TestSettings:
         monkeypatch.setenv("OCANNL_THREADS", threads)
         with pytest.raises(oc.DeviceError, match="OCANNL_THREADS is a number of threads, at least 1"):
             oc.Context.cpu()
+
+    def test_profiling_tells_times_and_changes_nothing(self):
+        p, code = self.step()
+        ctx = oc.Context.cpu()
+        routine = ctx.compile(code, name="step")
+        with pytest.raises(oc.UninitializedError, match="reads `p`"):
+            routine.profile()
+        ctx.init_params(p)
+        before = np.asarray(ctx[p])
+        heading, *kernels = routine.profile(runs=3).splitlines()
+        assert heading.split() == ["kernel", "space", "schedule", "flops", "bytes", "time", "GFLOP/s", "GB/s"]
+        assert len(kernels) == len(routine.schedule().splitlines()) - 1
+        assert all(re.search(r"\d us +\S+ +\S+$", line) for line in kernels), kernels
+        np.testing.assert_array_equal(ctx[p], before)
+        with pytest.raises(ValueError, match="number of runs"):
+            routine.profile(runs=0)
 
     def test_what_was_compiled_can_be_read(self):
         _, code = self.step()
