@@ -19,7 +19,7 @@ from ocannl.dialects.parts import Part
 from ocannl.dialects.term import App, Arg, Term, simplify
 from ocannl.dialects.texpr import ApplyOp
 from ocannl.passes.derivative_builder import broadcast_to, gradient_type, insert, parts_of, sum_of
-from ocannl.passes.derivative_paths import all_operands, dependencies, dependents
+from ocannl.passes.derivative_paths import all_operands, dependencies, dependents, differentiable_operands
 from ocannl.passes.reverse_mode import adjoints
 from ocannl.passes.slopes import ZERO, gated, partial
 
@@ -40,11 +40,14 @@ class Tangents:
 
         Raises `OcannlError` where there is no derivative.
         """
-        for op in dependencies(self.block, [value]):
+        for op in dependencies(self.block, [value], self._unknown_operands):
             (result,) = op.results
-            if result not in self.known:
-                self.known[result] = self._of_result(op, before)
+            self.known[result] = self._of_result(op, before)
         return self._known(value)
+
+    def _unknown_operands(self, op: Operation) -> Sequence[SSAValue]:
+        """The differentiable operands of what has no tangent yet."""
+        return () if any(result in self.known for result in op.results) else differentiable_operands(op)
 
     def _known(self, value: SSAValue) -> SSAValue | None:
         return self.known[value] if value in self.known else self.seeds.get(value)

@@ -55,9 +55,11 @@ class Demands:
     def refines(
         self, result: SSAValue, kind: RowKind, operand: SSAValue, other: RowKind | None = None
     ) -> None:
-        """A row of `result` refines a row of `operand`."""
+        """A row of `result` refines a row of `operand`; an equal one does."""
         left, right = Place(result, kind), Place(operand, other or kind)
-        self.found.append(RowLe(self.row(left), self.row(right), Origin(self.op, left, right)))
+        refined, row = self.row(left), self.row(right)
+        if refined != row:
+            self.found.append(RowLe(refined, row, Origin(self.op, left, right)))
 
     def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:
         left = Place(value, kind)
