@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -29,7 +29,7 @@ from ocannl.passes.nests import (
 )
 from ocannl.passes.plan_memory import byte_size
 from ocannl.passes.share_out import share_out
-from ocannl.passes.shared_rows import Chain, Member, View, divisors
+from ocannl.passes.shared_rows import Chain, Member, View, divisors, is_far
 from ocannl.passes.simplify import simplify_block
 from ocannl.passes.target import TargetDescription
 
@@ -47,6 +47,7 @@ class Grouper:
     def __init__(self, func: FuncOp, target: TargetDescription) -> None:
         self.func = func
         self.target = target
+        self.labels = Names({node.label.data for node in nodes(func)})
         self.views = [View.of(nest) for nest in nests(func)]
         touched = (node for view in self.views for node in view.places)
         self.uses = Counter(node for node in touched if node_mode(node) == "local")
@@ -54,37 +55,60 @@ class Grouper:
     def run(self) -> None:
         waiting = self.views
         while waiting:
-            chain, rest = self.grow(waiting)
-            if chain is None:
+            growth = self.grow(waiting) if can_join(waiting[0]) and self.is_far(waiting[0]) else None
+            if growth is None or growth.saved <= 0:
                 waiting = waiting[1:]
             else:
-                Builder(self.func, chain, self.target).build(self.uses)
-                waiting = rest
+                for view in growth.before:
+                    move_before(view.nest, growth.chain.members[0].view.nest)
+                Builder(self.func, growth.chain, self.labels, self.target).build(self.uses)
+                waiting = growth.before + growth.after
 
-    def grow(self, views: Sequence[View]) -> tuple[Chain | None, list[View]]:
-        """The chain that begins with the first nest, and the nests that are not part of it."""
-        if not can_join(views[0]) or not self.is_far(views[0]):
-            return None, []
+    def grow(self, views: Sequence[View]) -> Growth:
+        """The chain that begins with the first nest, and the other nests."""
         chain = Chain.of(views[0])
-        saved = max(0.0, chain.saved(self.target, self.uses))
-        passed: list[View] = []
+        growth = Growth(chain, max(0.0, chain.saved(self.target, self.uses)))
         for at, view in enumerate(views[1:], 1):
-            if len(passed) > PASSED_OVER or len(chain.members) == LONGEST_CHAIN:
-                passed += views[at:]
+            others = len(growth.before) + len(growth.after)
+            if others > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
+                growth.after += views[at:]
                 break
-            joined = None
-            if can_join(view) and not any(view.conflicts(other) for other in passed):
-                joined = chain.join(view)
-            found = float("-inf") if joined is None else joined.saved(self.target, self.uses)
-            if joined is not None and found > saved:
-                chain, saved = joined, found
+            joined = growth.chain.join(view) if can_join(view) and growth.may_overtake(view) else None
+            saved = float("-inf") if joined is None else joined.saved(self.target, self.uses)
+            if joined is not None and saved > growth.saved:
+                growth.chain, growth.saved = joined, saved
             else:
-                passed.append(view)
-        return (chain, passed) if saved > 0 else (None, [])
+                growth.leave(view)
+        return growth
 
     def is_far(self, view: View) -> bool:
-        """Some node is too large for the first-level cache."""
-        return any(byte_size(declaration(node)) > self.target.l1_bytes // 2 for node in view.places)
+        """It touches more of a node than waits in the caches."""
+        return any(is_far(bytes, self.target) for bytes in view.reach.values())
+
+
+@dataclass
+class Growth:
+    """A chain so far, the cycles that it saves, and the nests that come before and after it."""
+
+    chain: Chain
+    saved: float
+    before: list[View] = field(default_factory=list[View])
+    after: list[View] = field(default_factory=list[View])
+
+    def may_overtake(self, view: View) -> bool:
+        """A nest may run before those that come after the chain."""
+        return not any(view.conflicts(other) for other in self.after)
+
+    def leave(self, view: View) -> None:
+        """A nest that does not depend on the chain comes before it, so that others may join behind."""
+        members = (member.view for member in self.chain.members)
+        is_free = self.may_overtake(view) and not any(view.conflicts(member) for member in members)
+        (self.before if is_free else self.after).append(view)
+
+
+def move_before(nest: NestOp, other: NestOp) -> None:
+    nest.detach()
+    Rewriter.insert_op(nest, InsertPoint.before(other))
 
 
 def can_join(view: View) -> bool:
@@ -109,9 +133,10 @@ class Row:
 class Builder:
     """Makes a group of a chain."""
 
-    def __init__(self, func: FuncOp, chain: Chain, target: TargetDescription) -> None:
+    def __init__(self, func: FuncOp, chain: Chain, labels: Names, target: TargetDescription) -> None:
         self.func = func
         self.chain = chain
+        self.labels = labels
         blocks = chain.blocks(target)
         counts = {row: chain.rows[row] // blocks[row] for row in chain.ordered_rows()}
         self.counts = {row: count for row, count in counts.items() if count > 1}
@@ -181,21 +206,13 @@ class Builder:
         assert reduction is not None
         outermost = next(iter(self.counts))
         parts = self.parts if sums_along(member, (outermost,)) else ()
-        shared = share_out(nest, reduction, self.fresh_label(nest), parts)
+        shared = share_out(nest, reduction, self.labels.fresh(f"{nest.label.data}.partial"), parts)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
         Rewriter.insert_op(shared.node, InsertPoint.after(nodes(self.func)[-1]))
         Rewriter.insert_op(shared.before, InsertPoint.before(group))
         group.body.block.add_op(shared.inside)
         return shared.inside
-
-    def fresh_label(self, nest: NestOp) -> str:
-        labels = {op.label.data for op in self.func.walk() if isinstance(op, NodeOp)}
-        label = stem = f"{nest.label.data}.partial"
-        number = 1
-        while label in labels:
-            label, number = f"{stem}_{number}", number + 1
-        return label
 
     def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:
         """Smaller nodes in place of those that only the chain touches, with the axes that have one block."""
@@ -270,4 +287,5 @@ class GroupNestsPass(ModulePass):
             self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
         )
         for func in ungrouped(op):
-            Grouper(func, target).run()
+            if any(is_far(byte_size(node), target) for node in nodes(func)):
+                Grouper(func, target).run()

@@ -13,7 +13,6 @@ from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.linear import Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, address_of, position_sizes
 from ocannl.passes.nest_facts import element_bytes
@@ -21,8 +20,8 @@ from ocannl.passes.nests import names_in, operations
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import FAR, FARTHEST, LINE
 
-# Cycles that it costs to start one nest for one block of rows.
-STARTED_NEST = 20.0
+# Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
+STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
 # Points of a nest that make up for its start, if as many rows stay in the first-level cache.
 POINTS_OF_A_BLOCK = 2048
 
@@ -86,26 +85,45 @@ class View:
                 if isinstance(op, StoreOp):
                     written.add(op.node)
         view = View(nest, sizes, places, written, None)
-        if len(reductions) == 1 and view.is_streamed(reductions[0]):
+        if len(reductions) == 1 and view.is_streamed:
             view.summed = reductions[0]
         return view
 
-    def is_streamed(self, reduction: ReduceOp) -> bool:
-        """Something is loaded anew at every point of a reduction, so that nothing is read again."""
-        moving = {name for name, size in self.sizes.items() if size > 1}
-        return any(moving <= place.strides.keys() for place in self.all_places if place.is_reduced)
+    @property
+    def is_streamed(self) -> bool:
+        """Something is loaded anew at every point of the reductions, so that nothing is read again."""
+        moving = {name for place in self.places_reduced for name in place.strides}
+        return any(moving <= place.strides.keys() for place in self.places_reduced)
 
     def conflicts(self, other: View) -> bool:
         """One of two nests writes what the other touches."""
         return not (self.written.isdisjoint(other.places) and other.written.isdisjoint(self.places))
 
-    @property
+    @cached_property
+    def reach(self) -> dict[SSAValue, int]:
+        """How many bytes of each node the nest touches."""
+        return {node: max(p.size(self.sizes) for p in places) for node, places in self.places.items()}
+
+    @cached_property
     def all_places(self) -> list[Place]:
         return [place for places in self.places.values() for place in places]
 
+    @cached_property
+    def places_reduced(self) -> list[Place]:
+        return [place for place in self.all_places if place.is_reduced]
+
+    @cached_property
+    def is_contraction(self) -> bool:
+        return bool(self.places_reduced) and not self.is_streamed
+
     @property
+    def started(self) -> float:
+        return STARTED_CONTRACTION if self.is_contraction else STARTED_NEST
+
+    @cached_property
     def counted(self) -> set[str]:
-        return set(self.sizes if self.summed is not None else self.nest.space.names)
+        """The variables whose points count as work: of a contraction those of the nest, else all."""
+        return set(self.nest.space.names if self.is_contraction else self.sizes)
 
     @cached_property
     def free(self) -> set[str]:
@@ -197,14 +215,20 @@ class Chain:
         return sorted(self.rows, key=key)
 
     def blocks(self, target: TargetDescription) -> dict[str, int]:
-        """How many of each row run together: few that keep a nest busy, and stay in the first-level cache."""
+        """How many of each row run together: few that keep a nest busy, and stay in the first-level cache.
+
+        The tiles of a contraction have many rows, at the price of the second-level cache.
+        """
         blocks = dict.fromkeys(self.rows, 1)
+        near = (
+            target.l2_bytes // 2 if any(m.view.is_contraction for m in self.members) else target.l1_bytes // 2
+        )
         for row in reversed(self.ordered_rows()):
             for divisor in divisors(self.rows[row])[1:]:
                 if self.points(blocks) >= POINTS_OF_A_BLOCK:
                     return blocks
                 larger = {**blocks, row: divisor}
-                if self.bytes(larger) > target.l1_bytes // 2:
+                if self.bytes(larger) > near:
                     return blocks
                 blocks = larger
         return blocks
@@ -234,30 +258,33 @@ class Chain:
         the cache.
         """
         single = dict.fromkeys(self.rows, 1)
-        if self.bytes(single, spanned=True) > target.l2_bytes // 2 or self._reads_again(target):
+        if self.bytes(single, spanned=True) > target.l2_bytes // 2:
             return float("-inf")
-        total = 0.0
-        for node, count in self.touched.items():
-            if self.axes[node]:
-                times = count - 1 + (uses.get(node) == count and self.passes_on(node))
-                total += times * _far_cycles(math.prod(memref_shape(node)) * 4, target)
         blocks = self.blocks(target)
         runs = math.prod(size // blocks[row] for row, size in self.rows.items())
         if runs == 1:
             return float("-inf")
-        return total + self._streaming(target) - STARTED_NEST * runs * len(self.members)
+        total = self._streaming(target) - runs * sum(member.view.started for member in self.members)
+        for node, count in self.touched.items():
+            bytes = max(member.view.reach.get(node, 0) for member in self.members)
+            if self.axes[node] and is_far(bytes, target):
+                times = count - 1 + (uses.get(node) == count and self.passes_on(node))
+                total += times * _fetch(bytes, FARTHEST)
+        return total - runs * self._read_again(target)
 
-    def _reads_again(self, target: TargetDescription) -> bool:
-        """A reduction reads for every row what does not stay in the first-level cache."""
+    def _read_again(self, target: TargetDescription) -> float:
+        """The cycles in which reductions read, for a block of rows, what they read for the one before."""
         rows = self.ordered_rows()
+        total = 0.0
         for member in self.members:
-            for place in member.view.all_places:
+            for place in member.view.places_reduced:
                 lacking = [k for k, row in enumerate(rows) if member.variables[row] not in place.strides]
-                if place.is_reduced and lacking:
-                    extents = member.extents(dict.fromkeys(rows[: lacking[0]], 1))
-                    if place.size(extents) > target.l1_bytes // 2:
-                        return True
-        return False
+                if lacking:
+                    size = place.size(member.extents(dict.fromkeys(rows[: lacking[0]], 1)))
+                    if size > target.l2_bytes // 2:
+                        return float("inf")
+                    total += _fetch(size, FAR) if size > target.l1_bytes // 2 else 0.0
+        return total
 
     def _streaming(self, target: TargetDescription) -> float:
         """What it saves to sum rows in the order in which they lie in memory."""
@@ -266,15 +293,19 @@ class Chain:
             summed = member.view.summed
             if summed is None or not any(member.variables[row] in summed.space.names for row in self.rows):
                 continue
-            for place in member.view.all_places:
-                if place.is_reduced:
-                    total += _far_cycles(place.size(member.view.sizes), target) / 4
+            for place in member.view.places_reduced:
+                size = place.size(member.view.sizes)
+                total += _fetch(size, FARTHEST) / 4 if is_far(size, target) else 0.0
         return total
 
 
-def _far_cycles(bytes: int, target: TargetDescription) -> float:
+def is_far(bytes: int, target: TargetDescription) -> bool:
+    """So much does not wait in the caches of a core until the next nest."""
+    return bytes > target.l2_bytes
+
+
+def _fetch(bytes: int, distance: float) -> float:
     """How much longer it takes to touch so many bytes than if they were in the first-level cache."""
-    distance = FARTHEST if bytes > target.l2_bytes // 2 else FAR if bytes > target.l1_bytes // 2 else 1.0
     return bytes / LINE * (distance - 1) / 2
 
 

@@ -94,21 +94,21 @@ loops.func @column_sums {
 
 // -----
 
-// Nodes that stay in the first-level cache gain nothing.
+// What waits in the caches of a core until the next nest gains nothing.
 // CHECK-LABEL: loops.func @small
 // CHECK-NOT:     loops.group
 loops.func @small {
-  %x = assign.node "x" on_device : memref<16x16xf32>
-  %m = assign.node "m" local because "intermediate value" : memref<16xf32>
-  %y = assign.node "y" on_device : memref<16x16xf32>
-  loops.nest "m" (b = 16) {
-    %0 = loops.reduce max (k = 16) : f32 {
+  %x = assign.node "x" on_device : memref<256x256xf32>
+  %m = assign.node "m" local because "intermediate value" : memref<256xf32>
+  %y = assign.node "y" on_device : memref<256x256xf32>
+  loops.nest "m" (b = 256) {
+    %0 = loops.reduce max (k = 256) : f32 {
       %1 = loops.load %x[b, k]
       loops.yield %1
     }
     loops.store %0, %m[b]
   }
-  loops.nest "y" (b = 16, o = 16) {
+  loops.nest "y" (b = 256, o = 256) {
     %0 = loops.load %x[b, o]
     %1 = loops.load %m[b]
     %2 = arith.subf %0, %1 : f32

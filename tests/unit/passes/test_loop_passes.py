@@ -141,6 +141,10 @@ def test_nodes_of_one_nest_share_no_memory(text: str):
         assert all(end <= start for (_, end), (start, _) in pairwise(blocks))
 
 
+def everything(bytes: int, target: TargetDescription) -> bool:
+    return True
+
+
 class GroupEverythingPass(ModulePass):
     """Groups small nests too, row by row."""
 
@@ -149,6 +153,9 @@ class GroupEverythingPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shared_rows, "STARTED_NEST", 0.0)
+            patch.setattr(shared_rows, "STARTED_CONTRACTION", 0.0)
+            patch.setattr(shared_rows, "is_far", everything)
+            patch.setattr(group_nests, "is_far", everything)
             patch.setattr(group_nests, "PARTS", 2)
             self.patch(patch)
             GroupNestsPass(l1_bytes=32, l2_bytes=4096).apply(ctx, op)
