@@ -116,8 +116,7 @@ def check_transposed(y: oc.Tensor, xs: list[oc.Tensor], arrays: list[Array], see
     oc.infer(y)
     weight = random.normal(size=y.shape.array)
     steps = [random.normal(size=a.shape) for a in arrays]
-    axes = "b" * len(y.shape.batch) + "o" * len(y.shape.output) + "i" * len(y.shape.input)
-    cotangent = oc.data(weight, axes=axes, label="ct")
+    cotangent = oc.data(weight, axes=letters(y), label="ct")
     ts = [oc.data(s, axes=letters(x), label="step", dtype=np.float64) for s, x in zip(steps, xs, strict=True)]
     gradients = oc.vjp(y, xs, cotangent)
     again = sum((number(g * t) for g, t in zip(gradients, ts, strict=True)), oc.constant(0.0))
@@ -360,6 +359,44 @@ def test_products_with_the_hessian(name: str):
         np.testing.assert_allclose(ctx[gradients[key]], first[key], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(ctx[forward[key]], second[key], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(ctx[reverse[key]], second[key], rtol=1e-9, atol=1e-12)
+
+
+def image_loss() -> oc.Tensor:
+    images = oc.data(RNG.normal(size=(2, 4, 4, 2)), axes="bbbo")
+    pooled = nn.max_pool2d()(oc.tanh(nn.conv2d(out_channels=3)(images)))
+    return nn.mean(nn.linear(out_dim=2)(pooled) ** 3)
+
+
+def word_loss() -> oc.Tensor:
+    ids = oc.data(RNG.integers(0, 5, (2, 3)), axes="bb")
+    weight = oc.data(np.ones(1), label="in f64")
+    return nn.cross_entropy(nn.linear(out_dim=5)(nn.embedding(num=5, dim=4)(ids) * weight), ids)
+
+
+@pytest.mark.parametrize("make", [image_loss, word_loss])
+def test_products_with_the_hessian_are_differences_of_gradients(make: Callable[[], oc.Tensor]):
+    loss = make()
+    params = oc.params(loss)
+    oc.infer(loss)
+    arrays = {k: RNG.normal(size=p.shape.array) for k, p in params.items()}
+    steps = {k: RNG.normal(size=a.shape) for k, a in arrays.items()}
+    directions = {k: oc.data(s, axes=letters(params[k]), label="v") for k, s in steps.items()}
+    products = oc.jvp(oc.grad(loss, params), params, directions)
+    ctx = oc.Context.cpu()
+    backward = ctx.compile(train.grad_update(loss))
+    routine = ctx.compile(sum(map(oc.forward, products.values()), oc.Code()))
+
+    def gradients(distance: float) -> dict[str, Array]:
+        for key, param in params.items():
+            ctx[param] = arrays[key] + distance * steps[key]
+        backward()
+        return {key: ctx[param.grad] for key, param in params.items()}
+
+    above, below = gradients(STEP), gradients(-STEP)
+    gradients(0)
+    routine()
+    for key, found in products.items():
+        np.testing.assert_allclose(ctx[found], (above[key] - below[key]) / (2 * STEP), rtol=1e-5, atol=1e-7)
 
 
 def test_a_hessian_free_step():
