@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm.types import value_type
-from ocannl.passes.nests import steps
+from ocannl.passes.nests import declaration, steps
 from ocannl.passes.tasks import task_count
 
 # Threads that take tasks until none is left. A team of one does without the runtime.
@@ -52,6 +53,10 @@ class EntryLayout:
     is_parallel: bool = False
     arena_slot: int = 0
     node_slot: int = 1
+
+    @cached_property
+    def node_slots(self) -> dict[str, int]:
+        return {label: slot for slot, label in enumerate(self.nodes, self.node_slot)}
 
     @property
     def index_slot(self) -> int:
@@ -103,20 +108,19 @@ def arena_range(node: NodeOp) -> tuple[int, int]:
 class Frame:
     """The body of a function `(ptr args)` of a routine, which reads nodes and static indices first."""
 
-    def __init__(self, func: FuncOp, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
-        self.layout = layout = entry_layout(func)
+    def __init__(self, layout: EntryLayout, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+        self.layout = layout
         self.lines: list[str] = []
         self.pointers = {node: f"%n{k}" for k, node in enumerate(nodes)}
-        owners = [op for op in func.body.block.ops if isinstance(op, NodeOp) and has_own_memory(op)]
-        slots: dict[SSAValue, int] = {node.result: layout.node_slot + k for k, node in enumerate(owners)}
-        if any(node not in slots for node in nodes):
+        owners = {node: declaration(node) for node in nodes}
+        if not all(map(has_own_memory, owners.values())):
             self.lines.append("  %arena = load ptr, ptr %args, align 8")
         for node, name in self.pointers.items():
-            if node in slots:
-                self.load_slot(name, "ptr", slots[node])
+            owner = owners[node]
+            if has_own_memory(owner):
+                self.load_slot(name, "ptr", layout.node_slots[owner.label.data])
             else:
-                assert isinstance(node.owner, NodeOp)
-                offset, _ = arena_range(node.owner)
+                offset, _ = arena_range(owner)
                 self.lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {offset}")
         for name in indices:
             self.load_slot(f"%index.{name}", "i64", layout.index_slot + layout.indices.index(name))
@@ -148,7 +152,7 @@ class Entry(Frame):
     def __init__(self, func: FuncOp) -> None:
         nodes = [op.result for op in func.body.block.ops if isinstance(op, NodeOp)]
         used = [node for node in nodes if node.first_use is not None]
-        super().__init__(func, used, [name for name, _ in func.indices.data])
+        super().__init__(entry_layout(func), used, [name for name, _ in func.indices.data])
         if self.layout.is_parallel:
             self.load_slot("%team", "ptr", self.layout.team_slot)
             self.slot("%next", self.layout.next_slot)
@@ -200,11 +204,11 @@ class ClockedEntry(Entry):
 
 
 def take_tasks(
-    func: FuncOp, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], tasks: int
+    layout: EntryLayout, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], tasks: int
 ) -> str:
     """The body of a function that runs tasks of a kernel as long as there are any."""
-    frame = Frame(func, nodes, indices)
-    frame.slot("%next", frame.layout.next_slot)
+    frame = Frame(layout, nodes, indices)
+    frame.slot("%next", layout.next_slot)
     frame.lines += [
         "  br label %take",
         "take:",

@@ -67,7 +67,7 @@ class _ModuleEmitter:
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
-            take = take_tasks(func, kernel, nodes, indices, tasks)
+            take = take_tasks(entry.layout, kernel, nodes, indices, tasks)
             entry.share(self.function(f"{name}.tasks", take))
             self.shared.add(RUN_TASKS)
         else:
