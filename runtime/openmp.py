@@ -17,16 +17,17 @@ NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so", "libomp.dyli
 FOLDERS = ("/opt/homebrew/opt/libomp/lib", "/usr/local/opt/libomp/lib")
 
 
+# `void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags)` is libgomp's;
+# LLVM's and Intel's runtimes have it for code that GCC compiled.
+FUNCTIONS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+
+
 @dataclass(frozen=True)
 class OpenMP:
-    """A runtime: the name of its file, and the address of its `GOMP_parallel`.
-
-    `void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags)` is libgomp's;
-    LLVM's and Intel's runtimes have it for code that GCC compiled.
-    """
+    """A runtime: the name of its file, and the addresses of its `FUNCTIONS`."""
 
     name: str
-    parallel: int
+    functions: tuple[int, ...]
 
 
 @cache
@@ -42,11 +43,11 @@ def openmp() -> OpenMP | None:
 def load(path: str) -> OpenMP | None:
     """The runtime in a file, or under a name that the system's loader knows."""
     try:
-        function = ctypes.CDLL(path).GOMP_parallel
+        library = ctypes.CDLL(path)
+        functions = [ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in FUNCTIONS]
     except (OSError, AttributeError):
         return None
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    return None if address is None else OpenMP(Path(path).name, address)
+    return OpenMP(Path(path).name, tuple(functions))
 
 
 def loaded_libraries(maps: Path) -> Iterator[str]:

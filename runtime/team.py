@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.runtime.memory import aligned_array
-from ocannl.runtime.openmp import OpenMP, openmp
+from ocannl.runtime.openmp import FUNCTIONS, OpenMP, openmp
 
 
 class Team:
@@ -21,9 +21,9 @@ class Team:
 
     def __init__(self, threads: int) -> None:
         self.wanted = threads
-        self.memory: NDArray[np.int64] = aligned_array((2,), np.int64).view(np.int64)
-        """What compiled code reads: the number of threads, and the address of `GOMP_parallel`."""
-        self.memory[:] = 1, 0
+        self.memory: NDArray[np.int64] = aligned_array((1 + len(FUNCTIONS),), np.int64).view(np.int64)
+        """What compiled code reads: the number of threads, and the addresses of the runtime's functions."""
+        self.memory[0] = 1
         _teams.add(self)
 
     @property
@@ -39,7 +39,8 @@ class Team:
     def start(self) -> NDArray[np.int64]:
         """Looks for the runtime, and returns the memory that compiled code reads."""
         runtime = self.runtime
-        self.memory[:] = (1, 0) if runtime is None else (self.wanted, runtime.parallel)
+        if runtime is not None:
+            self.memory[:] = self.wanted, *runtime.functions
         return self.memory
 
     def __str__(self) -> str:

@@ -14,10 +14,10 @@ from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import declaration, steps
 from ocannl.passes.tasks import task_count
 
-# Threads that take tasks until none is left. A team of one does without the runtime.
-RUN_TASKS = """\
-define internal void @"run tasks"(ptr %take, ptr %args, ptr %team, ptr %next) #0 {
-  store i64 0, ptr %next, align 8
+# What all nests with tasks use. A thread has the same part of one nest and of the next, so that what it reads
+# is in its cache where it wrote it.
+TEAM = """\
+define internal void @"run by team"(ptr %share, ptr %args, ptr %team) #0 {
   %threads = load i64, ptr %team, align 8
   %several = icmp ugt i64 %threads, 1
   br i1 %several, label %fork, label %alone
@@ -25,11 +25,36 @@ fork:
   %count = trunc i64 %threads to i32
   %parallel.at = getelementptr i64, ptr %team, i64 1
   %parallel = load ptr, ptr %parallel.at, align 8
-  call void %parallel(ptr %take, ptr %args, i32 %count, i32 0)
+  call void %parallel(ptr %share, ptr %args, i32 %count, i32 0)
   ret void
 alone:
-  call void %take(ptr %args)
+  call void %share(ptr %args)
   ret void
+}
+
+define internal { i64, i64 } @"share of thread"(ptr %team, i64 %tasks) #0 {
+  %threads = load i64, ptr %team, align 8
+  %several = icmp ugt i64 %threads, 1
+  br i1 %several, label %ask, label %alone
+ask:
+  %number.at = getelementptr i64, ptr %team, i64 2
+  %number = load ptr, ptr %number.at, align 8
+  %mine = call i32 %number()
+  %size.at = getelementptr i64, ptr %team, i64 3
+  %size = load ptr, ptr %size.at, align 8
+  %all = call i32 %size()
+  %k = zext i32 %mine to i64
+  %n = zext i32 %all to i64
+  %before = mul i64 %k, %tasks
+  %start = udiv i64 %before, %n
+  %after = add i64 %before, %tasks
+  %stop = udiv i64 %after, %n
+  %from = insertvalue { i64, i64 } poison, i64 %start, 0
+  %share = insertvalue { i64, i64 } %from, i64 %stop, 1
+  ret { i64, i64 } %share
+alone:
+  %whole = insertvalue { i64, i64 } { i64 0, i64 poison }, i64 %tasks, 1
+  ret { i64, i64 } %whole
 }"""
 
 
@@ -43,8 +68,9 @@ class EntryLayout:
 
     Slot 0 holds the arena's address. `nodes` are the labels of the nodes with memory of their own, whose
     addresses stand from `node_slot` on; `indices` are the static indices, with their values from `index_slot`
-    on. A routine with parallel loops has two more slots: `team_slot` holds the address of two 8-byte numbers,
-    the threads and the address of the runtime's `GOMP_parallel`; `next_slot` counts the tasks that are taken.
+    on. A routine with parallel loops has one more: `team_slot` holds the address of four 8-byte numbers, the
+    number of threads and the addresses of OpenMP's `GOMP_parallel`, `omp_get_thread_num` and
+    `omp_get_num_threads`.
     """
 
     nodes: tuple[str, ...]
@@ -67,12 +93,8 @@ class EntryLayout:
         return self.index_slot + len(self.indices)
 
     @property
-    def next_slot(self) -> int:
-        return self.team_slot + 1
-
-    @property
     def slots(self) -> int:
-        return self.team_slot + 2 * self.is_parallel
+        return self.team_slot + self.is_parallel
 
 
 def entry_layout(func: FuncOp) -> EntryLayout:
@@ -155,11 +177,10 @@ class Entry(Frame):
         super().__init__(entry_layout(func), used, [name for name, _ in func.indices.data])
         if self.layout.is_parallel:
             self.load_slot("%team", "ptr", self.layout.team_slot)
-            self.slot("%next", self.layout.next_slot)
 
-    def share(self, take_tasks: str) -> None:
-        """Has all threads take the tasks of a kernel."""
-        self.lines.append(f'  call void @"run tasks"(ptr {take_tasks}, ptr %args, ptr %team, ptr %next)')
+    def run_by_team(self, share: str) -> None:
+        """Has all threads run their shares of a kernel's tasks."""
+        self.lines.append(f'  call void @"run by team"(ptr {share}, ptr %args, ptr %team)')
 
 
 class ClockedEntry(Entry):
@@ -176,8 +197,8 @@ class ClockedEntry(Entry):
         super().call(kernel, nodes, indices, task)
         self.add_up()
 
-    def share(self, take_tasks: str) -> None:
-        super().share(take_tasks)
+    def run_by_team(self, share: str) -> None:
+        super().run_by_team(share)
         self.add_up()
 
     def tick(self) -> None:
@@ -203,20 +224,26 @@ class ClockedEntry(Entry):
         ]
 
 
-def take_tasks(
+def share_of_tasks(
     layout: EntryLayout, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], tasks: int
 ) -> str:
-    """The body of a function that runs tasks of a kernel as long as there are any."""
+    """The body of a function that runs a thread's share of the tasks of a kernel."""
     frame = Frame(layout, nodes, indices)
-    frame.slot("%next", layout.next_slot)
+    frame.load_slot("%team", "ptr", layout.team_slot)
     frame.lines += [
-        "  br label %take",
-        "take:",
-        "  %task = atomicrmw add ptr %next, i64 1 monotonic",
-        f"  %more = icmp ult i64 %task, {tasks}",
-        "  br i1 %more, label %run, label %done",
+        f'  %share = call {{ i64, i64 }} @"share of thread"(ptr %team, i64 {tasks})',
+        "  %start = extractvalue { i64, i64 } %share, 0",
+        "  %stop = extractvalue { i64, i64 } %share, 1",
+        "  %some = icmp ult i64 %start, %stop",
+        "  br i1 %some, label %run, label %done",
         "run:",
+        "  %task = phi i64 [ %start, %0 ], [ %task.next, %run ]",
     ]
     frame.call(kernel, nodes, indices, "%task")
-    frame.lines += ["  br label %take", "done:"]
+    frame.lines += [
+        "  %task.next = add i64 %task, 1",
+        "  %more = icmp ult i64 %task.next, %stop",
+        "  br i1 %more, label %run, label %done",
+        "done:",
+    ]
     return frame.text()

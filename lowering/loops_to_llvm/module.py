@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.entry import RUN_TASKS, ClockedEntry, Entry, arena_range, take_tasks
+from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.passes.nests import declaration, steps
@@ -29,7 +29,7 @@ def loops_to_llvm(module: ModuleOp, *, clocked: bool = False) -> str:
     for func in module.body.block.ops:
         if isinstance(func, FuncOp):
             emitter.emit_func(func)
-    return "\n\n".join([*emitter.parts, *emitter.shared, *sorted(emitter.declarations), ATTRIBUTES]) + "\n"
+    return "\n\n".join([*emitter.parts, *emitter.helpers, *sorted(emitter.declarations), ATTRIBUTES]) + "\n"
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _ModuleEmitter:
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
-    shared: set[str] = field(default_factory=set[str])
+    helpers: set[str] = field(default_factory=set[str])
     names: set[str] = field(default_factory=set[str])
 
     def emit_func(self, func: FuncOp) -> None:
@@ -67,9 +67,9 @@ class _ModuleEmitter:
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
-            take = take_tasks(entry.layout, kernel, nodes, indices, tasks)
-            entry.share(self.function(f"{name}.tasks", take))
-            self.shared.add(RUN_TASKS)
+            share = share_of_tasks(entry.layout, kernel, nodes, indices, tasks)
+            entry.run_by_team(self.function(f"{name}.share", share))
+            self.helpers.add(TEAM)
         else:
             entry.call(kernel, nodes, indices)
 

@@ -148,7 +148,7 @@ loops.func @twice {
 // CHECK:         call void @"slots.y"(ptr %n0, ptr %n1)
 // CHECK-NEXT:    call void @"slots.y"(ptr %n1, ptr %n2)
 
-// A nest that is cut into tasks: threads take the next one until none is left. The last block has the rest.
+// A nest that is cut into tasks, of which each thread runs a part. The last block of a loop has the rest.
 loops.func @shared indices (n = 4) {
   %x = assign.node "x" on_device : memref<4x37x96xf32>
   %y = assign.node "y" on_device : memref<37x96xf32>
@@ -179,28 +179,23 @@ loops.func @shared indices (n = 4) {
 // CHECK:       [[REST]]:
 // CHECK:       [[END]]:
 // CHECK-NEXT:    ret void
-// CHECK-LABEL: define internal void @"shared.y.tasks"(ptr %args)
-// CHECK:         %next = getelementptr i64, ptr %args, i64 5
-// CHECK:       take:
-// CHECK-NEXT:    %task = atomicrmw add ptr %next, i64 1 monotonic
-// CHECK-NEXT:    %more = icmp ult i64 %task, 15
-// CHECK-NEXT:    br i1 %more, label %run, label %done
-// CHECK-NEXT:  run:
-// CHECK-NEXT:    call void @"shared.y"(ptr %n0, ptr %n1, i64 %index.n, i64 %task)
-// CHECK-NEXT:    br label %take
-// CHECK-LABEL: define void @"shared"(ptr %args)
+// CHECK-LABEL: define internal void @"shared.y.share"(ptr %args)
 // CHECK:         %team.slot = getelementptr i64, ptr %args, i64 4
 // CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
-// CHECK-NEXT:    %next = getelementptr i64, ptr %args, i64 5
-// CHECK-NEXT:    call void @"run tasks"(ptr @"shared.y.tasks", ptr %args, ptr %team, ptr %next)
+// CHECK-NEXT:    %share = call { i64, i64 } @"share of thread"(ptr %team, i64 15)
+// CHECK:       run:
+// CHECK-NEXT:    %task = phi i64 [ %start, %0 ], [ %task.next, %run ]
+// CHECK-NEXT:    call void @"shared.y"(ptr %n0, ptr %n1, i64 %index.n, i64 %task)
+// CHECK-LABEL: define void @"shared"(ptr %args)
+// CHECK:         call void @"run by team"(ptr @"shared.y.share", ptr %args, ptr %team)
 
 // Only several threads need the runtime.
-// CHECK-LABEL: define internal void @"run tasks"(ptr %take, ptr %args, ptr %team, ptr %next)
+// CHECK-LABEL: define internal void @"run by team"(ptr %share, ptr %args, ptr %team)
 // CHECK:         %several = icmp ugt i64 %threads, 1
 // CHECK:       fork:
-// CHECK:         call void %parallel(ptr %take, ptr %args, i32 %count, i32 0)
+// CHECK:         call void %parallel(ptr %share, ptr %args, i32 %count, i32 0)
 // CHECK:       alone:
-// CHECK-NEXT:    call void %take(ptr %args)
+// CHECK-NEXT:    call void %share(ptr %args)
 
 // CHECK: declare <4 x float> @llvm.masked.load.v4f32.p0(ptr, i32, <4 x i1>, <4 x float>)
 // CHECK: attributes #0 = { nounwind "prefer-vector-width"="512" }

@@ -47,14 +47,14 @@ def test_one_thread_needs_no_runtime(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("ocannl.runtime.team.openmp", forbidden)
     team = Team(1)
-    assert team.start().tolist() == [1, 0]
+    assert team.start().tolist() == [1, 0, 0, 0]
     assert (team.threads, str(team)) == (1, "1 thread")
 
 
 def test_without_a_runtime_there_is_one_thread(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ocannl.runtime.team.openmp", lambda: None)
     team = Team(4)
-    assert team.start().tolist() == [1, 0]
+    assert team.start().tolist() == [1, 0, 0, 0]
     assert str(team) == "1 thread, since there is no OpenMP runtime"
     module = parse_module(NEGATE)
     arrays = random_arrays(the_func(module))
@@ -67,7 +67,7 @@ def test_a_team_tells_its_runtime():
     team = Team(3)
     found = openmp()
     assert found is not None
-    assert team.start().tolist() == [3, found.parallel]
+    assert team.start().tolist() == [3, *found.functions]
     assert str(team) == f"3 threads of {found.name}"
 
 
@@ -89,11 +89,11 @@ def test_the_runtime_that_is_loaded_comes_first(monkeypatch: pytest.MonkeyPatch,
 
     def record(path: str) -> OpenMP | None:
         asked.append(path)
-        return OpenMP("libomp.so.5", 1) if path == "libomp.so.5" else None
+        return OpenMP("libomp.so.5", (1, 2, 3)) if path == "libomp.so.5" else None
 
     monkeypatch.setattr(openmp_module, "MAPPED_FILES", maps)
     monkeypatch.setattr(openmp_module, "load", record)
-    assert openmp.__wrapped__() == OpenMP("libomp.so.5", 1)
+    assert openmp.__wrapped__() == OpenMP("libomp.so.5", (1, 2, 3))
     assert asked == [*loaded, "libgomp.so.1", "libomp.so.5"]
 
 
@@ -148,11 +148,28 @@ def bound(team: Team):
 
 
 @needs_runtime
+def test_fewer_threads_than_asked_for_do_all():
+    limit = """
+from unit.lowering.nests import parse_module, random_arrays, run_compiled, the_func
+from unit.runtime.test_team import NEGATE
+
+module = parse_module(NEGATE)
+arrays = random_arrays(the_func(module))
+run_compiled(module, arrays, threads=5)
+assert (arrays["y"] == -arrays["x"]).all()
+"""
+    run_python(limit, OMP_THREAD_LIMIT="2", OMP_DYNAMIC="true")
+
+
+def run_python(text: str, **variables: str) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | variables
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60, env=environment)
+
+
+@needs_runtime
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_process_runs_on_one_thread():
-    tests = Path(__file__).parents[2]
-    environment = os.environ | {"PYTHONPATH": str(tests)}
-    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60, env=environment)
+    run_python(FORK)
 
 
 @needs_runtime
