@@ -8,8 +8,19 @@ from problems import MLP_LEARNING_RATE, MOONS_STEPS, WEIGHT_DECAY, Problem
 def network(parameters, x):
     *hidden, (last_weight, last_bias) = parameters
     for weight, bias in hidden:
-        x = jax.nn.relu(x @ weight.T + bias)
+        if weight.ndim > 2:
+            x = pool(jax.nn.relu(convolution(weight, x) + bias))
+        else:
+            x = jax.nn.relu(x.reshape(len(x), -1) @ weight.T + bias)
     return x @ last_weight.T if last_bias is None else x @ last_weight.T + last_bias
+
+
+def convolution(weight, x):
+    return jax.lax.conv_general_dilated(x, weight, (1, 1), "SAME", dimension_numbers=("NHWC", "OHWI", "NHWC"))
+
+
+def pool(x):
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
 def hinge(parameters, x, target):
@@ -29,11 +40,22 @@ def mlp_update(parameter, gradient, step_n):
     return parameter - MLP_LEARNING_RATE * gradient
 
 
+def lenet_update(parameter, gradient, step_n):
+    return parameter - MLP_LEARNING_RATE * (gradient + WEIGHT_DECAY * parameter)
+
+
+STEPS = {
+    "moons": (hinge, moons_update),
+    "mlp": (cross_entropy, mlp_update),
+    "lenet": (cross_entropy, lenet_update),
+}
+
+
 class Steps:
     def __init__(self, problem: Problem):
         self.problem = problem
         self.data = jnp.asarray(problem.inputs), jnp.asarray(problem.targets)
-        loss, update = (hinge, moons_update) if problem.name == "moons" else (cross_entropy, mlp_update)
+        loss, update = STEPS[problem.name]
 
         def step(state, inputs, targets):
             parameters, step_n, _ = state

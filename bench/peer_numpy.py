@@ -1,7 +1,8 @@
 """The steps in plain NumPy, with the gradients written by hand."""
 
 import numpy as np
-from problems import MLP_LEARNING_RATE, WEIGHT_DECAY, Floats, Problem, moons_learning_rate
+from numpy_images import convolution, convolution_gradients, pool, pool_gradient
+from problems import MLP_LEARNING_RATE, Floats, Problem, moons_learning_rate
 
 
 def hinge(scores: Floats, targets: Floats) -> tuple[float, Floats]:
@@ -30,33 +31,41 @@ class Steps:
         self.weights = [weight.copy() for weight in self.problem.weights]
         self.biases = [None if bias is None else bias.copy() for bias in self.problem.biases]
 
-    def forward(self, batch: int) -> list[Floats]:
-        """The input of each layer, and the output of the last."""
-        values = [self.problem.inputs[batch]]
+    def forward(self, batch: int) -> list[tuple[Floats, Floats]]:
+        """The input and the activation of each layer, which for a convolution is not pooled yet."""
+        found: list[tuple[Floats, Floats]] = []
+        x = self.problem.inputs[batch]
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            value = values[-1] @ weight.T
+            is_image = weight.ndim > 2
+            x = x if is_image else x.reshape(len(x), -1)
+            y = convolution(weight, x) if is_image else x @ weight.T
             if bias is not None:
-                value += bias
-            values.append(value if weight is self.weights[-1] else np.maximum(value, 0))
-        return values
+                y += bias
+            y = y if weight is self.weights[-1] else np.maximum(y, 0)
+            found.append((x, y))
+            x = pool(y) if is_image else y
+        return found
 
     def update(self, parameter: Floats, gradient: Floats, step_n: int) -> None:
-        if self.is_moons:
-            parameter -= np.float32(moons_learning_rate(step_n)) * (
-                gradient + np.float32(WEIGHT_DECAY) * parameter
-            )
-        else:
-            parameter -= np.float32(MLP_LEARNING_RATE) * gradient
+        rate = moons_learning_rate(step_n) if self.is_moons else MLP_LEARNING_RATE
+        parameter -= np.float32(rate) * (gradient + np.float32(self.problem.weight_decay) * parameter)
 
     def step(self, step_n: int) -> float:
         batch = step_n % self.problem.batches
         values = self.forward(batch)
-        loss, gradient = (hinge if self.is_moons else cross_entropy)(values[-1], self.problem.targets[batch])
+        targets = self.problem.targets[batch]
+        loss, gradient = (hinge if self.is_moons else cross_entropy)(values[-1][1], targets)
         for layer in reversed(range(len(self.weights))):
-            weight, bias, value = self.weights[layer], self.biases[layer], values[layer]
-            weight_gradient = gradient.T @ value
-            bias_gradient = gradient.sum(axis=0)
-            gradient = (gradient @ weight) * (value > 0) if layer else gradient
+            weight, bias, (x, y) = self.weights[layer], self.biases[layer], values[layer]
+            if layer < len(self.weights) - 1:
+                if weight.ndim > 2:
+                    gradient = pool_gradient(y, gradient.reshape(pool(y).shape))
+                gradient = gradient * (y > 0)
+            bias_gradient = gradient.reshape(-1, len(weight)).sum(axis=0)
+            if weight.ndim > 2:
+                weight_gradient, gradient = convolution_gradients(weight, x, gradient)
+            else:
+                weight_gradient, gradient = gradient.T @ x, gradient @ weight
             self.update(weight, weight_gradient, step_n)
             if bias is not None:
                 self.update(bias, bias_gradient, step_n)

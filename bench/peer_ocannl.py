@@ -2,7 +2,7 @@
 
 from importlib import metadata
 
-from problems import MLP_LEARNING_RATE, MOONS_STEPS, WEIGHT_DECAY, Problem
+from problems import MLP_LEARNING_RATE, MOONS_STEPS, Problem
 
 import ocannl as oc
 from ocannl import train
@@ -19,12 +19,28 @@ def cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
 def network(problem: Problem, x: oc.Tensor) -> oc.Tensor:
     last = len(problem.weights) - 1
     for layer, (weight, bias) in enumerate(zip(problem.weights, problem.biases, strict=True)):
-        outer, inner = weight.shape
-        x = oc.param(f"w{layer}", weight, input=[inner], output=[outer]) @ x
+        outer, *inner = weight.shape
+        w = oc.param(f"w{layer}", weight, input=inner, output=[outer])
+        x = convolution(w, x) if len(inner) > 1 else w @ flat(problem, layer, x)
         if bias is not None:
             x = x + oc.param(f"b{layer}", bias, output=[outer])
         x = x if layer == last else oc.relu(x)
+        x = pool(x) if len(inner) > 1 else x
     return x
+
+
+def convolution(w: oc.Tensor, x: oc.Tensor) -> oc.Tensor:
+    return oc.einsum("..., h + i, w + j | c; i, j, c -> o => ..., h, w | o", x, w, use_padding=True)
+
+
+def flat(problem: Problem, layer: int, x: oc.Tensor) -> oc.Tensor:
+    """The image as features, where a linear layer follows a convolution."""
+    is_first = layer > 0 and problem.weights[layer - 1].ndim > 2
+    return oc.einsum("..., h, w | c => ... | h&w&c", x) if is_first else x
+
+
+def pool(x: oc.Tensor) -> oc.Tensor:
+    return oc.einmax("..., 2*h + i, 2*w + j | c => ..., h, w | c", x, i=2, j=2)
 
 
 class Steps:
@@ -37,11 +53,8 @@ class Steps:
         is_moons = problem.name == "moons"
         losses = oc.relu(1 - target * output) if is_moons else cross_entropy(output, target)
         self.loss = losses.einsum("...|... => 0") / problem.batch_size
-        if is_moons:
-            rate = 0.1 * (2 * MOONS_STEPS - self.step_n) / MOONS_STEPS
-            update = train.sgd_update(self.loss, learning_rate=rate, weight_decay=WEIGHT_DECAY)
-        else:
-            update = train.sgd_update(self.loss, learning_rate=MLP_LEARNING_RATE)
+        rate = 0.1 * (2 * MOONS_STEPS - self.step_n) / MOONS_STEPS if is_moons else MLP_LEARNING_RATE
+        update = train.sgd_update(self.loss, learning_rate=rate, weight_decay=problem.weight_decay)
         self.code = train.grad_update(self.loss) + update
 
     def first(self) -> float:

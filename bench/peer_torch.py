@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
-from problems import MLP_LEARNING_RATE, WEIGHT_DECAY, Problem, moons_learning_rate
+from problems import MLP_LEARNING_RATE, Floats, Problem, moons_learning_rate
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import conv2d, linear, max_pool2d
 
 
 def hinge(scores: Tensor, target: Tensor) -> Tensor:
@@ -16,28 +17,51 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, target)
 
 
+def in_torch_layout(array: Floats) -> Tensor:
+    """A copy in which channels stand before the image."""
+    return torch.tensor(np.moveaxis(array, 3, 1) if array.ndim == 4 else array)
+
+
+def adapted(problem: Problem) -> list[Floats]:
+    """The weights, of which the first linear ones read the image in PyTorch's order."""
+    found: list[Floats] = []
+    for layer, weight in enumerate(problem.weights):
+        before = problem.weights[layer - 1]
+        if layer > 0 and weight.ndim == 2 and before.ndim > 2:
+            channels = len(before)
+            size = round((weight.shape[1] // channels) ** 0.5)
+            image = weight.reshape(-1, size, size, channels)
+            weight = np.ascontiguousarray(image.transpose(0, 3, 1, 2)).reshape(weight.shape)
+        found.append(weight)
+    return found
+
+
 class Steps:
     def __init__(self, problem: Problem, compiled: bool = False):
         self.problem = problem
         self.is_moons = problem.name == "moons"
-        self.inputs, self.targets = torch.from_numpy(problem.inputs), torch.from_numpy(problem.targets)
+        self.inputs = torch.stack([in_torch_layout(batch) for batch in problem.inputs])
+        self.targets = torch.from_numpy(problem.targets)
         self.reset()
         self.loss: Callable[[Tensor, Tensor], Tensor] = (
             torch.compile(self.eager_loss) if compiled else self.eager_loss
         )
 
     def reset(self) -> None:
-        self.weights = [torch.tensor(weight, requires_grad=True) for weight in self.problem.weights]
+        self.weights = [in_torch_layout(w).requires_grad_() for w in adapted(self.problem)]
         self.biases = [
             None if bias is None else torch.tensor(bias, requires_grad=True) for bias in self.problem.biases
         ]
         parameters = [*self.weights, *(bias for bias in self.biases if bias is not None)]
-        decay = WEIGHT_DECAY if self.is_moons else 0.0
+        decay = self.problem.weight_decay
         self.optimizer = torch.optim.SGD(parameters, lr=MLP_LEARNING_RATE, weight_decay=decay)
 
     def eager_loss(self, x: Tensor, target: Tensor) -> Tensor:
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            x = linear(x, weight, bias)
+            if weight.ndim > 2:
+                x = max_pool2d(torch.relu(conv2d(x, weight, bias, padding="same")), 2)
+                continue
+            x = linear(x.flatten(1), weight, bias)
             if weight is not self.weights[-1]:
                 x = torch.relu(x)
         return (hinge if self.is_moons else cross_entropy)(x, target)

@@ -1,4 +1,4 @@
-"""What is measured: two training steps, with their data and initial weights; and what a peer must offer."""
+"""What is measured: three training steps, with their data and initial weights; and what a peer must offer."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,15 +11,23 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Problem:
-    """A network of linear layers with rectifiers between them, and its data in batches."""
+    """A network of layers with rectifiers between them, and its data in batches.
+
+    A layer is linear, or a convolution that keeps the image's size and is followed by a maximum over windows
+    of 2 x 2.
+    """
 
     name: str
-    inputs: Floats  # batch number, example, feature
+    inputs: Floats  # batch number, example, feature; or batch number, example, height, width, channel
     targets: Floats  # batch number, example, output
-    weights: list[Floats]  # output, input
+    weights: list[Floats]  # output, input; or output, kernel height, kernel width, input
     biases: list[Floats | None]
     calls: int  # steps in one timing through Python
     verified_steps: int
+
+    @property
+    def weight_decay(self) -> float:
+        return 0.0 if self.name == "mlp" else WEIGHT_DECAY
 
     @property
     def batches(self) -> int:
@@ -42,6 +50,14 @@ def moons_learning_rate(step_n: int) -> float:
 def layers(rng: np.random.Generator, sizes: list[int]) -> list[Floats]:
     pairs = zip(sizes[1:], sizes, strict=False)
     return [rng.normal(0, (2 / inner) ** 0.5, (outer, inner)).astype(np.float32) for outer, inner in pairs]
+
+
+def kernels(rng: np.random.Generator, size: int, channels: list[int]) -> list[Floats]:
+    pairs = zip(channels[1:], channels, strict=False)
+    return [
+        rng.normal(0, (2 / (size * size * inner)) ** 0.5, (outer, size, size, inner)).astype(np.float32)
+        for outer, inner in pairs
+    ]
 
 
 def moons() -> Problem:
@@ -78,7 +94,26 @@ def mlp() -> Problem:
     )
 
 
-PROBLEMS = {"moons": moons, "mlp": mlp}
+def lenet() -> Problem:
+    """28 x 28 images, 5 x 5 windows to 6 and 16 channels, 120-84-10, softmax cross-entropy, weight decay; 8
+    batches of 64.
+    """
+    rng = np.random.default_rng(1)
+    batches, batch_size = 8, 64
+    weights = [*kernels(rng, 5, [1, 6, 16]), *layers(rng, [7 * 7 * 16, 120, 84, 10])]
+    labels = rng.integers(0, 10, (batches, batch_size))
+    return Problem(
+        name="lenet",
+        inputs=rng.uniform(0, 1, (batches, batch_size, 28, 28, 1)).astype(np.float32),
+        targets=np.eye(10, dtype=np.float32)[labels],
+        weights=weights,
+        biases=[np.zeros(len(weight), np.float32) for weight in weights],
+        calls=24,
+        verified_steps=8,
+    )
+
+
+PROBLEMS = {"moons": moons, "mlp": mlp, "lenet": lenet}
 
 
 class Stepper(Protocol):

@@ -127,9 +127,14 @@ class View:
 
     @cached_property
     def free(self) -> set[str]:
-        """The variables that may be rows: those of the nest, and those of a reduction to share out."""
+        """The variables that may be rows: those of the nest, and those of a reduction to share out, but for
+        the innermost axis of an array, along which vectors lie.
+        """
         own = {name for name, size in self.nest.space.data if size > 1}
-        return own | (set(self.summed.space.names) if self.summed is not None else set())
+        reduced = set(self.summed.space.names) if self.summed is not None else set[str]()
+        arrays = [place for place in self.all_places if len(place.strides) > 1]
+        innermost = {min(place.strides, key=lambda name: abs(place.strides[name])) for place in arrays}
+        return (own | reduced) - innermost
 
 
 @dataclass(frozen=True, slots=True)

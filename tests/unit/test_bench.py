@@ -23,6 +23,13 @@ def test_the_losses_are_those_of_numpy(name: str):
     )
 
 
+def test_the_time_of_each_nest():
+    command = [sys.executable, str(ROOT / "bench" / "nests.py"), "--problem", "moons"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "w1.grad" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("us all")
+
+
 def test_the_command_prints_a_table():
     options = ["--peer", "numpy", "--problem", "moons", "--rounds", "1", "--first-rounds", "1"]
     command = [sys.executable, str(ROOT / "bench" / "run.py"), *options]

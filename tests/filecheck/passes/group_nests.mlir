@@ -161,3 +161,33 @@ loops.func @product {
     loops.store %1, %z[b, o]
   }
 }
+
+// -----
+
+// Vectors lie along the channels, so that these are no row.
+// CHECK-LABEL: loops.func @channels
+// CHECK:         loops.group "d .. y" (b = 64) {
+loops.func @channels {
+  %x = assign.node "x" on_device : memref<64x28x28x6xf32>
+  %m = assign.node "m" on_device : memref<64x14x14x6xf32>
+  %g = assign.node "g" on_device : memref<64x14x14x6xf32>
+  %d = assign.node "d" local : memref<64x28x28x6xf32>
+  %y = assign.node "y" on_device : memref<64x28x28x6xf32>
+  loops.nest "d" (b = 64, h = 14, i = 2, w = 14, j = 2, c = 6) {
+    %0 = loops.load %m[b, h, w, c]
+    %1 = loops.load %x[b, 2*h + i, 2*w + j, c]
+    %2 = loops.load %g[b, h, w, c]
+    %3 = arith.constant 0.0 : f32
+    %4 = arith.cmpf oeq, %0, %1 : f32
+    %5 = arith.select %4, %2, %3 : f32
+    loops.store %5, %d[b, 2*h + i, 2*w + j, c]
+  }
+  loops.nest "y" (b = 64, h = 28, w = 28, c = 6) {
+    %0 = loops.load %x[b, h, w, c]
+    %1 = loops.load %d[b, h, w, c]
+    %2 = arith.constant 0.0 : f32
+    %3 = arith.cmpf ogt, %0, %2 : f32
+    %4 = arith.select %3, %1, %2 : f32
+    loops.store %4, %y[b, h, w, c]
+  }
+}
