@@ -11,6 +11,7 @@ from ocannl.derivatives import custom_gradient, grad, jvp, vjp
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, SpecError, UninitializedError
 from ocannl.encoding import one_hot
 from ocannl.functions import OPERATORS, Operator
+from ocannl.indexing import gather, scatter
 from ocannl.inference import infer
 from ocannl.leaves import arange as range
 from ocannl.leaves import constant, data, index, node, param
@@ -60,6 +61,7 @@ __all__ = [
     "einmax",
     "einsum",
     "forward",
+    "gather",
     "grad",
     "index",
     "infer",
@@ -72,6 +74,7 @@ __all__ = [
     "params",
     "range",
     "run",
+    "scatter",
     "scope",
     "set",
     "stack",

@@ -18,18 +18,22 @@ from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.tensor_type import DimsAttr, TensorType, refine_type, shape_of
+from ocannl.id_checks import id_checks
 
 
 @dataclass
 class Program:
     """A module with one routine, and which value of the program under construction each of its nodes
     stands for.
+
+    `checks` are the operations whose ids it checks, with what counts those that are no positions.
     """
 
     module: ModuleOp
     routine: texpr.TexprRoutineOp
     values: dict[str, SSAValue]
     copies: dict[SSAValue, SSAValue]
+    checks: dict[Operation, SSAValue]
 
 
 def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
@@ -61,13 +65,28 @@ def _operands(ops: Iterable[Operation]) -> list[Operation]:
 
 def extract(code: Code, name: str) -> Program:
     """Copies what a routine needs into a module of its own."""
-    ops = needed(code.statements)
+    statements, ops = code.statements, needed(code.statements)
+    checks = id_checks(ops)
+    if checks:
+        statements = with_counting(statements)
+        ops = needed(statements)
     copier = _Copier()
     routine = texpr.TexprRoutineOp(identifier(name), _indices(ops))
     body = [copier.copy(op) for op in ops]
-    statements = [copier.copy(op) for op in code.statements]
-    routine.body.block.add_ops([*body, *statements])
-    return Program(ModuleOp([routine]), routine, copier.values, copier.copies)
+    copied = [copier.copy(op) for op in statements]
+    routine.body.block.add_ops([*body, *copied])
+    counts = {op: counting.tensor for op, counting in checks.items()}
+    return Program(ModuleOp([routine]), routine, copier.values, copier.copies, counts)
+
+
+def with_counting(statements: Sequence[Operation]) -> list[Operation]:
+    """Statements; before the first that uses an operation whose ids are checked, the one that counts them."""
+    found: list[Operation] = []
+    for statement in statements:
+        counting = id_checks(needed([statement])).values()
+        found += [op for op in counting if op not in found]
+        found.append(statement)
+    return found
 
 
 def identifier(name: str) -> str:

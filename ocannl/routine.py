@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, UninitializedError, location_text
 from ocannl.extract import Program, needed, origin_of
+from ocannl.id_checks import raise_for_ids
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.passes.plan_memory import memory_report
 from ocannl.passes.routine_facts import RoutineFacts, routine_facts
@@ -57,7 +58,11 @@ class Routine:
         self._slots = {n: executable.layout.index_slot + k for k, n in enumerate(executable.layout.indices)}
         self._greatest = {name: self._greatest_value(name) for name in self._ranges}
         self._args = self._bind()
-        self._call = bind_call(executable.function, self._args)
+        self._checks = [
+            (op, self._nodes[self.keys[count, False]].array) for op, count in program.checks.items()
+        ]
+        run = bind_call(executable.function, self._args)
+        self._call = self._checked(run) if self._checks else run
         self._ready = False
         self._recording: dict[frozenset[Tensor], Routine] = {}
         self._seconds: list[float] | None = None
@@ -72,13 +77,25 @@ class Routine:
             args.set_pointer(layout.team_slot, self.context.team.start())
         return args
 
+    def _checked(self, run: Callable[[], None]) -> Callable[[], None]:
+        """A run, and an error after it for ids that were no positions."""
+
+        def run_and_check() -> None:
+            run()
+            for op, count in self._checks:
+                raise_for_ids(op, float(count.sum()))
+
+        return run_and_check
+
     @property
     def indices(self) -> tuple[Index, ...]:
         """The static indices, in the order of their declaration."""
         return tuple(Index(name, size) for name, size in self._ranges.items())
 
     def __call__(self, **indices: int) -> None:
-        """Runs once. Raises `UninitializedError` where it would read a node that nobody has written."""
+        """Runs once. Raises `UninitializedError` where it would read a node that nobody has written, and
+        `OcannlError` after the run for ids that are no positions where they must be.
+        """
         for name, value in indices.items():
             self._set_index(name, value)
         if not self._ready:
@@ -178,6 +195,8 @@ class Routine:
 
         `advance` adds 1 to an unranged index after each run. The result holds for each recorded tensor one
         value a run, in an array of shape (runs, *its array's shape), or (runs,) for one number.
+
+        Raises what a call raises; for ids that are no positions after the loop.
         """
         epochs = integer(epochs, "the number of epochs")
         recorded = [as_tensor(t) for t in record]
@@ -189,6 +208,7 @@ class Routine:
         if not self._ready:
             self._prepare()
         arrays = [self._nodes[self._label_of(t)].array for t in recorded]
+        arrays += [count for _, count in self._checks]
         found = run_loop(
             self._executable.function,
             self._args,
@@ -197,7 +217,9 @@ class Routine:
             advance=[self._slot(i) for i in advance],
             record=arrays,
         )
-        return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=True)}
+        for (op, _), counts in zip(self._checks, found[len(recorded) :], strict=True):
+            raise_for_ids(op, float(counts.sum()))
+        return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
 
     def _is_number(self, tensor: Tensor) -> bool:
         return self._nodes[self._label_of(tensor)].array.size == 1

@@ -14,8 +14,7 @@ def nll(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
     logarithms are weighted by it.
     """
     if target.shape.output == ():
-        chosen = oc.one_hot(target, oc.Dim("classes"))
-        picked = oc.einsum("... | c; ... | c => ... |", log_probs, chosen)
+        picked = oc.gather("... | c; ... | => ... |", log_probs, target, at="c")
     else:
         picked = oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
     return -mean(picked)

@@ -185,7 +185,7 @@ class Closing:
     # Leaves.
 
     def _parameters(self) -> list[Leaf]:
-        return [leaf for leaf in self.leaves if leaf.kind is LeafKind.PARAM]
+        return [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
 
     def _row_owners(self, ranks: EqualRanks) -> dict[int, Leaf]:
         """The open row variables of leaves."""

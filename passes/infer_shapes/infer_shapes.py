@@ -35,7 +35,7 @@ from ocannl.passes.infer_shapes.terms import Leaf, LeafKind
 LEAF_KINDS: dict[type[Operation], LeafKind] = {
     ParamOp: LeafKind.PARAM,
     DataOp: LeafKind.DATA,
-    RangeOp: LeafKind.DATA,
+    RangeOp: LeafKind.RANGE,
     NodeOp: LeafKind.CONSTANT,
     ConstantOp: LeafKind.CONSTANT,
     SizeOp: LeafKind.CONSTANT,

@@ -31,6 +31,7 @@ from ocannl.dialects.texpr import (
 )
 from ocannl.passes.infer_shapes.constraints import Origin, Place, ShapeOf
 from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
+from ocannl.passes.infer_shapes.terms import LeafKind
 
 # What follows each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
@@ -93,6 +94,14 @@ def describe(op: Operation) -> str:
             return op.name.removeprefix("texpr.")
 
 
+def _chosen_positions(op: ApplyOp) -> int:
+    """How many ranges a gather or scatter compares its ids with: its last operands."""
+    term = op.term.data
+    if not isinstance(term, App) or term.op != "where":
+        return 0
+    return sum(isinstance(arg.owner, RangeOp) for arg in op.args)
+
+
 def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
     names = [name_of(a) for a in op.args]
     logic = "" if op.logic is None else op.logic.data
@@ -101,6 +110,12 @@ def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
         return f"{names[0]} @ {names[1]}"
     if logic == "T":
         return f"{names[0]}.T"
+    if logic != "." and (positions := _chosen_positions(op)):
+        operands, result = logic.split("=>")
+        *slots, axis = operands.split(";")
+        name = "scatter" if axis.strip() in result else "gather"
+        slots = slots[: len(names) - positions]
+        return f'{name}("{";".join(slots)} =>{result}", {", ".join(names[:-positions])})'
     if logic != ".":
         return f'einsum("{logic}", {", ".join(names)})'
     if isinstance(term, App):
@@ -122,6 +137,9 @@ def shape_error(error: ShapeInferenceError, op: Operation, shape_of: ShapeOf) ->
 
 def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     origin = error.leaf.origin if isinstance(error.leaf.origin, Operation) else op
+    if error.leaf.kind is LeafKind.RANGE:
+        message = "nothing determines the size of this range: give it, or use it with something of known size"
+        return ShapeError(at_line(origin, message))
     kind = error.row_kind
     example = f"oc.param({error.leaf.name!r}, {kind}=16)"
     message = (

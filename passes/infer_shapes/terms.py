@@ -52,6 +52,7 @@ class LeafKind(Enum):
     PARAM = "parameter"
     CONSTANT = "constant"
     DATA = "data"
+    RANGE = "range"
 
 
 @dataclass(frozen=True, slots=True)

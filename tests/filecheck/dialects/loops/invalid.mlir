@@ -535,3 +535,92 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.group`: points that differ in `b` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %ids = assign.node "ids" constant : memref<4xi32>
+  loops.nest "x" (i = 4) {
+    %id = loops.load %ids[i]
+    %v, %inside = loops.position %id below 5
+    %l = loops.load %x[%v]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: index at$0 runs from 0 to 4, outside axis 0 of size 4
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %ids = assign.node "ids" constant : memref<4xi32>
+  loops.nest "x" (i = 4) {
+    %id = loops.load %ids[i]
+    %v, %inside = loops.position %id below 4
+    %c = arith.constant 1.0 : f32
+    loops.store %c, %x[%v + 1]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.store`: index at$0 + 1 runs from 1 to 4, outside axis 0 of size 4
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" (i = 4) {
+    %v = arith.constant 1 : index
+    %l = loops.load %x[%v]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.load`: a position of an access is found by loops.position
+
+// -----
+
+loops.func @f {
+  %ids = assign.node "ids" constant : memref<4xi32>
+  loops.nest "x" (i = 4) {
+    %id = loops.load %ids[i]
+    %v, %inside = loops.position %id below 0
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.position`: an axis without elements has no position
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %id = arith.constant 1 : i8
+    %v, %inside = loops.position %id below 4
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.position`: a position is found from a number of 32 or 64 bits, found i8
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (at$0 = 4) {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `at$0` is the name of a position, and no iteration variable
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4x8xf32>
+  %ids = assign.node "ids" constant : memref<4xi32>
+  loops.nest "x" (i = 4, d = 8) schedule <lanes = i : 4> {
+    %id = loops.load %ids[i]
+    %v, %inside = loops.position %id below 4
+    %l = loops.load %x[%v, d]
+    %n = arith.addf %l, %l : f32
+    loops.store %n, %x[%v, d]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `i` store to the same cell, so run in turn

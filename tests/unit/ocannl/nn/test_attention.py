@@ -353,7 +353,7 @@ def test_no_shape_but_the_sizes_of_layers_is_given():
         "linear.w": "6->11",
         "norm.gain": "6",
         "norm.offset": "6",
-        "embedding.w": "11->6",
+        "embedding.w": "6->11",
         "positions.w": "5|6",
         "layer1.attention.w_q": "6->2,4",
         "layer1.attention.w_k": "6->2,4",

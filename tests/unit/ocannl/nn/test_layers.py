@@ -163,8 +163,8 @@ EMBEDDING = {
     f"{ids.ndim} batch axes": Case(
         doubled(nn.embedding(num=4, dim=dim)),
         [ids],
-        lambda p, ids: np.moveaxis(p["embedding.w"], -1, 0)[ids],
-        lambda p, ids: p["embedding.w"].movedim(-1, 0)[ids],
+        lambda p, ids: p["embedding.w"][ids],
+        lambda p, ids: p["embedding.w"][ids],
         ["b" * ids.ndim],
     )
     for ids, dim in ((IDS[0, 1], 5), (IDS[0], [2, 3]), (IDS, 5), (np.stack([IDS, IDS[::-1]]), 5))
