@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
 from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
@@ -95,6 +96,11 @@ def module_text(module: ModuleOp) -> str:
     stream = StringIO()
     Printer(stream).print_op(module)
     return stream.getvalue() + "\n"
+
+
+def parse_text(text: str) -> ModuleOp:
+    """The module of a text that the pipeline wrote."""
+    return LocatingParser(new_context(), text, "loops").parse_module()
 
 
 Observer = Callable[[str, ModuleOp, float], None]

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl import graph
 from ocannl.checks import integer
 from ocannl.code import Code, forward
-from ocannl.dialects import assign, texpr
+from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.tensor_type import tensor_type
 from ocannl.extract import Program, extract, needed, origin_of
@@ -23,6 +22,7 @@ from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.runtime.compile import compile_module
 from ocannl.runtime.host import usable_cores
+from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.team import Team
@@ -95,26 +95,26 @@ class Context:
         program = extract(code, name)
         executable = compile_module(program.module)
         commit(program)
-        types = {
-            op.label.data: op.result.type for op in executable.func.body.ops if isinstance(op, assign.NodeOp)
+        interface = executable.interface
+        nodes = {
+            label: self._node_for(program, label, interface.nodes[label]) for label in interface.layout.nodes
         }
-        nodes = {label: self._node_for(program, label, types[label]) for label in executable.layout.nodes}
         return Routine(self, code, name, program, executable, nodes)
 
-    def _node_for(self, program: Program, label: str, type: MemRefType[Attribute]) -> Node:
-        return self._allocate(*origin_of(program, label), type.get_shape(), type.element_type)
+    def _node_for(self, program: Program, label: str, facts: NodeFacts) -> Node:
+        return self._allocate(*origin_of(program, label), facts.shape, np.dtype(facts.dtype))
 
     def _allocate(
-        self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], element: Attribute
+        self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Node:
         key = (value, is_gradient)
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = Node(aligned_array(shape, dtype_of(element)))
+            node = self._nodes[key] = Node(aligned_array(shape, dtype))
             if not is_gradient:
                 _fill(node, value)
         assert node.array.shape == shape, "a node keeps its shape"
-        assert node.array.dtype == dtype_of(element), "a node keeps its type"
+        assert node.array.dtype == dtype, "a node keeps its type"
         return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
@@ -144,7 +144,7 @@ class Context:
                 infer(tensor)
             element = _element(value)
             assert element is not None
-            self._allocate(*key, graph.known_shape(value).memory_sizes, element)
+            self._allocate(*key, graph.known_shape(value).memory_sizes, dtype_of(element))
         return self._nodes[key]
 
     def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:

@@ -16,8 +16,6 @@ from ocannl.dialects.errors import OcannlError, UninitializedError, location_tex
 from ocannl.extract import Program, needed, origin_of
 from ocannl.id_checks import raise_for_ids
 from ocannl.passes.infer_shapes.messages import describe
-from ocannl.passes.plan_memory import memory_report
-from ocannl.passes.routine_facts import RoutineFacts, routine_facts
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.loop_driver import run_loop
@@ -53,9 +51,10 @@ class Routine:
         self._executable = executable
         self._nodes = dict(nodes)
         self.keys = {origin_of(program, label): label for label in nodes}
-        self._facts: RoutineFacts = routine_facts(executable.func)
-        self._ranges: dict[str, int | None] = executable.func.ranges
-        self._slots = {n: executable.layout.index_slot + k for k, n in enumerate(executable.layout.indices)}
+        interface = executable.interface
+        self._facts = interface.facts
+        self._ranges = interface.ranges
+        self._slots = {n: interface.layout.index_slot + k for k, n in enumerate(interface.layout.indices)}
         self._greatest = {name: self._greatest_value(name) for name in self._ranges}
         self._args = self._bind()
         self._checks = [
@@ -68,7 +67,7 @@ class Routine:
         self._seconds: list[float] | None = None
 
     def _bind(self) -> ArgBlock:
-        layout = self._executable.layout
+        layout = self._executable.interface.layout
         args = ArgBlock(layout.slots)
         args.set_pointer(layout.arena_slot, aligned_array((max(layout.arena_bytes, 1),), np.uint8))
         for k, label in enumerate(layout.nodes):
@@ -128,10 +127,8 @@ class Routine:
         """State that the routine updates from its own value, such as a momentum, begins at zero;
         parameters do not.
         """
-        return label in self._facts.writes and self._kind(label) in ("node", "gradient")
-
-    def _kind(self, label: str) -> str:
-        return next(row.why for row in memory_report(self._executable.func) if row.label == label)
+        why = self._executable.interface.nodes[label].why
+        return label in self._facts.writes and why in ("node", "gradient")
 
     def _set_index(self, name: str, value: int) -> None:
         known = self._slots.get(name)

@@ -5,15 +5,25 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
-from ocannl.lowering.pipelines import PIPELINES, module_text, run_passes
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, passes_until, run_passes
+from ocannl.runtime.cache import environment_cache
+from ocannl.runtime.interface import Interface
 from ocannl.runtime.jit import CompiledModule, compile_llvm
+from ocannl.runtime.routine_cache import CompiledText, get_routine, put_routine, text_key
+
+# The pass after which the text of a program says all that the rest of the pipeline depends on.
+INFERENCE = "infer-precisions"
 
 
 @dataclass(frozen=True)
@@ -22,41 +32,93 @@ class Executable:
 
     code: CompiledModule
     function: int
-    layout: EntryLayout
-    func: FuncOp
-    seconds: dict[str, float]
+    interface: Interface
+    seconds: Mapping[str, float]
+    loops: ModuleOp | str
+    """The scheduled routine, or its text if it comes from the cache."""
+
+    @cached_property
+    def func(self) -> FuncOp:
+        """The scheduled routine, to be looked at."""
+        module = parse_text(self.loops) if isinstance(self.loops, str) else self.loops
+        return the_func(module)
 
 
 def compile_module(module: ModuleOp, target: str = "cpu") -> Executable:
-    """Runs the target's whole pipeline on a module with one routine, in place, and compiles what comes out.
+    """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out.
 
-    `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there,
-    `OCANNL_TIMING=1` prints where the time went.
+    A routine that was compiled before comes from the cache as soon as its shapes and precisions are known.
+    `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
+    from the cache then. `OCANNL_TIMING=1` prints where the time went.
     """
-    seconds: dict[str, float] = {}
-    dump = Dump.from_environment(module)
-
-    def observe(name: str, after: ModuleOp, elapsed: float) -> None:
-        seconds[name] = elapsed
-        dump.stage(name, after)
-
-    dump.stage("texpr", module)
-    run_passes(module, PIPELINES[target], verify=os.environ.get("OCANNL_VERIFY") == "1", observe=observe)
-    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
-    start = time.perf_counter()
-    text = loops_to_llvm(module)
-    seconds["lower-loops-to-llvm"] = time.perf_counter() - start
-    dump.write("llvm", text, "ll")
-    start = time.perf_counter()
-    code = compile_llvm(text)
-    function = code.address(func.sym_name.data)
-    seconds["llvm"] = time.perf_counter() - start
+    compilation = Compilation(module, target)
+    executable = compilation.run()
     if os.environ.get("OCANNL_TIMING") == "1":
-        print(timing_table(func.sym_name.data, seconds), file=sys.stderr)
-    return Executable(code, function, entry_layout(func), func, seconds)
+        print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
+    return executable
 
 
-def timing_table(name: str, seconds: dict[str, float]) -> str:
+class Compilation:
+    """One module on its way to native code."""
+
+    def __init__(self, module: ModuleOp, target: str) -> None:
+        self.module = module
+        self.target = target
+        self.verify = os.environ.get("OCANNL_VERIFY") == "1"
+        self.dump = Dump.from_environment(module)
+        self.seconds: dict[str, float] = {}
+
+    def run(self) -> Executable:
+        self.dump.stage("texpr", self.module)
+        inference = passes_until(self.target, INFERENCE)
+        self.run_passes(inference)
+        store = None if self.verify or self.dump.folder is not None else environment_cache()
+        if store is None:
+            return self.finish(self.lower(len(inference)), self.module)
+        with self.clock("cache"):
+            key = text_key(module_text(self.module), self.target)
+            found = get_routine(store, key)
+        if found is not None:
+            return self.finish(found, found.loops)
+        routine = self.lower(len(inference))
+        with self.clock("cache"):
+            put_routine(store, key, routine)
+        return self.finish(routine, self.module)
+
+    def run_passes(self, passes: Sequence[type[ModulePass]]) -> None:
+        def observe(name: str, after: ModuleOp, elapsed: float) -> None:
+            self.seconds[name] = elapsed
+            self.dump.stage(name, after)
+
+        run_passes(self.module, passes, verify=self.verify, observe=observe)
+
+    def lower(self, done: int) -> CompiledText:
+        """Runs the passes but those done, and writes what comes out."""
+        self.run_passes(PIPELINES[self.target][done:])
+        with self.clock("lower-loops-to-llvm"):
+            llvm = loops_to_llvm(self.module)
+        self.dump.write("llvm", llvm, "ll")
+        return CompiledText(module_text(self.module), llvm, Interface.of(the_func(self.module)))
+
+    def finish(self, routine: CompiledText, loops: ModuleOp | str) -> Executable:
+        with self.clock("llvm"):
+            code = compile_llvm(routine.llvm)
+            function = code.address(routine.interface.name)
+        return Executable(code, function, routine.interface, self.seconds, loops)
+
+    @contextmanager
+    def clock(self, name: str) -> Generator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def the_func(module: ModuleOp) -> FuncOp:
+    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    return func
+
+
+def timing_table(name: str, seconds: Mapping[str, float]) -> str:
     """Milliseconds by pass."""
     total = sum(seconds.values())
     rows = [f"  {1e3 * s:9.2f} ms  {p}" for p, s in seconds.items()]

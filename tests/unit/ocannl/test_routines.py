@@ -1041,6 +1041,7 @@ class TestSettings:
 
     def test_timing(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
         monkeypatch.setenv("OCANNL_TIMING", "1")
+        monkeypatch.setenv("OCANNL_CACHE", "off")
         self.result()
         output = capsys.readouterr()
         for name in PASSES:

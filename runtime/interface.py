@@ -1,0 +1,55 @@
+"""What the caller of a compiled routine has to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import FixedBitwidthType
+from xdsl.ir import Attribute
+
+from ocannl.dialects.loops import FuncOp
+from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
+from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.passes.nests import nodes
+from ocannl.passes.routine_facts import RoutineFacts, routine_facts
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """The array of a node: its sizes, its NumPy dtype by name; and why the node has memory."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Its name, the slots of its arguments, the ranges of its static indices, what it reads and writes, and
+    its nodes by label.
+    """
+
+    name: str
+    layout: EntryLayout
+    ranges: Mapping[str, int | None]
+    facts: RoutineFacts
+    nodes: Mapping[str, NodeFacts]
+
+    @staticmethod
+    def of(func: FuncOp) -> Interface:
+        facts = {
+            node.label.data: NodeFacts(
+                node.result.type.get_shape(), dtype_name(node.result.type.element_type), node.why.data
+            )
+            for node in nodes(func)
+        }
+        return Interface(func.sym_name.data, entry_layout(func), func.ranges, routine_facts(func), facts)
+
+
+def dtype_name(element: Attribute) -> str:
+    """The NumPy name of an element type."""
+    assert isinstance(element, FixedBitwidthType)
+    kind = "f" if value_type(element).is_float else "i"
+    return np.dtype(f"{kind}{element.size}").name

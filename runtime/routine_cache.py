@@ -1,0 +1,87 @@
+"""Whole routines in the cache on disk, by their text with shapes and precisions: a routine that was compiled
+before skips the rest of the pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import xdsl
+
+from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.passes.routine_facts import RoutineFacts
+from ocannl.runtime.cache import ObjectCache, entry_key
+from ocannl.runtime.interface import Interface, NodeFacts
+
+
+@dataclass(frozen=True)
+class CompiledText:
+    """A routine at the end of the pipeline: its scheduled loops, their LLVM IR, and how it is called."""
+
+    loops: str
+    llvm: str
+    interface: Interface
+
+
+def text_key(text: str, target: str) -> str:
+    """The key of a routine: its text, the target, and the version of the compiler."""
+    return entry_key("routine", text, target, compiler_version())
+
+
+def get_routine(store: ObjectCache, key: str) -> CompiledText | None:
+    data = store.get(key)
+    return None if data is None else decoded(data)
+
+
+def put_routine(store: ObjectCache, key: str, routine: CompiledText) -> None:
+    store.put(key, encoded(routine))
+
+
+def encoded(routine: CompiledText) -> bytes:
+    return zlib.compress(json.dumps(asdict(routine), default=sorted).encode(), level=1)
+
+
+def decoded(data: bytes) -> CompiledText:
+    fields = json.loads(zlib.decompress(data))
+    return CompiledText(fields["loops"], fields["llvm"], _interface(fields["interface"]))
+
+
+def _interface(fields: dict[str, Any]) -> Interface:
+    layout, facts = fields["layout"], fields["facts"]
+    layout |= {name: tuple(layout[name]) for name in ("nodes", "indices")}
+    return Interface(
+        fields["name"],
+        EntryLayout(**layout),
+        fields["ranges"],
+        RoutineFacts(set(facts["reads"]), set(facts["writes"]), facts["limits"]),
+        {
+            label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"])
+            for label, node in fields["nodes"].items()
+        },
+    )
+
+
+@cache
+def compiler_version() -> str:
+    """Changes with every file of the compiler, and with the libraries that it is written with."""
+    files = [(str(file), file.stat()) for file in sorted(_source_files())]
+    sources = [f"{name} {status.st_mtime_ns} {status.st_size}" for name, status in files]
+    return entry_key(str(xdsl.__version__), llvmlite.__version__, *sources)
+
+
+def _source_files() -> list[Path]:
+    """The modules of the folders below the Python API."""
+    found: list[Path] = []
+    for name in ("dialects", "passes", "lowering", "runtime"):
+        package = find_spec(f"ocannl.{name}")
+        assert package is not None
+        for folder in package.submodule_search_locations or ():
+            found += Path(folder).rglob("*.py")
+    return found
