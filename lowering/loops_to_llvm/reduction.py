@@ -16,8 +16,8 @@ from ocannl.lowering.loops_to_llvm.types import value_type, vector
 if TYPE_CHECKING:
     from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 
-# Accumulators enough to hide the latency of an addition.
-INDEPENDENT = 8
+# Accumulators that hide the latency of an addition, and bytes in all that every target has registers for.
+INDEPENDENT, INDEPENDENT_BYTES = 8, 512
 UNROLLED = 4
 
 
@@ -43,7 +43,8 @@ class Accumulation:
             lanes = Lanes.of(max(1, min(self.across.size, nest.lane_extent)))
             lanes = Lanes(lanes.width, lanes.width)
             if self.across is reduction.levels[-1]:
-                self.groups = max(1, min(INDEPENDENT // self.height, self.across.size // lanes.width))
+                most = min(INDEPENDENT, INDEPENDENT_BYTES // (lanes.width * self.scalar.bytes))
+                self.groups = max(1, min(most // self.height, self.across.size // lanes.width))
         self.width = lanes.width
         self.type = vector(self.scalar, self.width if self.width > 1 else 0)
 
