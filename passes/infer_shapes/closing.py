@@ -27,7 +27,17 @@ from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict
 from ocannl.passes.infer_shapes.propagation import Propagation
 from ocannl.passes.infer_shapes.relations import OpenRelation, open_relations
 from ocannl.passes.infer_shapes.rules import ClosingRule
-from ocannl.passes.infer_shapes.terms import Dim, DimVar, Leaf, LeafKind, Row, RowEq, RowKind, RowVar
+from ocannl.passes.infer_shapes.terms import (
+    EMPTY_ROW,
+    Dim,
+    DimVar,
+    Leaf,
+    LeafKind,
+    Row,
+    RowEq,
+    RowKind,
+    RowVar,
+)
 from ocannl.passes.infer_shapes.totals import open_totals
 
 # A hidden dimension is most often forgotten in an output row.
@@ -185,7 +195,9 @@ class Closing:
     # Leaves.
 
     def _parameters(self) -> list[Leaf]:
-        return [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
+        """Those with an input row first: what scales a product, or is added to it, takes its size from it."""
+        found = [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
+        return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
 
     def _row_owners(self, ranks: EqualRanks) -> dict[int, Leaf]:
         """The open row variables of leaves."""

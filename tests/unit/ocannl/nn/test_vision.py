@@ -219,3 +219,18 @@ def test_an_image_of_odd_size(block: Any):
     settings: dict[str, Any] = {} if block is nn.vgg_block else {"stride": 2}
     with pytest.raises(oc.ShapeError, match="does not divide by 2"):
         oc.infer(block(out_channels=4, **settings)(oc.data(np.zeros((2, 5, 5, 3), np.float32))))
+
+
+@pytest.mark.parametrize(
+    ("block", "missing"),
+    [
+        (nn.conv_bn_relu(), "conv_bn_relu.conv.w"),
+        (nn.vgg_block(), "vgg_block.conv1.conv.w"),
+        (nn.resnet_block(stride=2), "resnet_block.first.conv.w"),
+    ],
+    ids=["convolution", "vgg", "residual"],
+)
+def test_nothing_says_how_many_channels(block: nn.TrainingLayer, missing: str):
+    """A kernel is named, not a gain, which takes its size from there."""
+    with pytest.raises(oc.ShapeError, match=f"hidden dimension of `{missing}`"):
+        oc.infer(block(oc.data(np.zeros((2, 4, 4, 3), np.float32))))
