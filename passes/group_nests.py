@@ -53,7 +53,10 @@ class Grouper:
         self.uses = Counter(node for node in touched if node_mode(node) == "local")
 
     def run(self) -> None:
-        waiting = self.views
+        self.group(self.views)
+
+    def group(self, waiting: Sequence[View]) -> None:
+        """Takes the chains out of nests that follow each other, with no group between them."""
         while waiting:
             growth = self.grow(waiting) if can_join(waiting[0]) and self.is_far(waiting[0]) else None
             if growth is None or growth.saved <= 0:
@@ -62,7 +65,8 @@ class Grouper:
                 for view in growth.before:
                     move_before(view.nest, growth.chain.members[0].view.nest)
                 Builder(self.func, growth.chain, self.labels, self.target).build(self.uses)
-                waiting = growth.before + growth.after
+                self.group(growth.before)
+                waiting = growth.after
 
     def grow(self, views: Sequence[View]) -> Growth:
         """The chain that begins with the first nest, and the other nests."""

@@ -264,7 +264,7 @@ def row_programs(draw: st.DrawFn) -> str:
     body: list[str] = []
     valued = {"x": "ij", "b": "j"}
     sizes = {"i": ROWS, "j": COLUMNS}
-    for k in range(draw(st.integers(2, 6))):
+    for k in range(draw(st.integers(2, 9))):
         axes = draw(st.sampled_from(("ij", "ij", "i", "j", "")))
         space, inner = (
             {n: sizes[n] for n in names} for names in (axes, draw(st.sampled_from(REDUCTIONS[axes])))
