@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -27,6 +27,8 @@ WIDEST, WIDEST_WORK = 4, 12
 TRANSPOSED = 8
 # Accumulators enough to keep the multipliers busy; more of them cost code.
 ACCUMULATORS = 16
+# Rows of memory that are fetched ahead at the same time.
+STREAMS = 8
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Chooser:
         for name, size in spaces.items():
             if size == 1 or not self.is_apart(name):
                 continue
-            for vectors in (1, 2, 4):
+            for vectors in (1, 2, 4, 8, 16):
                 width = self.elements * vectors
                 if vectors > self.widest(name):
                     break
@@ -135,8 +137,15 @@ class Chooser:
 
     def widest(self, name: str) -> int:
         if self.dominant is not None and name in self.dominant.varies:
-            return 4
+            return ACCUMULATORS if self.streams() else 4
         return WIDEST if self.work <= WIDEST_WORK else 2 if self.work <= 3 * WIDEST_WORK else 1
+
+    def streams(self) -> bool:
+        """The dominant reduction reads more than the second-level cache holds."""
+        assert self.dominant is not None
+        sizes = self.dominant.around | self.dominant.space
+        footprints = (self.footprint(access, sizes.keys()) for access in self.dominant.accesses)
+        return max(footprints, default=0) > self.target.l2_bytes
 
     def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
         """The rows of accumulators that there are registers for, beside a vector of each operand."""
@@ -145,6 +154,8 @@ class Chooser:
         if self.dominant is None or vectors > 2:
             return
         budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
+        if lane_name in self.dominant.space and self.streams():
+            budget = min(budget, STREAMS)
         for name, size in self.facts.space.items():
             if (
                 size > 1
@@ -213,7 +224,7 @@ class Chooser:
             order[place - 1], order[place] = lanes, crossed
             place -= 1
 
-    def footprint(self, access: Access, inside: set[str]) -> int:
+    def footprint(self, access: Access, inside: Collection[str]) -> int:
         """Bytes that an access touches while the given variables move."""
         assert self.dominant is not None
         sizes = self.dominant.around | self.dominant.space

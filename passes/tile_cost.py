@@ -24,6 +24,8 @@ INTERLEAVED_ROW = 2.0
 # How much longer a load takes from the second-level cache, and from beyond it.
 FAR, FARTHEST = 2.0, 6.0
 LINE = 64
+# The lines that are not read meanwhile where a tile from beyond the caches does not follow the last one.
+APART = 3.5
 # Places at a multiple of these distances compete in a cache. Only steps over several tiles waste lines so.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 HORIZONTAL_STEP = 1.5
@@ -167,7 +169,10 @@ class TileCost:
         steps = [name for name in scope.space if name in access.strides]
         total = int(tile) * math.prod([scope.space[name] for name in steps])
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
-        direct = self.access(access, view, 1.0) + (self.distance(total, int(tile), pitch) - 1) * lines
+        distance = self.distance(total, int(tile), pitch)
+        if distance == FARTHEST and pitch > tile:
+            lines += APART
+        direct = self.access(access, view, 1.0) + (distance - 1) * lines
         return direct, instructions + (self.distance(total) - 1) * tile / LINE
 
     def distance(self, total: int, tile: int = 1, pitch: int = 1) -> float:

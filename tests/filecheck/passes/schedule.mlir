@@ -329,3 +329,33 @@ loops.func @shared {
     }
   }
 }
+
+// -----
+
+// A matrix that no cache holds is read in long pieces, or in a few rows at a time.
+// CHECK-LABEL: loops.func @matrix_and_vector
+// CHECK:         loops.nest "columns" (o = 1024) schedule <order = (o), parallel = (o : 256), lanes = o : 256> {
+// CHECK:         loops.nest "rows" (o = 1024) schedule <order = (o), parallel = (o : 24), rows = o : 8, lanes = k : 16> {
+loops.func @matrix_and_vector {
+  %w = assign.node "w" on_device : memref<1024x1024xf32>
+  %x = assign.node "x" on_device : memref<1024xf32>
+  %y = assign.node "y" on_device : memref<1024xf32>
+  loops.nest "columns" (o = 1024) {
+    %sum = loops.reduce add (k = 1024) : f32 {
+      %wv = loops.load %w[k, o]
+      %xv = loops.load %x[k]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[o]
+  }
+  loops.nest "rows" (o = 1024) {
+    %sum = loops.reduce add (k = 1024) : f32 {
+      %wv = loops.load %w[o, k]
+      %xv = loops.load %x[k]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[o]
+  }
+}
