@@ -132,11 +132,13 @@ class _Indexing:
         if self.out_of_range == "clamp":
             ids = [_clamped(i, size) for i, size in zip(ids, sizes, strict=True)]
         operands, result = self.text.split("=>")
-        logic = f"{'; '.join([operands.rstrip(), *self.at])} =>{result}"
+        own, *slots = operands.split(";")
+        pairs = [slot for pair in zip(slots, self.at, strict=True) for slot in pair]
+        logic = f"{'; '.join(slot.strip() for slot in (*pairs, own))} =>{result}"
         term = _where_equal(len(ids), SCALAR_OPS[accum].neutral or 0.0)
         bound = [(name, _dim(name, dim).term) for name, dim in self.dims.items()]
-        args = [x, *ids, *(arange(size) for size in sizes)]
-        op = apply(term, args, logic=logic, accum=accum, dims=bound, label=label)
+        args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, arange(size))]
+        op = apply(term, [*args, x], logic=logic, accum=accum, dims=bound, label=label)
         if self.out_of_range == "error":
             counts = [_outside(i, size) for i, size in zip(ids, sizes, strict=True)]
             check_ids(op, sum(counts[1:], counts[0]))
@@ -169,12 +171,15 @@ def _dim(name: str, dim: int | Dim | None) -> Dim:
 
 
 def _where_equal(count: int, neutral: float) -> Term:
-    """The first argument where each of the next `count` equals its position, of as many after them."""
-    equal: list[Term] = [App("eq", (Arg(1 + k), Arg(1 + count + k))) for k in range(count)]
+    """The last argument where the first of each of `count` pairs before it equals the second.
+
+    Operands stand in the order of their first use, as they do in text.
+    """
+    equal: list[Term] = [App("eq", (Arg(2 * k), Arg(2 * k + 1))) for k in range(count)]
     condition = equal[0]
     for other in equal[1:]:
         condition = App("and", (condition, other))
-    return App("where", (condition, Arg(0), Const(neutral)))
+    return App("where", (condition, Arg(2 * count), Const(neutral)))
 
 
 def _clamped(ids: Tensor, size: int | Dim) -> Tensor:

@@ -94,12 +94,12 @@ def describe(op: Operation) -> str:
             return op.name.removeprefix("texpr.")
 
 
-def _chosen_positions(op: ApplyOp) -> int:
-    """How many ranges a gather or scatter compares its ids with: its last operands."""
-    term = op.term.data
-    if not isinstance(term, App) or term.op != "where":
-        return 0
-    return sum(isinstance(arg.owner, RangeOp) for arg in op.args)
+def chooses_positions(op: ApplyOp) -> bool:
+    """A gather or scatter: pairs of ids and of a range that they are compared with, then what they choose."""
+    term, count = op.term.data, len(op.args)
+    if not isinstance(term, App) or term.op != "where" or count < 3 or count % 2 == 0:
+        return False
+    return all(isinstance(arg.owner, RangeOp) for arg in op.args[1::2])
 
 
 def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
@@ -110,12 +110,12 @@ def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
         return f"{names[0]} @ {names[1]}"
     if logic == "T":
         return f"{names[0]}.T"
-    if logic != "." and (positions := _chosen_positions(op)):
+    if logic != "." and chooses_positions(op):
         operands, result = logic.split("=>")
-        *slots, axis = operands.split(";")
-        name = "scatter" if axis.strip() in result else "gather"
-        slots = slots[: len(names) - positions]
-        return f'{name}("{";".join(slots)} =>{result}", {", ".join(names[:-positions])})'
+        *pairs, own = operands.split(";")
+        name = "scatter" if pairs[1].strip() in result else "gather"
+        slots = "; ".join(slot.strip() for slot in (own, *pairs[::2]))
+        return f'{name}("{slots} =>{result}", {", ".join([names[-1], *names[:-1:2]])})'
     if logic != ".":
         return f'einsum("{logic}", {", ".join(names)})'
     if isinstance(term, App):
