@@ -52,7 +52,8 @@ def schedule_table(func: FuncOp, seconds: Sequence[float] | None) -> str:
         work, traffic = sum(map(flops, nests)), bytes_moved(step)
         own = [_nest_cells(nest) for nest in nests]
         if isinstance(step, GroupOp):
-            rows.append((step.label.data, space_text(step.space.data), "", str(work), str(traffic)))
+            schedule = "" if step.schedule is None else schedule_text(step.schedule.data)
+            rows.append((step.label.data, space_text(step.space.data), schedule, str(work), str(traffic)))
             rows += [
                 (f"  {label}", space, schedule, str(flops(nest)), "")
                 for nest, (label, space, schedule) in zip(nests, own, strict=True)

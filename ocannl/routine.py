@@ -277,9 +277,13 @@ class Routine:
 
     def schedule(self) -> str:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
-        bytes of the cells that it reaches. After `profile()` also its time, and what it achieves.
+        bytes of the cells that it reaches. After `profile()` also its time, and what it achieves. The last
+        line tells on what threads parallel loops run, if there are any.
         """
-        return schedule_table(self._executable.func, self._seconds)
+        kernels = schedule_table(self._executable.func, self._seconds)
+        if not self._executable.interface.layout.is_parallel:
+            return kernels
+        return f"{kernels}\nparallel loops run on {self.context.team}"
 
     def profile(self, *, runs: int = 10) -> str:
         """Measures how long each kernel takes (the median of some runs), and returns the schedule with it.

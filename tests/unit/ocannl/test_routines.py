@@ -678,17 +678,53 @@ class TestContexts:
         np.testing.assert_array_equal(ctx[m], [6, 6])
 
     def test_threads_do_not_change_bits(self):
-        a, b = arrays_of((70, 90), (90, 80))
+        a, b = arrays_of((170, 190), (190, 180))
         results = []
-        for threads in (1, 2, 3):
+        for threads in (1, 2, 3, 5):
             product = oc.tanh(oc.data(a, axes="oi") @ oc.data(b, axes="oi"))
             ctx = oc.Context.cpu(threads=threads)
             result = total(product)
-            run(ctx, oc.forward(result) + oc.forward(product))
-            results.append((ctx[result], ctx[product]))
-        for value, array in results[1:]:
+            routine = run(ctx, oc.forward(result) + oc.forward(product))
+            assert "parallel" in routine.ir("loops")
+            results.append((ctx[result], ctx[product], routine.ir("llvm")))
+        for value, array, text in results[1:]:
             np.testing.assert_array_equal(value, results[0][0])
             np.testing.assert_array_equal(array, results[0][1])
+            assert text == results[0][2]
+
+    def test_threads_do_not_change_what_is_trained(self, monkeypatch: pytest.MonkeyPatch):
+        """A loop over a ranged index, with contractions, norms, softmax and gathered rows, all cut small."""
+        monkeypatch.setenv("OCANNL_CACHE", "off")
+        monkeypatch.setattr("ocannl.passes.parallel.SHARED_CYCLES", 2.0**8)
+        monkeypatch.setattr("ocannl.passes.parallel.TASK_CYCLES", 2.0**6)
+        ids = np.random.default_rng(1).integers(0, 11, (3, 8, 32))
+        trained: list[list[Array]] = []
+        for threads in (1, 3):
+            batch = oc.index("batch", 3)
+            tokens = oc.data(ids, label="tokens", axes="bbb")[batch]
+            h = nn.embedding(num=11, dim=32)(tokens)
+            h = nn.decoder_only(1, 2, 16, 16, 64)(h)
+            loss = nn.cross_entropy(nn.linear(out_dim=11)(h), tokens)
+            ctx = oc.Context.cpu(threads=threads)
+            code = train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1)
+            step = ctx.compile(code, name="step")
+            ctx.init_params(loss, seed=1)
+            losses = step.run_loop(epochs=2, record=[loss])[loss]
+            trained.append([losses, *(ctx[p] for p in oc.params(loss).values())])
+            assert step.schedule().count("parallel = ") > 10
+        for found, expected in zip(*trained, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+    def test_the_schedule_tells_the_threads(self, monkeypatch: pytest.MonkeyPatch):
+        a, b = arrays_of((200, 200), (200, 200))
+
+        def last_line(y: oc.Tensor) -> str:
+            return oc.Context.cpu(threads=2).compile(oc.forward(y), name="y").schedule().splitlines()[-1]
+
+        assert "threads" not in last_line(total(oc.data(a[:2], axes="oi")))
+        monkeypatch.setattr("ocannl.runtime.team.openmp", lambda: None)
+        found = last_line(oc.data(a, axes="oi") @ oc.data(b, axes="oi"))
+        assert found == "parallel loops run on 1 thread, since there is no OpenMP runtime"
 
 
 class TestInit:
