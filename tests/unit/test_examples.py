@@ -8,6 +8,7 @@ import lenet_digits
 import moons
 import numpy as np
 import pytest
+import tensor_puzzles
 
 
 def trained_moons(seed: int, epochs: int = 80) -> moons.Trained:
@@ -68,3 +69,9 @@ def test_images_are_shifted():
         moved = lenet_digits.shifted(image, down, right)
         assert moved.shape == image.shape
         assert moved[0, 3 + down, 4 + right] == 1
+
+
+def test_the_tensor_puzzles_are_solved():
+    solved = tensor_puzzles.main(["--tries", "2"])
+    assert len(solved) == 21
+    assert all(solved.values()), solved
