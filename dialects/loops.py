@@ -87,6 +87,7 @@ class Schedule:
     `parallel` cuts the space into tasks that threads share: blocks of so many points of its variables.
     `merged` are groups of variables of one space, outermost first, over which one loop runs: all accesses
     move by equal steps over the points of a group. The other parts call it by its names with `*` between.
+    Reductions whose lanes are the nest's add up in `chains` parts, each for steps of its own.
     """
 
     order: tuple[str, ...] = ()
@@ -94,6 +95,7 @@ class Schedule:
     lanes: tuple[str, int] | None = None
     parallel: tuple[tuple[str, int], ...] = ()
     merged: tuple[tuple[str, ...], ...] = ()
+    chains: int = 1
 
     def loops(self, space: Space) -> dict[str, int]:
         """The loops over a space and their lengths, one a variable or a group."""
@@ -136,6 +138,8 @@ def schedule_text(schedule: Schedule) -> str:
         parts.append(f"rows = {schedule.rows[0]} : {schedule.rows[1]}")
     if schedule.lanes:
         parts.append(f"lanes = {schedule.lanes[0]} : {schedule.lanes[1]}")
+    if schedule.chains != 1:
+        parts.append(f"chains = {schedule.chains}")
     return f"<{', '.join(parts)}>"
 
 
@@ -143,6 +147,7 @@ def parse_schedule(parser: AttrParser) -> Schedule:
     order: tuple[str, ...] = ()
     parallel: tuple[tuple[str, int], ...] = ()
     merged: tuple[tuple[str, ...], ...] = ()
+    chains = 1
     tile: dict[str, tuple[str, int]] = {}
     seen: set[str] = set()
 
@@ -161,9 +166,10 @@ def parse_schedule(parser: AttrParser) -> Schedule:
         return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
     def entry() -> None:
-        nonlocal order, parallel, merged
+        nonlocal order, parallel, merged, chains
         pos = parser.pos
-        key = parser.parse_keyword_in(("merged", "order", "parallel", "rows", "lanes"), " in a schedule")
+        keys = ("merged", "order", "parallel", "rows", "lanes", "chains")
+        key = parser.parse_keyword_in(keys, " in a schedule")
         if key in seen:
             parser.raise_error(f"`{key}` stands twice in the schedule", pos, parser.pos)
         seen.add(key)
@@ -174,11 +180,13 @@ def parse_schedule(parser: AttrParser) -> Schedule:
             merged = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, group))
         elif key == "parallel":
             parallel = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, extent))
+        elif key == "chains":
+            chains = parser.parse_integer(allow_boolean=False, allow_negative=False)
         else:
             tile[key] = extent()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged)
+    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged, chains)
 
 
 def print_schedule(printer: Printer, schedule: ScheduleAttr | None) -> None:
@@ -290,6 +298,8 @@ class NestOp(IRDLOperation):
             raise VerifyException(in_turn(tiled))
         if any(size < 1 for _, size in tiles):
             raise VerifyException("a tile has at least one element")
+        if schedule.chains < 1:
+            raise VerifyException("a reduction has at least one chain")
         if schedule.parallel and isinstance(self.parent_op(), GroupOp):
             raise VerifyException("threads share a group, no nest in it")
         _verify_parallel(schedule, self)

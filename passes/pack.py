@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Region
@@ -44,7 +45,7 @@ def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
     substitute_indices(operations(nest.body.block), {lanes: Linear.of({panel: width, lanes: 1})})
     place = schedule.order.index(lanes)
     order = (*schedule.order[:place], panel, lanes, *schedule.order[place + 1 :])
-    return Schedule(order, schedule.rows, schedule.lanes, schedule.parallel, schedule.merged)
+    return replace(schedule, order=order)
 
 
 def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None) -> NestOp:

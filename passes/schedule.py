@@ -17,7 +17,7 @@ from ocannl.passes.nests import functions, nests_of, steps
 from ocannl.passes.pack import pack
 from ocannl.passes.parallel import parallel_group, parallel_nest
 from ocannl.passes.target import TargetDescription
-from ocannl.passes.tile_cost import TileCost
+from ocannl.passes.tile_cost import TileCost, chains
 
 # A smaller tile for the rest costs code, and hides less latency: this part of the work, say.
 REST_PENALTY = 0.05
@@ -107,7 +107,16 @@ class Chooser:
             cycles = cost.nest(self.facts)
             if cycles < lowest:
                 found, lowest, packed = candidate, cycles, cost.packed
-        return Schedule(self.order(found), found.rows, found.lanes, merged=self.merged), packed, lowest
+        order, count = self.order(found), self.chains(found)
+        return Schedule(order, found.rows, found.lanes, merged=self.merged, chains=count), packed, lowest
+
+    def chains(self, schedule: Schedule) -> int:
+        """The chains of the dominant reduction, where its lanes are the nest's."""
+        if self.dominant is None or schedule.lanes is None or schedule.lanes[0] not in self.dominant.varies:
+            return 1
+        accumulators = max(1, schedule.lanes[1] // self.elements) * (schedule.rows or ("", 1))[1]
+        last = list(self.dominant.space.values())[-1]
+        return min(last, chains(accumulators * len(self.facts.inner), self.target))
 
     def candidates(self) -> Iterator[Schedule]:
         """Tiles worth costing, the plain loops first."""
@@ -156,7 +165,8 @@ class Chooser:
         budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
         if lane_name in self.dominant.space and self.streams():
             budget = min(budget, STREAMS)
-        for name, size in self.facts.space.items():
+        for name in sorted(self.facts.space, key=self.row_distance):
+            size = self.facts.space[name]
             if (
                 size > 1
                 and name != lane_name
@@ -165,6 +175,11 @@ class Chooser:
                 and self.is_apart(name, lane_name)
             ):
                 yield name, best_height(size, budget)
+
+    def row_distance(self, name: str) -> int:
+        """How far apart in memory the rows of a tile are: of tiles that cost the same, rows that lie near."""
+        assert self.dominant is not None
+        return max([abs(access.strides.get(name, 0)) for access in self.dominant.accesses], default=0)
 
     def is_apart(self, *loops: str) -> bool:
         """Points that differ in these loops only store to cells of their own."""

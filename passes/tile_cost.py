@@ -164,11 +164,11 @@ class TileCost:
         rows, stride = self.rows(access, view), view.stride(access)
         instructions = rows * (view.vectors if stride else 1)
         tile = rows * (view.vectors * self.target.vector_bytes if stride else access.bytes)
-        is_compact = 1 in (stride, view.row_stride(access))
-        lines = max(1.0, tile / LINE) if is_compact else tile / LINE
         steps = [name for name in scope.space if name in access.strides]
         total = int(tile) * math.prod([scope.space[name] for name in steps])
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
+        is_compact = 1 in (stride, view.row_stride(access))
+        lines = max(tile, min(LINE, pitch) if is_compact else 0) / LINE
         distance = self.distance(total, int(tile), pitch)
         if distance == FARTHEST and pitch > tile:
             lines += APART
@@ -244,9 +244,9 @@ class TileCost:
         if isinstance(scope.op, NestOp):
             return 0.0
         if view.lanes not in scope.space:
-            return ADDITION_LATENCY
-        chains = min(INDEPENDENT / view.height, scope.space[view.lanes] // view.width)
-        return ADDITION_LATENCY / max(1.0, chains)
+            return ADDITION_LATENCY / chains(view.height * view.vectors, self.target)
+        across = min(INDEPENDENT / view.height, scope.space[view.lanes] // view.width)
+        return ADDITION_LATENCY / max(1.0, across)
 
     def across_lanes(self, scope: Scope, view: View) -> float:
         """The cycles of combining the lanes at the end of a reduction along them."""
@@ -255,6 +255,12 @@ class TileCost:
         self.code += CODE_HORIZONTAL * view.height
         results = max(1.0, view.runs * view.width / math.prod(scope.space.values()))
         return results * view.height * math.log2(max(2, view.width)) * HORIZONTAL_STEP
+
+
+def chains(accumulators: float, target: TargetDescription) -> int:
+    """The parts in which a reduction with so many accumulators is added up, so that additions overlap."""
+    most = (target.vector_registers - 4) // max(1, math.ceil(accumulators))
+    return max(1, min(most, math.ceil(INDEPENDENT / accumulators)))
 
 
 def mean_extent(size: int, extent: int) -> float:

@@ -53,6 +53,7 @@ class NestEmitter:
         self.placement: Placement = place(nest, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
+        self.chains = schedule.chains
         self.cuts: list[Cut] = cuts(nest)
         self.blocks: dict[str, Block] = {}
         self.height = 1

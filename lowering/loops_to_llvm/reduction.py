@@ -24,8 +24,8 @@ UNROLLED = 4
 class Accumulation:
     """Emits one reduction.
 
-    Where the lanes are a variable of the reduction, each of several vectors accumulates its own part of the
-    space; they are combined at the end, in a fixed order.
+    Where the lanes are a variable of the reduction, or the schedule has several chains, each group of
+    accumulators has its own part of the space; they are combined at the end, in a fixed order.
     """
 
     def __init__(self, nest: NestEmitter, op: ReduceOp, reduction: Reduction) -> None:
@@ -45,6 +45,8 @@ class Accumulation:
             if self.across is reduction.levels[-1]:
                 most = min(INDEPENDENT, INDEPENDENT_BYTES // (lanes.width * self.scalar.bytes))
                 self.groups = max(1, min(most // self.height, self.across.size // lanes.width))
+        elif reduction.levels:
+            self.groups = max(1, min(nest.chains, reduction.levels[-1].size))
         self.width = lanes.width
         self.type = vector(self.scalar, self.width if self.width > 1 else 0)
 
@@ -80,6 +82,8 @@ class Accumulation:
         level, inner = levels[0], levels[1:]
         if level is self.across:
             return self.accumulate_across(level, inner, values)
+        if not inner and self.groups > 1 and self.across is None:
+            return self.accumulate_in_chains(level, values)
 
         def body(values: Sequence[str]) -> Sequence[str]:
             self.nest.emit_ops(level.ops)
@@ -88,6 +92,24 @@ class Accumulation:
         unrolled = not inner and level.size <= UNROLLED
         for segment in segments(level.size, 1) if not unrolled else points(level.size):
             values = self.nest.run(level.variable, segment, body, values, self.type.text)
+        return values
+
+    def accumulate_in_chains(self, level: Level, values: Sequence[str]) -> Sequence[str]:
+        """Runs the innermost loop by as many steps at a time as there are groups, and then the rest."""
+        nest = self.nest
+
+        def body(values: Sequence[str]) -> Sequence[str]:
+            first, results = nest.positions[level.variable], list[str]()
+            for group in range(len(values) // self.height):
+                nest.positions[level.variable] = Position(first.name, first.offset + group, first.depth)
+                nest.emit_ops(level.ops)
+                results += self.step(values[group * self.height : (group + 1) * self.height])
+            return results
+
+        for segment in segments(level.size, self.groups):
+            own = segment.extent * self.height
+            found = nest.run(level.variable, segment, body, values[:own], self.type.text)
+            values = [*found, *values[own:]]
         return values
 
     def accumulate_across(self, level: Level, inner: Sequence[Level], values: Sequence[str]) -> Sequence[str]:

@@ -121,7 +121,7 @@ loops.func @sums {
   }
 }
 // CHECK-LABEL: loops.func @sums
-// CHECK: loops.nest "columns" (o = 512) schedule <order = (o), lanes = o : 64> {
+// CHECK: loops.nest "columns" (o = 512) schedule <order = (o), lanes = o : 64, chains = 2> {
 // CHECK: loops.nest "total" () schedule <merged = (b*o), lanes = b*o : 64> {
 
 loops.func @pointwise {
@@ -357,5 +357,25 @@ loops.func @matrix_and_vector {
       loops.yield %p
     }
     loops.store %sum, %y[o]
+  }
+}
+
+// -----
+
+// Few accumulators wait for each other: the sum has two chains.
+// CHECK-LABEL: loops.func @kernel_gradient
+// CHECK:         loops.nest "dk" ({{.*}}) schedule <order = (i, o, j), parallel = (i : 1), rows = j : 5, lanes = o : 8, chains = 2> {
+loops.func @kernel_gradient {
+  %g = assign.node "g" on_device : memref<64x28x28x6xf32>
+  %x = assign.node "x" on_device : memref<64x32x32xf32>
+  %dk = assign.node "dk" on_device : memref<6x5x5xf32>
+  loops.nest "dk" (o = 6, i = 5, j = 5) {
+    %sum = loops.reduce add (b = 64, h = 28, w = 28) : f32 {
+      %gv = loops.load %g[b, h, w, o]
+      %xv = loops.load %x[b, h + i, w + j]
+      %p = arith.mulf %gv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %dk[o, i, j]
   }
 }

@@ -224,7 +224,7 @@ def nests(draw: st.DrawFn) -> str:
     merged = (tuple(names[:-1]),) if len(names) > 2 else ()
     first = "*".join(names[:-1] or names)
     order = tuple(draw(st.permutations(sorted({first, names[-1]}))))
-    schedule = loops.Schedule(order, (first, 2), ("k", 4), ((first, 6),), merged)
+    schedule = loops.Schedule(order, (first, 2), ("k", 4), ((first, 6),), merged, draw(st.integers(1, 3)))
     nest = loops.NestOp(
         draw(LABELS),
         tuple(zip(names, sizes, strict=True)),

@@ -164,6 +164,7 @@ def schedules(draw: st.DrawFn, nest: NestOp) -> str:
             None if lanes is None else (lanes, tiles[lanes]),
             tuple((name, tiles.get(name, 1) * draw(st.integers(1, 3))) for name in cut),
             schedule.merged,
+            draw(st.sampled_from((1, 1, 2, 3, 8))),
         )
     )
 

@@ -365,6 +365,16 @@ loops.func @f {
 
 loops.func @f {
   %x = assign.node "x" on_device : memref<4x3xf32>
+  loops.nest "x" (i = 4, j = 3) schedule <chains = 0> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a reduction has at least one chain
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4x3xf32>
   loops.nest "x" (i = 4, j = 3) schedule <merged = (i*j, j*i)> {
   }
 }

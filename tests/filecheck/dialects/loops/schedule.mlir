@@ -17,7 +17,7 @@
 // CHECK-NEXT:    loops.nest "blocks of tiles" (b = 10, o = 16) schedule <order = (o, b), parallel = (o : 16, b : 4), rows = b : 2, lanes = o : 8> {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "merged" (b = 10, o = 16) schedule <merged = (b*o, i*j), order = (b*o), rows = b*o : 2, lanes = i*j : 8> {
-// CHECK:         loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
+// CHECK:         loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2, chains = 4> {
 // CHECK-NEXT:      %t = loops.reduce add (i = 2) : f32 {
 // CHECK-NEXT:        %l = loops.load %x[b, o, i]
 // CHECK-NEXT:        loops.yield %l
@@ -49,7 +49,7 @@ loops.func @schedules {
   }
   loops.group "group" (b = 10) schedule <parallel = (b : 4)> {
   }
-  loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <lanes = i : 2> {
+  loops.nest "lanes of a reduction" (b = 10, o = 16) schedule <chains = 4, lanes = i : 2> {
     %t = loops.reduce add (i = 2) : f32 {
       %l = loops.load %x[b, o, i]
       loops.yield %l
