@@ -310,3 +310,21 @@ def test_against_torch():
     ]
     for found, expected in pairs:
         np.testing.assert_allclose(value(found), expected.numpy(), rtol=1e-12)
+
+
+def test_tangents_of_a_gather():
+    x, tangent = oc.data(np.arange(6.0)), oc.data(np.arange(6.0) * 10)
+    ids = oc.data(np.array([5, 1, 9], np.int32), axes="b")
+    found = oc.jvp(oc.gather("v; b | => b |", x * x, ids, at="v"), x, tangent)
+    np.testing.assert_array_equal(value(found), [500, 20, 0])
+
+
+def test_empty_axes():
+    none, some = (oc.data(np.array(ids, np.int32), axes="b") for ids in ([], [0, 1]))
+    empty = oc.data(np.zeros((0, 3)), axes="oo")
+    np.testing.assert_array_equal(
+        value(oc.gather("v d; b | => b | d", empty, some, at="v")), np.zeros((2, 3))
+    )
+    assert value(oc.gather("v; b | => b |", oc.data([1.0]), none, at="v")).shape == (0,)
+    total = oc.scatter("b |; b | => v", oc.data(np.zeros(0), axes="b"), none, at="v", v=3)
+    np.testing.assert_array_equal(value(total), [0, 0, 0])

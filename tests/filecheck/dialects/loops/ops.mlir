@@ -97,3 +97,25 @@ loops.func @groups {
   loops.group "nothing" () {
   }
 }
+
+// Positions stand in the map in any place and number.
+// CHECK-LABEL: loops.func @positions
+// CHECK:         loops.nest "x" (b = 4) {
+// CHECK-NEXT:      %id = loops.load %ids[b]
+// CHECK-NEXT:      %v, %inside = loops.position %id below 3
+// CHECK-NEXT:      %w, %too = loops.position %id below 8
+// CHECK-NEXT:      %l = loops.load %x[b, %v, 2*%v + %w + 1]
+// CHECK-NEXT:      loops.store %l, %x[b, -%v + 2, %w]
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loops.func @positions {
+  %ids = assign.node "ids" constant : memref<4xf64>
+  %x = assign.node "x" on_device : memref<4x3x13xf32>
+  loops.nest "x" (b = 4) {
+    %id = loops.load %ids[b]
+    %v, %inside = loops.position %id below 3
+    %w, %too = loops.position %id below 8
+    %l = loops.load %x[b, %v, 2*%v + %w + 1]
+    loops.store %l, %x[b, -%v + 2, %w]
+  }
+}
