@@ -20,6 +20,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from ocannl.dialects.bounds import Bound, extremes_within
 from ocannl.dialects.combine import Combination, TermAttr, check_term, parse_combination, print_combination
 from ocannl.dialects.linear import (
     Linear,
@@ -329,9 +330,15 @@ def check_set_once(indices: Sequence[Linear], sizes: Mapping[str, int]) -> None:
 
 
 def check_access(
-    op: IRDLOperation, value: SSAValue, indices: Sequence[Linear], sizes: Mapping[str, int]
+    op: IRDLOperation,
+    value: SSAValue,
+    indices: Sequence[Linear],
+    sizes: Mapping[str, int],
+    bounds: Sequence[Bound] = (),
 ) -> None:
-    """The indices fit the node: as many as it has axes, names known, extremes inside the axes."""
+    """The indices fit the node: as many as it has axes, names known, extremes inside the axes where bounds
+    hold.
+    """
     shape = memref_shape(value)
     if len(indices) != len(shape):
         raise VerifyException(f"{len(indices)} indices for {len(shape)} axes")
@@ -341,7 +348,7 @@ def check_access(
         known.update({n: r for n, r in routine.ranges.items() if r is not None and n not in known})
     for axis, (index, size) in enumerate(zip(indices, shape, strict=True)):
         check_names(op, index.names, sizes)
-        extremes = index.extremes(known)
+        extremes = extremes_within(index, known, bounds)
         if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():
             low, high = extremes
             raise VerifyException(

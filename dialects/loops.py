@@ -9,7 +9,7 @@ written by hand. A group runs several nests in turn at every point of an outer s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -61,6 +61,7 @@ from ocannl.dialects.assign import (
     check_names,
     check_space,
 )
+from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.linear import (
     Linear,
     Map,
@@ -431,19 +432,34 @@ class GroupOp(IRDLOperation):
 
 @irdl_op_definition
 class ReduceOp(IRDLOperation):
-    """`loops.reduce add (i = 2) : f32 { ... loops.yield %p }`: accumulates the yielded value over a space."""
+    """`loops.reduce add (i = 2) : f32 { ... loops.yield %p }`: accumulates the yielded value over a space.
+
+    In a kernel, `where 2*i + j < 9` takes only the points of the space at which the bounds hold.
+    """
 
     name = "loops.reduce"
     accum = prop_def(StringAttr)
     space = prop_def(SpaceAttr)
+    where = opt_prop_def(BoundsAttr)
     body = region_def("single_block")
     result = result_def()
     traits = traits_def(RecursiveMemoryEffect())
 
-    def __init__(self, accum: str, space: Sequence[tuple[str, int]], body: Region, type: Attribute) -> None:
+    def __init__(
+        self,
+        accum: str,
+        space: Sequence[tuple[str, int]],
+        body: Region,
+        type: Attribute,
+        where: Sequence[Bound] = (),
+    ) -> None:
         Operation.__init__(
             self,
-            properties={"accum": StringAttr(accum), "space": SpaceAttr(tuple(space))},
+            properties=given(
+                accum=StringAttr(accum),
+                space=SpaceAttr(tuple(space)),
+                where=BoundsAttr(tuple(where)) if where else None,
+            ),
             regions=[body],
             result_types=[type],
         )
@@ -457,6 +473,8 @@ class ReduceOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.accum.data} ")
         print_space(printer, self.space.data)
+        if self.where is not None:
+            printer.print_string(f" where {bounds_text(self.where.data)}")
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
         printer.print_string(" ")
@@ -466,9 +484,10 @@ class ReduceOp(IRDLOperation):
     def parse(cls, parser: Parser) -> ReduceOp:
         accum = parser.parse_identifier(" naming an accumulation")
         space = parse_space(parser)
+        where = parse_bounds(parser) if parser.parse_optional_keyword("where") else ()
         parser.parse_punctuation(":")
         type = parser.parse_type()
-        return cls(accum, space, parser.parse_region(), type)
+        return cls(accum, space, parser.parse_region(), type, where)
 
     def verify_(self) -> None:
         check_accumulator(self.accum.data)
@@ -479,6 +498,16 @@ class ReduceOp(IRDLOperation):
             raise VerifyException(f"yields {self.yielded.type}, but the result is {self.result.type}")
         check_variables(self, self.space.names)
         check_fresh(self, self.space.names)
+        if self.where is not None:
+            self._verify_bounds(self.where.data)
+
+    def _verify_bounds(self, bounds: Sequence[Bound]) -> None:
+        if not in_kernel(self):
+            raise VerifyException("only in a kernel a reduction leaves points out")
+        sizes = {**scope_sizes(self), **dict(self.space.data)}
+        for bound in bounds:
+            check_names(self, bound.index.names, sizes)
+        check_bounds(bounds, sizes)
 
 
 @irdl_op_definition
@@ -621,7 +650,7 @@ class StoreOp(IRDLOperation):
     def verify_(self) -> None:
         if self.value.type != element_type(self.node):
             raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
-        if not isinstance(self.parent_op(), NestOp | None):
+        if isinstance(self.parent_op(), ReduceOp):
             raise VerifyException("a store stands directly in a nest")
         check_positions(self)
 
@@ -657,7 +686,7 @@ def check_positions(op: LoadOp | StoreOp) -> None:
     sizes = position_sizes(op)
     if {n for index in op.indices.data for n in index.names if n.startswith(POSITION)} != sizes.keys():
         raise VerifyException(f"the map {op.indices.data} has not {len(sizes)} positions")
-    check_access(op, op.node, op.indices.data, scope_sizes(op) | sizes)
+    check_access(op, op.node, op.indices.data, scope_sizes(op) | sizes, scope_bounds(op))
 
 
 def position_sizes(op: LoadOp | StoreOp) -> dict[str, int]:
@@ -711,7 +740,7 @@ class IndexOp(IRDLOperation):
 
 @irdl_op_definition
 class FuncOp(RoutineOp):
-    """A routine as a sequence of nests and groups of nests over the nodes declared at its top."""
+    """A routine as a sequence of nests, groups of nests, or kernels, over the nodes declared at its top."""
 
     name = "loops.func"
 
@@ -739,24 +768,38 @@ def _parse_node(parser: Parser) -> SSAValue:
     return node
 
 
-def check_fresh(op: NestOp | ReduceOp, names: Sequence[str]) -> None:
-    """The variables of a nest or a reduction are none of those around it."""
+def check_fresh(op: Operation, names: Sequence[str]) -> None:
+    """The variables of an operation are none of those around it."""
     outer = scope_sizes(op)
     for name in names:
         if name in outer:
-            what = "nest" if isinstance(op, NestOp) else "reduction"
+            what = "nest" if isinstance(op, NestOp) else "reduction" if isinstance(op, ReduceOp) else "loop"
             raise VerifyException(f"`{name}` is already an iteration variable around this {what}")
 
 
-def scope_sizes(op: Operation) -> dict[str, int]:
-    """The iteration variables around an operation, with their sizes."""
-    sizes: dict[str, int] = {}
+def scopes(op: Operation) -> Iterator[Operation]:
+    """The operations around `op`, from the inside out, up to its routine."""
     parent = op.parent_op()
-    while isinstance(parent, GroupOp | NestOp | ReduceOp):
-        space = parent.properties.get("space")
-        sizes.update(space.data if isinstance(space, SpaceAttr) else ())
+    while parent is not None and not isinstance(parent, RoutineOp):
+        yield parent
         parent = parent.parent_op()
-    return sizes
+
+
+def scope_sizes(op: Operation) -> dict[str, int]:
+    """The iteration variables around an operation, with their sizes: those of all spaces around it."""
+    spaces = (p for scope in scopes(op) for p in scope.properties.values() if isinstance(p, SpaceAttr))
+    return {name: size for space in spaces for name, size in space.data}
+
+
+def scope_bounds(op: Operation) -> list[Bound]:
+    """The bounds that hold where an operation stands."""
+    bounds = (p for scope in scopes(op) for p in scope.properties.values() if isinstance(p, BoundsAttr))
+    return [bound for found in bounds for bound in found.data]
+
+
+def in_kernel(op: Operation) -> bool:
+    """Whether no nest stands around an operation."""
+    return not any(isinstance(scope, NestOp) for scope in scopes(op))
 
 
 LOOPS = Dialect(

@@ -14,10 +14,12 @@ from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
 from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
+from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.differentiate import DifferentiatePass
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
@@ -34,38 +36,40 @@ from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.simplify import SimplifyPass
 
+# What all targets have in common.
+SHARED: tuple[type[ModulePass], ...] = (
+    InferShapesPass,
+    InferPrecisionsPass,
+    InferProjectionsPass,
+    DifferentiatePass,
+    LowerTexprToAssignPass,
+    LowerAssignToLoopsPass,
+    InlineNodesPass,
+    IndexByComparisonPass,
+    FusePass,
+    SimplifyPass,
+    HoistInvariantsPass,
+    EliminateCommonSubexpressionsPass,
+    ExpandMathPass,
+)
+
 PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
-    "cpu": (
-        InferShapesPass,
-        InferPrecisionsPass,
-        InferProjectionsPass,
-        DifferentiatePass,
-        LowerTexprToAssignPass,
-        LowerAssignToLoopsPass,
-        InlineNodesPass,
-        IndexByComparisonPass,
-        FusePass,
-        SimplifyPass,
-        HoistInvariantsPass,
-        EliminateCommonSubexpressionsPass,
-        ExpandMathPass,
-        GroupNestsPass,
-        SchedulePass,
-        PlanMemoryPass,
-    ),
+    "cpu": (*SHARED, GroupNestsPass, SchedulePass, PlanMemoryPass),
+    "gpu": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
 }
 
 # Stages by the name of their level: the last pass whose text is at that level.
 LEVELS: dict[str, type[ModulePass]] = {
     "assign": LowerTexprToAssignPass,
     "loops": PlanMemoryPass,
+    "kernels": LowerLoopsToKernelsPass,
 }
 
 
 def new_context() -> Context:
     """A context that knows every dialect of the pipeline."""
     ctx = Context()
-    for dialect in (Builtin, Arith, Math, TEXPR, ASSIGN, LOOPS):
+    for dialect in (Builtin, Arith, Math, TEXPR, ASSIGN, LOOPS, KERNEL):
         ctx.load_dialect(dialect)
     return ctx
 
@@ -74,7 +78,8 @@ def stage_names(target: str) -> Iterator[str]:
     """Everything that can be asked for as a stage of a target's pipeline: levels, and the text after any
     pass.
     """
-    yield from ("texpr", *LEVELS)
+    yield "texpr"
+    yield from (level for level, last in LEVELS.items() if last in PIPELINES[target])
     for p in PIPELINES[target]:
         yield p.name
 

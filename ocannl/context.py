@@ -18,6 +18,7 @@ from ocannl.dialects.tensor_type import tensor_type
 from ocannl.extract import Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
 from ocannl.leaves import array_of, dtype_of, initializer_of
+from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.runtime.compile import compile_module
@@ -29,7 +30,8 @@ from ocannl.runtime.team import Team
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 
-BACKENDS = ("cpu",)
+# The pipeline of each backend.
+BACKENDS = {"cpu": "cpu", "emulated_gpu": "gpu"}
 
 
 class Node:
@@ -52,10 +54,14 @@ class Context:
     Results have the same bits for any number.
     """
 
-    def __init__(self, backend: str = "cpu", threads: int | None = None) -> None:
+    def __init__(
+        self, backend: str = "cpu", threads: int | None = None, emulation: Emulation | None = None
+    ) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
+        self.target = BACKENDS[backend]
+        self._emulation = emulation
         wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
@@ -70,6 +76,16 @@ class Context:
     def cpu(threads: int | None = None) -> Context:
         """The CPU, with so many threads for parallel loops."""
         return Context("cpu", threads)
+
+    @staticmethod
+    def emulated_gpu(*, check: bool = False, shuffle: int | None = None) -> Context:
+        """A GPU that the CPU emulates: kernels run as on a GPU, block by block and barrier by barrier.
+
+        With `check`, a kernel that leaves an array, or whose threads race, raises `DeviceError`. With a
+        number as `shuffle`, blocks and threads run in an order that depends on it; results have the same
+        bits.
+        """
+        return Context("emulated_gpu", 1, Emulation(shuffle, check))
 
     @property
     def threads(self) -> int:
@@ -93,7 +109,7 @@ class Context:
 
     def _compile(self, code: Code, name: str) -> Routine:
         program = extract(code, name)
-        executable = compile_module(program.module)
+        executable = compile_module(program.module, self.target, self._emulation)
         commit(program)
         interface = executable.interface
         nodes = {

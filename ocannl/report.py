@@ -9,6 +9,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.linear import Map, Space
 from ocannl.dialects.loops import (
     FuncOp,
@@ -45,6 +46,8 @@ def memory_table(func: FuncOp) -> str:
 
 def schedule_table(func: FuncOp, seconds: Sequence[float] | None) -> str:
     """Each nest and group with its work, and where `seconds` tells its time, how fast that is."""
+    if any(isinstance(op, LaunchOp) for op in func.body.block.ops):
+        return kernel_table(func, seconds)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
     rates = [("time", "GFLOP/s", "GB/s")]
     for number, step in enumerate(steps(func)):
@@ -98,6 +101,19 @@ def _accesses(step: NestOp | GroupOp) -> dict[tuple[SSAValue, Map], tuple[LoadOp
             points = math.prod(size for name, size in sizes.items() if name in names)
             found[op.node, op.indices.data] = op, min(points, math.prod(memref_shape(op.node)))
     return found
+
+
+def kernel_table(func: FuncOp, seconds: Sequence[float] | None) -> str:
+    """Each kernel with its blocks, threads and registers, and where `seconds` tells it, its time."""
+    rows: list[tuple[str, ...]] = [("kernel", "grid", "block", "registers", "shared bytes")]
+    for op in func.body.block.ops:
+        if isinstance(op, LaunchOp):
+            spaces = [space_text(space.data) for space in (op.grid, op.block, op.registers)]
+            rows.append((op.label.data, *spaces, str(op.shared_bytes)))
+    if seconds is not None:
+        times = ["time", *(f"{1e6 * second:.2f} us" for second in seconds)]
+        rows = [(*row, time) for row, time in zip(rows, times, strict=True)]
+    return table(rows)
 
 
 def space_text(space: Space) -> str:

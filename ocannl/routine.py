@@ -19,7 +19,7 @@ from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.loop_driver import run_loop
-from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.runtime.memory import ArgBlock, aligned_array
 from ocannl.runtime.profile import profile
 from ocannl.stages import stage_text
 from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
@@ -60,7 +60,7 @@ class Routine:
         self._checks = [
             (op, self._nodes[self.keys[count, False]].array) for op, count in program.checks.items()
         ]
-        run = bind_call(executable.function, self._args)
+        run = executable.bind(self._args)
         self._call = self._checked(run) if self._checks else run
         self._ready = False
         self._recording: dict[frozenset[Tensor], Routine] = {}
@@ -214,6 +214,7 @@ class Routine:
             advance=[self._slot(i) for i in advance],
             record=arrays,
         )
+        self._executable.raise_violation()
         for (op, _), counts in zip(self._checks, found[len(recorded) :], strict=True):
             raise_for_ids(op, float(counts.sum()))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
@@ -273,12 +274,13 @@ class Routine:
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of what was compiled, at a stage of the pipeline."""
-        return stage_text(self._code, self.name, stage)
+        return stage_text(self._code, self.name, stage, self.context.target)
 
     def schedule(self) -> str:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
         bytes of the cells that it reaches. After `profile()` also its time, and what it achieves. The last
-        line tells on what threads parallel loops run, if there are any.
+        line tells on what threads parallel loops run, if there are any. For a GPU, each kernel with its
+        blocks, threads and registers.
         """
         kernels = schedule_table(self._executable.func, self._seconds)
         if not self._executable.interface.layout.is_parallel:

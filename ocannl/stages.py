@@ -5,8 +5,8 @@ from __future__ import annotations
 from ocannl.code import Code
 from ocannl.dialects.errors import OcannlError
 from ocannl.extract import extract
-from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.lowering.pipelines import module_text, passes_until, run_passes, stage_names
+from ocannl.lowering.kernels_to_llvm import to_llvm
+from ocannl.lowering.pipelines import PIPELINES, module_text, passes_until, run_passes, stage_names
 
 
 def stage_text(code: Code, name: str, stage: str, target: str = "cpu") -> str:
@@ -17,9 +17,9 @@ def stage_text(code: Code, name: str, stage: str, target: str = "cpu") -> str:
     """
     program = extract(code, name)
     try:
-        passes = passes_until(target, "loops" if stage == "llvm" else stage)
+        passes = PIPELINES[target] if stage == "llvm" else passes_until(target, stage)
     except KeyError:
         known = ", ".join([*stage_names(target), "llvm"])
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
     run_passes(program.module, passes)
-    return loops_to_llvm(program.module) if stage == "llvm" else module_text(program.module)
+    return to_llvm(program.module) if stage == "llvm" else module_text(program.module)

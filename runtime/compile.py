@@ -1,11 +1,11 @@
-"""Compiles a module with one routine for the CPU: passes, LLVM text, native code."""
+"""Compiles a module with one routine for a CPU, which may emulate a GPU: passes, LLVM text, native code."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
+from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, passes_until, run_passes
 from ocannl.runtime.cache import environment_cache
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.jit import CompiledModule, compile_llvm
+from ocannl.runtime.memory import ArgBlock, bind_call
 from ocannl.runtime.routine_cache import CompiledText, get_routine, put_routine, text_key
+from ocannl.runtime.violation import Violation
 
 # The pass after which the text of a program says all that the rest of the pipeline depends on.
 INFERENCE = "infer-precisions"
@@ -35,7 +38,9 @@ class Executable:
     interface: Interface
     seconds: Mapping[str, float]
     loops: ModuleOp | str
-    """The scheduled routine, or its text if it comes from the cache."""
+    """The scheduled routine or its kernels, or the text of these if it comes from the cache."""
+    violation: Violation | None = None
+    """Where an emulated GPU that checks tells what it found."""
 
     @cached_property
     def func(self) -> FuncOp:
@@ -43,15 +48,33 @@ class Executable:
         module = parse_text(self.loops) if isinstance(self.loops, str) else self.loops
         return the_func(module)
 
+    def bind(self, args: ArgBlock) -> Callable[[], None]:
+        """A callable that runs the code on a block of arguments, and raises what an emulated GPU found."""
+        call = bind_call(self.function, args)
+        if self.violation is None:
+            return call
 
-def compile_module(module: ModuleOp, target: str = "cpu") -> Executable:
-    """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out.
+        def checked() -> None:
+            call()
+            self.raise_violation()
+
+        return checked
+
+    def raise_violation(self) -> None:
+        """Raises `DeviceError` for the first violation that an emulated GPU found."""
+        if self.violation is not None:
+            self.violation.raise_first()
+
+
+def compile_module(module: ModuleOp, target: str = "cpu", emulation: Emulation | None = None) -> Executable:
+    """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out; kernels
+    for a GPU are emulated.
 
     A routine that was compiled before comes from the cache as soon as its shapes and precisions are known.
     `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
     from the cache then. `OCANNL_TIMING=1` prints where the time went.
     """
-    compilation = Compilation(module, target)
+    compilation = Compilation(module, target, emulation or Emulation())
     executable = compilation.run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
@@ -61,9 +84,10 @@ def compile_module(module: ModuleOp, target: str = "cpu") -> Executable:
 class Compilation:
     """One module on its way to native code."""
 
-    def __init__(self, module: ModuleOp, target: str) -> None:
+    def __init__(self, module: ModuleOp, target: str, emulation: Emulation) -> None:
         self.module = module
         self.target = target
+        self.emulation = emulation
         self.verify = os.environ.get("OCANNL_VERIFY") == "1"
         self.dump = Dump.from_environment(module)
         self.seconds: dict[str, float] = {}
@@ -76,7 +100,7 @@ class Compilation:
         if store is None:
             return self.finish(self.lower(len(inference)), self.module)
         with self.clock("cache"):
-            key = text_key(module_text(self.module), self.target)
+            key = text_key(module_text(self.module), f"{self.target} {self.emulation}")
             found = get_routine(store, key)
         if found is not None:
             return self.finish(found, found.loops)
@@ -94,17 +118,22 @@ class Compilation:
 
     def lower(self, done: int) -> CompiledText:
         """Runs the passes but those done, and writes what comes out."""
-        self.run_passes(PIPELINES[self.target][done:])
+        to_loops = passes_until(self.target, "loops")
+        self.run_passes(to_loops[done:])
+        interface = Interface.of(the_func(self.module))
+        self.run_passes(PIPELINES[self.target][len(to_loops) :])
         with self.clock("lower-loops-to-llvm"):
-            llvm = loops_to_llvm(self.module)
+            llvm = to_llvm(self.module, self.emulation)
         self.dump.write("llvm", llvm, "ll")
-        return CompiledText(module_text(self.module), llvm, Interface.of(the_func(self.module)))
+        return CompiledText(module_text(self.module), llvm, interface)
 
     def finish(self, routine: CompiledText, loops: ModuleOp | str) -> Executable:
         with self.clock("llvm"):
             code = compile_llvm(routine.llvm)
             function = code.address(routine.interface.name)
-        return Executable(code, function, routine.interface, self.seconds, loops)
+            checks = self.emulation.check and VIOLATION in routine.llvm
+            violation = Violation(code.address(VIOLATION)) if checks else None
+        return Executable(code, function, routine.interface, self.seconds, loops, violation)
 
     @contextmanager
     def clock(self, name: str) -> Generator[None]:

@@ -1,4 +1,4 @@
-"""Whole modules: one function per different nest or group, and one entry per routine that calls them."""
+"""Whole modules: a function for each different step of a routine, and an entry for each routine."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.linear import MapAttr
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
-from ocannl.passes.nests import declaration, steps
 from ocannl.passes.tasks import task_count
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
@@ -25,43 +25,64 @@ def loops_to_llvm(module: ModuleOp, *, clocked: bool = False) -> str:
     """The LLVM IR text of all routines of a module; `clocked` ones, of which there is one then, add up the
     time of each kernel.
     """
-    emitter = _ModuleEmitter(clocked)
-    for func in module.body.block.ops:
-        if isinstance(func, FuncOp):
-            emitter.emit_func(func)
-    return "\n\n".join([*emitter.parts, *emitter.helpers, *sorted(emitter.declarations), ATTRIBUTES]) + "\n"
+    return ModuleEmitter(clocked).emit(module)
 
 
 @dataclass
-class _ModuleEmitter:
-    clocked: bool
+class ModuleEmitter:
+    """Writes routines: `emit_body` is the code of one step."""
+
+    clocked: bool = False
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
     helpers: set[str] = field(default_factory=set[str])
     names: set[str] = field(default_factory=set[str])
 
+    def emit(self, module: ModuleOp) -> str:
+        """The text of all routines of a module."""
+        for func in module.body.block.ops:
+            if isinstance(func, FuncOp):
+                self.emit_func(func)
+        return "\n\n".join([*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]) + "\n"
+
+    def emit_body(
+        self,
+        b: FunctionBuilder,
+        step: Operation,
+        pointers: dict[SSAValue, str],
+        positions: dict[str, Position],
+    ) -> None:
+        match step:
+            case NestOp():
+                NestEmitter(b, step, pointers, positions).emit()
+            case GroupOp():
+                GroupEmitter(b, step, pointers, positions).emit()
+            case _:
+                raise AssertionError(f"{step.name} is no step of a routine for a CPU")
+
     def emit_func(self, func: FuncOp) -> None:
         entry = ClockedEntry(func) if self.clocked else Entry(func)
-        for step in steps(func):
-            self.emit_step(func, step, entry)
+        for step in func.body.block.ops:
+            if not isinstance(step, NodeOp):
+                self.emit_step(func, step, entry)
         self.parts.append(f'define void @"{func.sym_name.data}"{entry.text()}')
         if isinstance(entry, ClockedEntry):
             self.declarations.update(entry.declarations())
 
-    def emit_step(self, func: FuncOp, step: NestOp | GroupOp, entry: Entry) -> None:
+    def emit_step(self, func: FuncOp, step: Operation, entry: Entry) -> None:
         nodes, indices = used_names(step, func.ranges)
         b = FunctionBuilder()
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        if isinstance(step, NestOp):
-            NestEmitter(b, step, pointers, positions).emit()
-        else:
-            GroupEmitter(b, step, pointers, positions).emit()
+        self.emit_body(b, step, pointers, positions)
         apart = disjoint(nodes)
         parameters = [f"ptr{' noalias' if node in apart else ''} {pointers[node]}" for node in nodes]
         parameters += [f"i64 {positions[name].name}" for name in indices]
-        name, tasks = f"{func.sym_name.data}.{step.label.data}", task_count(step)
+        label = step.properties["label"]
+        assert isinstance(label, StringAttr)
+        name = f"{func.sym_name.data}.{label.data}"
+        tasks = task_count(step) if isinstance(step, NestOp | GroupOp) else 1
         if tasks > 1:
             parameters.append("i64 %task")
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
@@ -86,16 +107,19 @@ class _ModuleEmitter:
         return self.functions[rest]
 
 
-def used_names(step: NestOp | GroupOp, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
-    """The routine's nodes and static indices that a nest or a group uses, by first use."""
+def used_names(step: Operation, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
+    """The routine's nodes and static indices that a step of it uses, by first use."""
     nodes: dict[SSAValue, None] = {}
     indices: dict[str, None] = {}
-    for op in step.body.walk():
-        if isinstance(op, LoadOp | StoreOp) and declaration(op.node).parent is not step.body.block:
-            nodes[op.node] = None
-        if isinstance(op, LoadOp | StoreOp | IndexOp):
-            for index in op.indices.data:
-                indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
+    block = step.regions[0].block
+    for op in step.walk():
+        for operand in op.operands:
+            if isinstance(operand.owner, NodeOp) and operand.owner.parent is not block:
+                nodes[operand] = None
+        for attribute in op.properties.values():
+            if isinstance(attribute, MapAttr):
+                for index in attribute.data:
+                    indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
     return list(nodes), list(indices)
 
 

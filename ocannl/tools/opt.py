@@ -21,7 +21,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import PIPELINES
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -39,7 +39,7 @@ class LLVMTarget(Target):
                 raise OcannlError(
                     at_line(op, f"`{op.name}` is no loops.func yet: run the pipeline first, `-p cpu`")
                 )
-        output.write(loops_to_llvm(module))
+        output.write(to_llvm(module))
 
 
 class UsageError(Exception):

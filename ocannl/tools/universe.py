@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
 from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.pipelines import PIPELINES
@@ -23,6 +24,6 @@ def _pass(found: type[ModulePass]) -> Callable[[], type[ModulePass]]:
 
 
 OCANNL_UNIVERSE = Universe(
-    all_dialects={d.name: _dialect(d) for d in (TEXPR, ASSIGN, LOOPS)},
+    all_dialects={d.name: _dialect(d) for d in (TEXPR, ASSIGN, LOOPS, KERNEL)},
     all_passes={p.name: _pass(p) for passes in PIPELINES.values() for p in passes},
 )

@@ -18,21 +18,25 @@ from xdsl.dialects.math import Math
 from xdsl.parser import Parser
 
 from ocannl.dialects.assign import ASSIGN, NodeOp
+from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.linear import Linear, identity_map
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp, Schedule, schedule_text
-from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
+from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
+from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
+from ocannl.lowering.loops_to_llvm import entry_layout
 from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nests import nests
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 from ocannl.runtime.team import Team
+from ocannl.runtime.violation import Violation
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def parse_module(text: str) -> ModuleOp:
     context = Context()
-    for dialect in (Builtin, Arith, Math, ASSIGN, LOOPS):
+    for dialect in (Builtin, Arith, Math, ASSIGN, LOOPS, KERNEL):
         context.load_dialect(dialect)
     module = Parser(context, text).parse_module()
     module.verify()
@@ -58,7 +62,11 @@ def random_arrays(func: FuncOp, seed: int = 0) -> Arrays:
 
 
 def run_compiled(
-    module: ModuleOp, arrays: Arrays, indices: Mapping[str, int] | None = None, threads: int = 1
+    module: ModuleOp,
+    arrays: Arrays,
+    indices: Mapping[str, int] | None = None,
+    threads: int = 1,
+    emulation: Emulation | None = None,
 ) -> None:
     """Compiles and runs a module's function on the arrays of its nodes, in place."""
     func = the_func(module)
@@ -71,8 +79,10 @@ def run_compiled(
         block.set_index(slot, (indices or {})[name])
     if layout.is_parallel:
         block.set_pointer(layout.team_slot, Team(threads).start())
-    compiled = compile_llvm(loops_to_llvm(module), cache=None)
+    compiled = compile_llvm(to_llvm(module, emulation), cache=None)
     bind_call(compiled.address(func.sym_name.data), block)()
+    if emulation is not None and emulation.check:
+        Violation(compiled.address(VIOLATION)).raise_first()
 
 
 def check(

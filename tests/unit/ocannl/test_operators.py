@@ -74,12 +74,12 @@ class Compiled:
 
 
 @lru_cache
-def all_operators(dtype: type[np.floating]) -> Compiled:
+def all_operators(dtype: type[np.floating], backend: str = "cpu") -> Compiled:
     """Every operator of the table in one routine."""
     inputs = operands(dtype)
     tensors = [oc.data(array) for array in inputs]
     results = {name: function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()}
-    ctx = oc.Context.cpu(threads=1)
+    ctx = oc.Context(backend, threads=1)
     ctx.compile(sum(map(oc.forward, results.values()), oc.Code()), name="all_operators")()
     return Compiled(inputs, {name: ctx[tensor] for name, tensor in results.items()})
 

@@ -62,13 +62,16 @@ class Case:
 
     @cached_property
     def found(self) -> Found:
+        return self.found_on(oc.Context.cpu(threads=1))
+
+    def found_on(self, ctx: oc.Context) -> Found:
+        """What the block gives on a device."""
         axes = self.axes or [None] * len(self.inputs)
         tensors = [oc.data(a, axes=x, label="x") for a, x in zip(self.inputs, axes, strict=True)]
         result = self.block(*tensors)
         loss = weighted_sum(result)
         gradients = [t.grad for t, a in zip(tensors, self.inputs, strict=True) if a.dtype.kind == "f"]
         params = oc.params(loss)
-        ctx = oc.Context.cpu(threads=1)
         step = ctx.compile(train.grad_update(loss) + result.forward)
         ctx.init_params(loss)
         rng = np.random.default_rng(7)

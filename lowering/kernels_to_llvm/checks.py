@@ -1,0 +1,167 @@
+"""Accesses to memory that are checked where a GPU is emulated: for bounds, and for races between threads.
+
+Time is counted in steps: it advances where a kernel and where a block begins, and at each barrier. A cell
+remembers when and by which thread it was last written, and last read. Two accesses of which one writes are
+ordered if they belong to different kernels, to one thread, or to one block with a barrier between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ocannl.dialects.addresses import Address
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
+from ocannl.lowering.loops_to_llvm.types import ValueType
+
+# The text of the access, what it did (1: it was outside, 2: it raced), its block, its thread and its element.
+VIOLATION, VIOLATION_FIELDS = "ocannl.violation", 5
+OUTSIDE, RACE = 1, 2
+
+HELPERS = f"""\
+@"{VIOLATION}" = global [{VIOLATION_FIELDS} x i64] zeroinitializer
+@now = internal global i64 0
+@kernel.start = internal global i64 0
+@block.start = internal global i64 0
+@block.number = internal global i64 0
+@nowhere = internal global [64 x i8] zeroinitializer
+
+define internal void @tick() {{
+  %before = load i64, ptr @now
+  %after = add i64 %before, 1
+  store i64 %after, ptr @now
+  ret void
+}}
+
+define internal void @start(ptr %what) {{
+  call void @tick()
+  %now = load i64, ptr @now
+  store i64 %now, ptr %what
+  ret void
+}}
+
+define internal void @report(ptr %text, i64 %kind, i64 %thread, i64 %index) {{
+  %first = load i64, ptr @"{VIOLATION}"
+  %is.first = icmp eq i64 %first, 0
+  br i1 %is.first, label %write, label %done
+write:
+  %number = ptrtoint ptr %text to i64
+  store i64 %number, ptr @"{VIOLATION}"
+  store i64 %kind, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 1)
+  %block = load i64, ptr @block.number
+  store i64 %block, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 2)
+  store i64 %thread, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 3)
+  store i64 %index, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 4)
+  br label %done
+done:
+  ret void
+}}
+
+; Whether a past access, by a thread, by several of a block (-1) or by other blocks (-2), is unordered.
+define internal i1 @unordered(i64 %at, i64 %by, i64 %since, i64 %thread) {{
+  %now = load i64, ptr @now
+  %block = load i64, ptr @block.start
+  %recent = icmp sge i64 %at, %since
+  %elsewhere = icmp slt i64 %at, %block
+  %spread = icmp eq i64 %by, -2
+  %same = icmp eq i64 %at, %now
+  %another = icmp ne i64 %by, %thread
+  %beside = and i1 %same, %another
+  %away = or i1 %elsewhere, %spread
+  %apart = or i1 %away, %beside
+  %both = and i1 %recent, %apart
+  ret i1 %both
+}}
+
+define internal ptr @check(ptr %at, ptr %array, i64 %bytes, i64 %count, ptr %cells, ptr %start, ptr %text,
+    i64 %thread, i1 %writes) {{
+  %at.number = ptrtoint ptr %at to i64
+  %array.number = ptrtoint ptr %array to i64
+  %distance = sub i64 %at.number, %array.number
+  %index = sdiv i64 %distance, %bytes
+  %inside = icmp ult i64 %index, %count
+  br i1 %inside, label %cell, label %outside
+outside:
+  call void @report(ptr %text, i64 {OUTSIDE}, i64 %thread, i64 %index)
+  ret ptr @nowhere
+cell:
+  %since = load i64, ptr %start
+  %now = load i64, ptr @now
+  %block = load i64, ptr @block.start
+  %w.at.place = getelementptr [4 x i64], ptr %cells, i64 %index
+  %w.by.place = getelementptr i64, ptr %w.at.place, i64 1
+  %r.at.place = getelementptr i64, ptr %w.at.place, i64 2
+  %r.by.place = getelementptr i64, ptr %w.at.place, i64 3
+  %w.at = load i64, ptr %w.at.place
+  %w.by = load i64, ptr %w.by.place
+  %r.at = load i64, ptr %r.at.place
+  %r.by = load i64, ptr %r.by.place
+  %w.unordered = call i1 @unordered(i64 %w.at, i64 %w.by, i64 %since, i64 %thread)
+  %r.unordered = call i1 @unordered(i64 %r.at, i64 %r.by, i64 %since, i64 %thread)
+  %r.races = and i1 %r.unordered, %writes
+  %races = or i1 %w.unordered, %r.races
+  br i1 %races, label %race, label %remember
+race:
+  call void @report(ptr %text, i64 {RACE}, i64 %thread, i64 %index)
+  br label %remember
+remember:
+  br i1 %writes, label %write, label %read
+write:
+  store i64 %now, ptr %w.at.place
+  store i64 %thread, ptr %w.by.place
+  ret ptr %at
+read:
+  %elsewhere = icmp slt i64 %r.at, %block
+  %spread = icmp eq i64 %r.by, -2
+  %away = or i1 %elsewhere, %spread
+  %several = select i1 %away, i64 -2, i64 -1
+  %by = select i1 %r.unordered, i64 %several, i64 %thread
+  store i64 %now, ptr %r.at.place
+  store i64 %by, ptr %r.by.place
+  ret ptr %at
+}}"""
+
+
+class CheckedAccess(ElementAccess):
+    """Loads and stores whose place is checked first; outside the array they go nowhere.
+
+    Attributes:
+        arguments: what `@check` wants to know of the array: its address, the size of an element, how many
+            there are, its cells, and since when accesses count.
+    """
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        pointer: str,
+        address: Address,
+        positions: Mapping[str, Position],
+        type: ValueType,
+        found: Mapping[str, Found],
+        arguments: str,
+        text: str,
+        thread: str,
+    ) -> None:
+        super().__init__(b, pointer, address, positions, type, found)
+        self.arguments, self.text, self.thread = arguments, text, thread
+
+    def load(self, offset: int) -> str:
+        pointer = self.checked(offset, "false")
+        return self.b.emit(f"load {self.type.element}, ptr {pointer}, align {self.type.bytes}")
+
+    def store(self, value: str, offset: int) -> None:
+        pointer = self.checked(offset, "true")
+        self.b.emit_void(f"store {self.type.element} {value}, ptr {pointer}, align {self.type.bytes}")
+
+    def checked(self, offset: int, writes: str) -> str:
+        return self.b.emit(
+            f"call ptr @check(ptr {self.at(offset)}, {self.arguments}, ptr {self.text}, "
+            f"i64 {self.thread}, i1 {writes})"
+        )
+
+
+def text_constant(name: str, text: str) -> str:
+    """A global with a text that ends in a zero."""
+    data = text.encode() + b"\0"
+    letters = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
+    return f'{name} = internal constant [{len(data)} x i8] c"{letters}"'

@@ -1,0 +1,324 @@
+"""Kernels as LLVM IR for a CPU: the threads of a block run in loops that end at barriers.
+
+A value that is used beyond the end of its loop has an array, with an element a thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.addresses import Address
+from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.kernel import (
+    BarrierOp,
+    CombineOp,
+    ForOp,
+    LaunchOp,
+    SharedOp,
+    WhereOp,
+    combination,
+)
+from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
+from ocannl.lowering.kernels_to_llvm.checks import HELPERS, CheckedAccess, text_constant
+from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
+from ocannl.lowering.kernels_to_llvm.registers import Registers, Variables, key, needs_all_threads
+from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, Accesses, ThreadEmitter
+from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
+from ocannl.lowering.loops_to_llvm.types import ValueType, value_type
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """How kernels are emulated.
+
+    Attributes:
+        shuffle: if this is a number, threads and blocks run in an order that depends on it.
+        check: accesses to memory are checked for bounds and races.
+    """
+
+    shuffle: int | None = None
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Arrays, one a register, that keep a value for all threads."""
+
+    registers: Registers
+
+    @property
+    def type(self) -> ValueType:
+        return self.registers.type
+
+
+class EmulatedKernel(ThreadEmitter):
+    """Emits all blocks and threads of a kernel as one function."""
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        launch: LaunchOp,
+        pointers: dict[SSAValue, str],
+        positions: dict[str, Position],
+        how: Emulation,
+        number: int,
+    ) -> None:
+        super().__init__(b, launch, pointers, positions)
+        self.shuffle, self.check = how.shuffle, how.check
+        self.number = number
+        self.described: dict[SSAValue, str] = {}
+        self.allocations: list[str] = []
+        self.slots: dict[SSAValue, Slots] = {}
+        self.waiting = {op for op in launch.body.walk() if needs_all_threads(op)}
+        self.index_of_thread = ""
+
+    def emit(self) -> None:
+        self.b.lines.append(self.allocations)
+        for op in self.launch.body.block.ops:
+            if isinstance(op, SharedOp):
+                self.pointers[op.result] = self.allocate(op.bytes)
+        self.mark("call void @start(ptr @kernel.start)")
+        loop = self.b.open_loop(0, self.launch.blocks, 1)
+        block = self.shuffled(loop.index, self.launch.blocks)
+        self.mark("call void @start(ptr @block.start)", f"store i64 {block}, ptr @block.number")
+        self.positions.update(variables(self.b, self.to_i32(block), self.launch.grid.data))
+        self.emit_together(self.launch.body.block.ops)
+        self.b.close_loop(loop)
+
+    def allocate(self, size: int) -> str:
+        """Memory for the whole function."""
+        name = self.b.name()
+        self.allocations.append(f"  {name} = alloca [{max(size, 1)} x i8], align {4 * VECTOR_BYTES}")
+        return name
+
+    def to_i32(self, number: str) -> str:
+        return self.b.emit(f"trunc i64 {number} to i32")
+
+    def shuffled(self, index: str, count: int) -> str:
+        """The number that comes at a place in the order in which blocks or threads run."""
+        if self.shuffle is None or count == 1:
+            return index
+        step = 2 * self.shuffle + 3
+        while math.gcd(step, count) > 1:
+            step += 2 if count % 2 == 0 else 1
+        scaled = self.b.emit(f"mul i64 {index}, {step % count}")
+        moved = self.b.emit(f"add i64 {scaled}, {(7 * self.shuffle + 5) % count}")
+        return self.b.emit(f"urem i64 {moved}, {count}")
+
+    # What all threads do together.
+
+    def emit_together(self, ops: Iterable[Operation]) -> None:
+        """Operations between which threads wait for each other."""
+        phase: list[Operation] = []
+        for op in ops:
+            if op not in self.waiting:
+                phase.append(op)
+                continue
+            self.emit_phase(phase)
+            phase = []
+            match op:
+                case BarrierOp():
+                    self.mark("call void @tick()")
+                case CombineOp():
+                    self.combine_threads(op)
+                case ReduceOp():
+                    self.reduce_together(op)
+                case ForOp():
+                    self.for_together(op)
+                case WhereOp():
+                    branch = self.b.open_branch(holds(self.b, op.where.data, self.positions))
+                    self.emit_together(op.body.block.ops)
+                    self.b.close_branch(branch)
+                case _:
+                    raise AssertionError(f"{op.name} waits for other threads")
+        self.emit_phase(phase)
+
+    def mark(self, *instructions: str) -> None:
+        """What checking needs to know of time."""
+        if self.check:
+            self.b.declarations.add(HELPERS)
+            for instruction in instructions:
+                self.b.emit_void(instruction)
+
+    def reduce_together(self, op: ReduceOp) -> None:
+        """A reduction in whose body threads wait: its accumulators have arrays."""
+        slots = self.make_slots(op.result)
+        self.each_thread(partial(self.fill, slots, neutral(op.accum.data, slots.type)))
+
+        def body(_: Sequence[str]) -> Sequence[str]:
+            if op.where is None:
+                self.emit_together(op.body.block.ops)
+            else:
+                branch = self.b.open_branch(holds(self.b, op.where.data, self.positions))
+                self.emit_together(op.body.block.ops)
+                self.b.close_branch(branch)
+            return ()
+
+        if all(size for _, size in op.space.data):
+            self.run(op.space.data, (), "", body)
+
+    def for_together(self, op: ForOp) -> None:
+        def body(_: Sequence[str]) -> Sequence[str]:
+            self.emit_together(op.body.block.ops)
+            return ()
+
+        if all(size for _, size in op.space.data):
+            self.run(op.space.data, (), "", body)
+
+    def combine_threads(self, op: CombineOp) -> None:
+        """In each round the threads take what others had before it; the order is that of the GPU."""
+        how = combination(self.launch, op.across.data)
+        result, source = self.make_slots(op.result), self.slots[op.value]
+        accum = op.accum.data
+        for at in self.points(self.over[op.result]):
+            held, name = source.registers.at(at), result.registers.at(at)
+            for mask in how.masks:
+                following = self.allocate(self.launch.threads * result.type.bytes)
+                self.each_thread(partial(self.exchange, accum, held, following, mask, result.type))
+                held = following
+            self.each_thread(partial(self.gather, accum, held, name, op, result.type))
+        self.mark("call void @tick()")
+
+    def exchange(self, accum: str, source: str, target: str, mask: int, type: ValueType) -> None:
+        other = self.b.emit(f"xor i64 {self.index_of_thread}, {mask}")
+        x, y = self.load_slot(source, type), self.load_slot(source, type, other)
+        self.store_slot(target, combine(self.b, accum, x, y, type), type)
+
+    def gather(self, accum: str, source: str, target: str, op: CombineOp, type: ValueType) -> None:
+        """Accumulates over what lies `step` threads apart."""
+        how = combination(self.launch, op.across.data)
+        at = first_of_group(self.b, self.index_of_thread, how.stride, how.size, how.step)
+        value = self.load_slot(source, type, at)
+        for k in range(1, how.count):
+            place = self.b.emit(f"add i64 {at}, {k * how.step}")
+            value = combine(self.b, accum, value, self.load_slot(source, type, place), type)
+        self.store_slot(target, value, type)
+
+    # Loops over threads.
+
+    def emit_phase(self, ops: Sequence[Operation]) -> None:
+        """Runs operations in every thread; values from before come from arrays, those used later go there."""
+        ops = [op for op in ops if not isinstance(op, SharedOp)]
+        if not ops:
+            return
+        inside = {inner for op in ops for inner in op.walk()}
+        before = self.values
+        self.values = {value: r for value, r in before.items() if r.is_literal}
+        self.each_thread(partial(self.phase, ops, inside))
+        self.values = before | {v: r for v, r in self.values.items() if r.is_literal}
+
+    def phase(self, ops: Sequence[Operation], inside: set[Operation]) -> None:
+        used = dict.fromkeys(operand for op in ops for inner in op.walk() for operand in inner.operands)
+        for value in used:
+            if value in self.slots and value.owner not in inside:
+                self.define(value, self.load_slots(self.slots[value]))
+        self.emit_ops(ops)
+        for op in ops:
+            if isinstance(op, YieldOp):
+                self.finish_step(op)
+            for value in op.results:
+                is_used_later = any(use.operation not in inside for use in value.uses)
+                if is_used_later and op not in self.in_steps and not self.values[value].is_literal:
+                    self.store_slots(self.make_slots(value), self.values[value])
+
+    def finish_step(self, op: YieldOp) -> None:
+        """Adds a contribution to accumulators that have arrays."""
+        reduce = op.parent_op()
+        assert isinstance(reduce, ReduceOp)
+        slots = self.slots[reduce.result]
+        self.define(reduce.result, self.step(reduce, self.load_slots(slots)))
+        self.store_slots(slots, self.values[reduce.result])
+
+    def each_thread(self, body: partial[None]) -> None:
+        loop = self.b.open_loop(0, self.launch.threads, 1)
+        self.index_of_thread = self.shuffled(loop.index, self.launch.threads)
+        self.thread = self.to_i32(self.index_of_thread)
+        self.positions.update(variables(self.b, self.thread, self.launch.block.data))
+        body()
+        self.b.close_loop(loop)
+
+    # Checked accesses.
+
+    def vector_width(self, accesses: Accesses, over: Variables) -> int:
+        return 1 if self.check else super().vector_width(accesses, over)
+
+    def element(
+        self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
+    ) -> ElementAccess:
+        if not self.check:
+            return super().element(array, pointer, address, found)
+        if array not in self.described:
+            self.described[array] = self.describe(array)
+        text = f"@text.{self.number}.{list(self.described).index(array)}"
+        return CheckedAccess(
+            self.b,
+            pointer,
+            address,
+            self.positions,
+            value_type(element_type(array)),
+            found,
+            self.described[array],
+            text,
+            self.index_of_thread,
+        )
+
+    def describe(self, array: SSAValue) -> str:
+        """Declares the cells and the text of an array; returns the arguments of the check."""
+        type, count = value_type(element_type(array)), math.prod(memref_shape(array))
+        place = f"{self.number}.{len(self.described)}"
+        node = array.owner
+        name = f"`{node.label.data}`" if isinstance(node, NodeOp) else "shared memory"
+        text = f"kernel `{self.launch.label.data}`, {name}"
+        self.b.declarations |= {
+            f"@cells.{place} = internal global [{count} x [4 x i64]] zeroinitializer",
+            text_constant(f"@text.{place}", text),
+        }
+        start = "@kernel.start" if isinstance(node, NodeOp) else "@block.start"
+        return f"ptr {self.pointers[array]}, i64 {type.bytes}, i64 {count}, ptr @cells.{place}, ptr {start}"
+
+    # Arrays.
+
+    def make_slots(self, value: SSAValue) -> Slots:
+        if value not in self.slots:
+            over, type = self.over[value], value_type(value.type)
+            names = {
+                key(over, point): self.allocate(self.launch.threads * type.bytes)
+                for point in self.points(over)
+            }
+            self.slots[value] = Slots(Registers(over, names, type))
+        return self.slots[value]
+
+    def slot(self, array: str, type: ValueType, thread: str | None = None) -> str:
+        return self.b.emit(f"getelementptr {type.element}, ptr {array}, i64 {thread or self.index_of_thread}")
+
+    def load_slot(self, array: str, type: ValueType, thread: str | None = None) -> str:
+        return self.b.emit(f"load {type.element}, ptr {self.slot(array, type, thread)}")
+
+    def store_slot(self, array: str, value: str, type: ValueType) -> None:
+        self.b.emit_void(f"store {type.element} {value}, ptr {self.slot(array, type)}")
+
+    def load_slots(self, slots: Slots) -> list[str]:
+        return [self.load_slot(array, slots.type) for array in slots.registers.names.values()]
+
+    def store_slots(self, slots: Slots, values: Registers) -> None:
+        for k, array in slots.registers.names.items():
+            self.store_slot(array, values.names[k], slots.type)
+
+    def fill(self, slots: Slots, value: str) -> None:
+        for array in slots.registers.names.values():
+            self.store_slot(array, value, slots.type)
+
+
+def first_of_group(b: FunctionBuilder, thread: str, stride: int, size: int, step: int) -> str:
+    """The first of the threads, `step` apart, whose values a thread accumulates."""
+    inner = b.emit(f"urem i64 {thread}, {step}")
+    group = b.emit(f"udiv i64 {thread}, {stride * size}")
+    start = b.emit(f"mul i64 {group}, {stride * size}")
+    return b.emit(f"add i64 {start}, {inner}")

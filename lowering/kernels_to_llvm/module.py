@@ -1,0 +1,39 @@
+"""Modules for a CPU that emulates the kernels in them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.kernel import LaunchOp
+from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
+
+
+def to_llvm(module: ModuleOp, emulation: Emulation | None = None, *, clocked: bool = False) -> str:
+    """The LLVM IR text of all routines of a module, for a CPU: nests are its code, kernels are emulated.
+
+    `clocked` is that of `loops_to_llvm`.
+    """
+    return _EmulationEmitter(emulation or Emulation(), clocked).emit(module)
+
+
+class _EmulationEmitter(ModuleEmitter):
+    def __init__(self, emulation: Emulation, clocked: bool) -> None:
+        super().__init__(clocked)
+        self.emulation = emulation
+        self.kernels = 0
+
+    def emit_body(
+        self,
+        b: FunctionBuilder,
+        step: Operation,
+        pointers: dict[SSAValue, str],
+        positions: dict[str, Position],
+    ) -> None:
+        if isinstance(step, LaunchOp):
+            self.kernels += 1
+            EmulatedKernel(b, step, pointers, positions, self.emulation, self.kernels).emit()
+        else:
+            super().emit_body(b, step, pointers, positions)

@@ -1,0 +1,105 @@
+"""Which register variables of a kernel each value depends on: it has a register at each of their points."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Block, Operation, SSAValue
+
+from ocannl.dialects.bounds import BoundsAttr
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, LaunchOp
+from ocannl.dialects.linear import MapAttr
+from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.lowering.loops_to_llvm.types import ValueType
+
+Variables = tuple[str, ...]
+Point = Mapping[str, int]
+TOGETHER = (BarrierOp, CombineOp)
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """A value in a thread: its registers by the values of the variables `over`."""
+
+    over: Variables
+    names: dict[tuple[int, ...], str]
+    type: ValueType
+
+    def at(self, point: Point) -> str:
+        return self.names[key(self.over, point)]
+
+    @property
+    def is_literal(self) -> bool:
+        return all(name[0] != "%" for name in self.names.values())
+
+
+def key(over: Variables, point: Point) -> tuple[int, ...]:
+    """The values of the variables `over` at a point."""
+    return tuple(point[name] for name in over)
+
+
+def points(over: Iterable[str], sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The points of a space of register variables; the last one varies fastest."""
+    names = tuple(over)
+    for values in itertools.product(*(range(sizes[name]) for name in names)):
+        yield dict(zip(names, values, strict=True))
+
+
+def register_variables(launch: LaunchOp) -> dict[SSAValue, Variables]:
+    """The register variables that each value of a kernel depends on, in the order of their declaration."""
+    found: dict[SSAValue, Variables] = {}
+    _visit(launch.body.block, launch.registers.names, found)
+    return found
+
+
+def _visit(block: Block, variables: Variables, found: dict[SSAValue, Variables]) -> None:
+    for op in block.ops:
+        used = {name for operand in op.operands for name in found.get(operand, ())}
+        if not isinstance(op, CopyOp):
+            used.update(names_of(op))
+        for region in op.regions:
+            _visit(region.block, variables, found)
+        if isinstance(op, ReduceOp):
+            used.update(found[op.yielded])
+        over = tuple(name for name in variables if name in used)
+        found.update((result, over) for result in op.results)
+
+
+def names_of(op: Operation) -> set[str]:
+    """The variables in the index maps and bounds of an operation itself."""
+    names: set[str] = set()
+    for attribute in op.properties.values():
+        if isinstance(attribute, MapAttr):
+            names.update(name for index in attribute.data for name in index.names)
+        elif isinstance(attribute, BoundsAttr):
+            names.update(name for bound in attribute.data for name in bound.index.names)
+    return names
+
+
+def needs_all_threads(op: Operation) -> bool:
+    """Whether threads wait for each other in an operation."""
+    return isinstance(op, TOGETHER) or (bool(op.regions) and any(isinstance(o, TOGETHER) for o in op.walk()))
+
+
+def last_step(op: ReduceOp) -> Operation | None:
+    """What the step of a reduction does itself: the product that it adds, or the inner reduction that it
+    goes on with.
+
+    Only the step uses it, and no thread waits for others in between.
+    """
+    step = op.yielded.owner
+    block = op.body.block
+    if not isinstance(step, Operation) or step.parent is not block or not op.yielded.has_one_use():
+        return None
+    after = step.next_op
+    while after is not None and not isinstance(after, YieldOp):
+        if needs_all_threads(after):
+            return None
+        after = after.next_op
+    if isinstance(step, arith.MulfOp):
+        return step if op.accum.data == "add" else None
+    continues = isinstance(step, ReduceOp) and step.accum == op.accum and not needs_all_threads(step)
+    return step if continues else None

@@ -1,0 +1,118 @@
+"""A kernel in the making: which variables are blocks, threads and registers, and what a nest's own become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, Region
+
+from ocannl.dialects.bounds import Bound, BoundsAttr
+from ocannl.dialects.kernel import LaunchOp, WhereOp
+from ocannl.dialects.linear import Linear, SpaceAttr
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, address_of
+from ocannl.passes.nests import Names, operations, substitute_indices, with_reduced
+
+Variables = list[tuple[str, int]]
+
+# Threads of a block, where nothing else decides: enough of them to hide the latency of memory.
+THREADS = 256
+
+
+@dataclass
+class Draft:
+    """`values` are the nest's own variables in terms of the kernel's; `bounds` hold at points of the nest."""
+
+    names: Names
+    sizes: dict[str, int]
+    grid: Variables = field(default_factory=Variables)
+    block: Variables = field(default_factory=Variables)
+    registers: Variables = field(default_factory=Variables)
+    values: dict[str, Linear] = field(default_factory=dict[str, Linear])
+    bounds: list[Bound] = field(default_factory=list[Bound])
+
+    @staticmethod
+    def of(nest: NestOp) -> Draft:
+        func = nest.parent_op()
+        assert isinstance(func, FuncOp)
+        return Draft(Names.of(func, nest), dict(nest.space.data))
+
+    def split(self, name: str, threads: int, registers: Sequence[int] = ()) -> None:
+        """Makes an own variable one of the grid, one of `threads` and some of `registers`.
+
+        The last register variable moves fastest along it, then the threads, then the other registers.
+        """
+        size, step = self.sizes[name], 1
+        total = Linear()
+        new_registers: Variables = []
+
+        def part(suffix: str, extent: int) -> tuple[str, int]:
+            nonlocal total, step
+            fresh = self.names.fresh(f"{name}_{suffix}")
+            total += Linear.of({fresh: step})
+            step *= extent
+            return fresh, extent
+
+        if registers:
+            new_registers.append(part("reg", registers[-1]))
+        if threads > 1:
+            self.block.append(part("thread", threads))
+        new_registers += [part("group", extent) for extent in reversed(registers[:-1])]
+        if step < size:
+            self.grid.append(part("block", -(-size // step)))
+        self.registers += reversed(new_registers)
+        self.values[name] = total
+        if step != size:
+            self.bounds.append(Bound(total, size))
+
+    def launch(self, nest: NestOp, body: Iterable[Operation]) -> LaunchOp:
+        """The kernel, with a body that is in terms of its variables."""
+        region = Region(Block(body))
+        launch = LaunchOp(nest.label.data, tuple(self.grid), tuple(self.block), tuple(self.registers), region)
+        launch.location = nest.location
+        return launch
+
+    def substitute(self, ops: Sequence[Operation]) -> None:
+        """Puts the kernel's variables into operations of the nest."""
+        inner = with_reduced(ops)
+        substitute_indices(inner, self.values)
+
+
+def guarded(bounds: Sequence[Bound], ops: Sequence[Operation]) -> list[Operation]:
+    """The operations where the bounds hold."""
+    return [WhereOp(bounds, Region(Block(ops)))] if bounds else list(ops)
+
+
+def detached(nest: NestOp) -> list[Operation]:
+    """The operations of a nest's body, taken out of it."""
+    ops = list(nest.body.block.ops)
+    for op in ops:
+        op.detach()
+    return ops
+
+
+def largest_part(size: int, most: int) -> int:
+    """The largest divisor of a size that is at most so much."""
+    return next(part for part in range(min(size, most), 0, -1) if size % part == 0)
+
+
+def strides(ops: Iterable[Operation], name: str) -> list[int]:
+    """The distances along a variable of what operations load and store, in elements."""
+    return [abs(address_of(op).stride(name)) for op in ops if isinstance(op, LoadOp | StoreOp)]
+
+
+def contiguous(ops: Sequence[Operation], name: str) -> int:
+    """How many accesses move to the next element along a variable."""
+    return strides(ops, name).count(1)
+
+
+def split_reduction(reduce: ReduceOp, name: str, new: str, count: int, bounds: Sequence[Bound]) -> None:
+    """Replaces a variable of a reduction by `new`, where the bounds hold."""
+    space = tuple((new, count) if n == name else (n, s) for n, s in reduce.space.data)
+    reduce.properties["space"] = SpaceAttr(space)
+    if bounds:
+        reduce.properties["where"] = BoundsAttr(tuple(bounds))
+
+
+def body_operations(nest: NestOp) -> list[Operation]:
+    return operations(nest.body.block)

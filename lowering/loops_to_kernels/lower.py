@@ -1,0 +1,47 @@
+"""`lower-loops-to-kernels`: each nest becomes a kernel."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.lowering.loops_to_kernels.contraction import contraction
+from ocannl.lowering.loops_to_kernels.pointwise import pointwise
+from ocannl.lowering.loops_to_kernels.rows import row_reductions
+from ocannl.passes.nests import functions, steps
+
+
+def lower_nest(nest: NestOp) -> LaunchOp:
+    """The kernel of a nest that has points."""
+    return contraction(nest) or row_reductions(nest) or pointwise(nest)
+
+
+def lower_function(func: FuncOp) -> None:
+    """Puts kernels in place of a function's nests."""
+    for step in steps(func):
+        if isinstance(step, GroupOp):
+            raise OcannlError(at_line(step, "a kernel is made of a nest, not of a group of nests"))
+        if all(size for _, size in step.space.data):
+            Rewriter.insert_op(lower_nest(step), InsertPoint.before(step))
+        Rewriter.erase_op(step)
+
+
+class LowerLoopsToKernelsPass(ModulePass):
+    """Turns every nest into a kernel for a GPU; what schedule it has is not looked at.
+
+    A contraction is computed in tiles, from tiles of its operands in shared memory. Where a nest has few
+    points and long reductions, threads share these. Else each point has a thread; points that store to one
+    cell run in turn, in one thread. Nests without points vanish. A routine's results do not depend on the
+    order of threads.
+    """
+
+    name = "lower-loops-to-kernels"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            lower_function(func)

@@ -1,0 +1,83 @@
+"""A thread for each point of a nest, along contiguous memory; points that write to one cell run in turn."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import Block, Operation, Region
+
+from ocannl.dialects.kernel import ForOp, LaunchOp
+from ocannl.dialects.loops import NestOp, StoreOp
+from ocannl.lowering.loops_to_kernels.draft import (
+    THREADS,
+    Draft,
+    body_operations,
+    contiguous,
+    detached,
+    guarded,
+    largest_part,
+    strides,
+)
+
+# From this many points on, a thread takes several of them that are one access to memory.
+MANY_POINTS = 2**16
+VECTOR_BYTES = 16
+
+
+def pointwise(nest: NestOp) -> LaunchOp:
+    draft = Draft.of(nest)
+    clashing = nest.clashing
+    serial = tuple((name, size) for name, size in nest.space.data if name in clashing)
+    parallel = in_memory_order(nest, [name for name in nest.space.names if name not in clashing])
+    room = THREADS
+    for name in reversed(parallel):
+        size = draft.sizes[name]
+        registers = vector_registers(nest, name, serial == ()) if name == parallel[-1] else ()
+        steps = -(-size // math.prod(registers))
+        threads = steps if steps <= room else best_part(steps, room)
+        if threads == 1 and not registers:
+            draft.grid.append((name, size))
+        elif threads == size:
+            draft.block.append((name, size))
+        else:
+            draft.split(name, threads, registers)
+        room //= threads
+    draft.grid.reverse()
+    draft.block.reverse()
+    ops = detached(nest)
+    draft.substitute(ops)
+    if serial:
+        ops = [ForOp(serial, Region(Block(ops)))]
+    return draft.launch(nest, guarded(draft.bounds, ops))
+
+
+def in_memory_order(nest: NestOp, names: list[str]) -> list[str]:
+    """The variables, that in which the stores are contiguous last."""
+    stores = [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
+    last = max(names, key=lambda name: (contiguous(stores, name), names.index(name)), default=None)
+    return [*(name for name in names if name != last), *(name for name in names if name == last)]
+
+
+def best_part(size: int, room: int) -> int:
+    """The threads along a variable: a divisor of its size if that takes half the room, else all of it."""
+    part = largest_part(size, room)
+    return part if 2 * part > room else room
+
+
+def vector_registers(nest: NestOp, name: str, is_free: bool) -> tuple[int, ...]:
+    """The elements along a variable that are one access to memory, if all accesses allow it."""
+    points = math.prod(size for _, size in nest.space.data)
+    size = dict(nest.space.data)[name]
+    ops: list[Operation] = body_operations(nest)
+    moves = set(strides(ops, name))
+    width = VECTOR_BYTES // widest_element(nest)
+    if not is_free or points < MANY_POINTS or size % width or not moves <= {0, 1}:
+        return ()
+    return (width,)
+
+
+def widest_element(nest: NestOp) -> int:
+    """The bytes of the widest element that a nest stores."""
+    from ocannl.passes.nest_facts import element_bytes
+
+    return max((element_bytes(op) for op in nest.body.block.ops if isinstance(op, StoreOp)), default=4)

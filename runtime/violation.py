@@ -1,0 +1,27 @@
+"""What an emulated GPU found wrong: a place in the memory of the compiled code."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from ocannl.dialects.errors import DeviceError
+from ocannl.lowering.kernels_to_llvm.checks import OUTSIDE, VIOLATION_FIELDS
+
+
+@dataclass(frozen=True)
+class Violation:
+    """The record at an address: the text, kind, block, thread and element of the first violation."""
+
+    address: int
+
+    def raise_first(self) -> None:
+        """Raises `DeviceError` for the violation that is recorded, if there is one, and forgets it."""
+        record = (ctypes.c_int64 * VIOLATION_FIELDS).from_address(self.address)
+        text, kind, block, thread, element = record
+        if not text:
+            return
+        record[0] = 0
+        what = "is outside at" if kind == OUTSIDE else "races with another thread for"
+        array = ctypes.string_at(text).decode()
+        raise DeviceError(f"{array}: thread {thread} of block {block} {what} element {element}")

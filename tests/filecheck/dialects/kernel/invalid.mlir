@@ -1,0 +1,198 @@
+// RUN: ocannl-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<64xf32>
+  kernel.launch "x" block (t = 64) {
+    kernel.where t < 32 {
+      kernel.barrier
+    }
+  }
+}
+
+// CHECK: `kernel.barrier`: all threads of a block come here together, but `t < 32` depends on `t`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<64xf32>
+  kernel.launch "x" block (t = 64) registers (r = 2) {
+    %s = loops.reduce add (k = 4) where k + r < 4 : f32 {
+      %c = arith.constant 1.0 : f32
+      %d = kernel.combine add %c across (t)
+      loops.yield %d
+    }
+  }
+}
+
+// CHECK: `kernel.combine`: all threads of a block come here together, but `k + r < 4` depends on `r`
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 64) {
+    %c = arith.constant 1.0 : f32
+    %d = kernel.combine add %c across (t)
+  }
+}
+
+// CHECK: `kernel.combine`: combining between warps needs a shared array of f32
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 64) {
+    %s = kernel.shared memref<32xf32>
+    %c = arith.constant 1.0 : f32
+    %d = kernel.combine add %c across (t) via %s
+  }
+}
+
+// CHECK: `kernel.combine`: combining 64 threads needs a shared array of as many elements
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" grid (b = 3) block (t = 32) {
+    %c = arith.constant 1.0 : f32
+    %d = kernel.combine add %c across (b)
+  }
+}
+
+// CHECK: `kernel.combine`: `b` is no variable of the block
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (s = 2, t = 513) {
+  }
+}
+
+// CHECK: `kernel.launch`: a block has at most 1024 threads, this one has 1026
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" {
+    %a = kernel.shared memref<64x128xf64>
+  }
+}
+
+// CHECK: `kernel.launch`: a block has at most 49152 bytes of shared memory, this one has 65536
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<100xf32>
+  kernel.launch "x" grid (b = 4) block (t = 32) {
+    kernel.where 32*b + t < 101 {
+      %l = loops.load %x[32*b + t]
+    }
+  }
+}
+
+// CHECK: `loops.load`: index 32*b + t runs from 0 to 100, outside axis 0 of size 100
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<100xf32>
+  kernel.launch "x" grid (b = 4) block (t = 32) {
+    %s = kernel.shared memref<16xf32>
+    kernel.copy %x[32*b + k] to %s[k] over (k = 32) where 32*b + k < 100
+  }
+}
+
+// CHECK: `kernel.copy`: index k runs from 0 to 31, outside axis 0 of size 16
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<100xf32>
+  kernel.launch "x" grid (b = 4) block (t = 32) {
+    %l = loops.load %x[t]
+    loops.store %l, %x[t]
+  }
+}
+
+// CHECK: `kernel.launch`: threads that differ in `b` store to the same cell
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<100xf32>
+  kernel.launch "x" grid (b = 4) block (t = 32) {
+    kernel.where 2*t - 1 < 32 {
+      %l = loops.load %x[t]
+    }
+  }
+}
+
+// CHECK: `kernel.where`: `2*t - 1` may be negative, and has an upper bound only
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" grid (b = 4) block (b = 32) {
+  }
+}
+
+// CHECK: `kernel.launch`: an iteration variable is declared twice
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" grid (b = 0) {
+  }
+}
+
+// CHECK: `kernel.launch`: a variable of a kernel has at least one value
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" grid (b = 4) {
+    kernel.for (b = 3) {
+    }
+  }
+}
+
+// CHECK: `kernel.for`: `b` is already an iteration variable around this loop
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" grid (b = 4) {
+    kernel.where b < 3 {
+      %s = kernel.shared memref<4xf32>
+    }
+  }
+}
+
+// CHECK: `kernel.shared`: shared arrays stand directly in a kernel
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<100xf32>
+  loops.nest "x" (i = 100) {
+    kernel.launch "x" {
+    }
+  }
+}
+
+// CHECK: `kernel.launch`: a kernel stands in a loops.func
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<100xf32>
+  loops.nest "x" (i = 100) {
+    %s = loops.reduce add (k = 4) where k < 3 : f32 {
+      %c = arith.constant 1.0 : f32
+      loops.yield %c
+    }
+    loops.store %s, %x[i]
+  }
+}
+
+// CHECK: `loops.reduce`: only in a kernel a reduction leaves points out

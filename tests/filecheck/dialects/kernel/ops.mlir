@@ -1,0 +1,76 @@
+// RUN: ocannl-opt %s | ocannl-opt | filecheck %s
+// RUN: ocannl-opt %s --print-op-generic | ocannl-opt | filecheck %s
+
+// CHECK-LABEL: loops.func @kernels indices (batch_n = 4) {
+loops.func @kernels indices (batch_n = 4) {
+  %w = assign.node "w" on_device : memref<100x40xf32>
+  %x = assign.node "x" constant : memref<4x10x40xf32>
+  %y = assign.node "y" on_device : memref<10x100xf32>
+  %z = assign.node "z" on_device : memref<10xf32>
+  // CHECK:         kernel.launch "y" grid (o_block = 2) block (b = 4, o = 16) registers (br = 4, or = 4) {
+  // CHECK-NEXT:      %ws = kernel.shared memref<16x64xf32>
+  // CHECK-NEXT:      %xs = kernel.shared memref<16x16xf32>
+  // CHECK-NEXT:      %s = loops.reduce add (kb = 3) : f32 {
+  // CHECK-NEXT:        kernel.barrier
+  // CHECK-NEXT:        kernel.copy %w[c + 64*o_block, k + 16*kb] to %ws[k, c] over (c = 64, k = 16) where k + 16*kb < 40, c + 64*o_block < 100
+  // CHECK-NEXT:        kernel.copy %x[batch_n, r, k + 16*kb] to %xs[k, r] over (r = 16, k = 16) where k + 16*kb < 40, r < 10
+  // CHECK-NEXT:        kernel.barrier
+  // CHECK-NEXT:        %p = loops.reduce add (k = 16) where k + 16*kb < 40 : f32 {
+  kernel.launch "y" grid (o_block = 2) block (b = 4, o = 16) registers (br = 4, or = 4) {
+    %ws = kernel.shared memref<16x64xf32>
+    %xs = kernel.shared memref<16x16xf32>
+    %s = loops.reduce add (kb = 3) : f32 {
+      kernel.barrier
+      kernel.copy %w[64*o_block + c, 16*kb + k] to %ws[k, c] over (c = 64, k = 16) where 16*kb + k < 40, 64*o_block + c < 100
+      kernel.copy %x[batch_n, r, 16*kb + k] to %xs[k, r] over (r = 16, k = 16) where 16*kb + k < 40, r < 10
+      kernel.barrier
+      %p = loops.reduce add (k = 16) where 16*kb + k < 40 : f32 {
+        %1 = loops.load %ws[k, 4*o + or]
+        %2 = loops.load %xs[k, 4*b + br]
+        %3 = arith.mulf %1, %2 : f32
+        loops.yield %3
+      }
+      loops.yield %p
+    }
+    // CHECK:           kernel.where 4*b + br < 10, 4*o + 64*o_block + or < 100 {
+    // CHECK-NEXT:        loops.store %s, %y[4*b + br, 4*o + 64*o_block + or]
+    // CHECK-NEXT:      }
+    kernel.where 4*b + br < 10, 64*o_block + 4*o + or < 100 {
+      loops.store %s, %y[4*b + br, 64*o_block + 4*o + or]
+    }
+  }
+  // CHECK:         kernel.launch "z" grid (b = 10) block (lane = 64) {
+  // CHECK:           %all = kernel.combine max %v across (lane) via %t
+  // CHECK-NEXT:      kernel.where lane < 1 {
+  kernel.launch "z" grid (b = 10) block (lane = 64) {
+    %t = kernel.shared memref<64xf32>
+    %v = loops.reduce max (k = 2) where 64*k + lane < 100 : f32 {
+      %l = loops.load %y[b, 64*k + lane]
+      loops.yield %l
+    }
+    %all = kernel.combine max %v across (lane) via %t
+    kernel.where lane < 1 {
+      loops.store %all, %z[b]
+    }
+  }
+  // CHECK:         kernel.launch "in turn" {
+  // CHECK-NEXT:      kernel.for (i = 10) {
+  kernel.launch "in turn" {
+    kernel.for (i = 10) {
+      %l = loops.load %z[i]
+      loops.store %l, %z[0]
+    }
+  }
+  // CHECK:         kernel.launch "in a warp" block (lane = 32) {
+  // CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32
+  // CHECK-NEXT:      %d = kernel.combine add %c across (lane)
+  // CHECK-NEXT:    }
+  // CHECK-NEXT:    kernel.launch "nothing" {
+  // CHECK-NEXT:    }
+  kernel.launch "in a warp" block (lane = 32) {
+    %c = arith.constant 1.0 : f32
+    %d = kernel.combine add %c across (lane)
+  }
+  kernel.launch "nothing" {
+  }
+}

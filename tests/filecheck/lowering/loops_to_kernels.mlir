@@ -1,0 +1,156 @@
+// RUN: ocannl-opt %s -p lower-loops-to-kernels | filecheck %s
+
+// A thread for each point; what is left of a block is guarded.
+loops.func @pointwise indices (batch_n = 4) {
+  %x = assign.node "x" constant : memref<4x997xf32>
+  %y = assign.node "y" on_device : memref<997x7xf32>
+  loops.nest "y" (j = 7, i = 997) {
+    %l = loops.load %x[batch_n, i]
+    loops.store %l, %y[i, j]
+  }
+  loops.nest "no points" (i = 0) {
+    %l = loops.load %x[0, i]
+    loops.store %l, %y[i, 0]
+  }
+}
+// CHECK-LABEL: loops.func @pointwise indices (batch_n = 4) {
+// CHECK:         kernel.launch "y" grid (i_block = 28) block (i_thread = 36, j = 7) {
+// CHECK-NEXT:      kernel.where 36*i_block + i_thread < 997 {
+// CHECK-NEXT:        %l = loops.load %x[batch_n, 36*i_block + i_thread]
+// CHECK-NEXT:        loops.store %l, %y[36*i_block + i_thread, j]
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+
+// Large: each thread takes what is one access to memory.
+loops.func @vectors {
+  %x = assign.node "x" constant : memref<256x1024xf32>
+  %y = assign.node "y" on_device : memref<256x1024xf32>
+  loops.nest "y" (i = 256, j = 1024) {
+    %l = loops.load %x[i, j]
+    loops.store %l, %y[i, j]
+  }
+}
+// CHECK-LABEL: loops.func @vectors {
+// CHECK:         kernel.launch "y" grid (i = 256) block (j_thread = 256) registers (j_reg = 4) {
+// CHECK-NEXT:      %l = loops.load %x[i, j_reg + 4*j_thread]
+
+// Points that write to one cell run in turn.
+loops.func @scatter {
+  %x = assign.node "x" constant : memref<5x8x3xf32>
+  %y = assign.node "y" on_device : memref<5x17xf32>
+  loops.nest "y" (b = 5, o = 8, k = 3) {
+    %l = loops.load %x[b, o, k]
+    %old = loops.load %y[b, 2*o + k]
+    %new = arith.addf %l, %old : f32
+    loops.store %new, %y[b, 2*o + k]
+  }
+}
+// CHECK-LABEL: loops.func @scatter {
+// CHECK:         kernel.launch "y" block (b = 5) {
+// CHECK-NEXT:      kernel.for (o = 8, k = 3) {
+// CHECK-NEXT:        loops.load %x[b, o, k]
+
+// Neighbouring threads read neighbouring elements of a row, and combine their sums in a warp.
+loops.func @rows {
+  %x = assign.node "x" constant : memref<6x100xf32>
+  %y = assign.node "y" on_device : memref<6xf32>
+  loops.nest "y" (i = 6) {
+    %s = loops.reduce add (j = 100) : f32 {
+      %l = loops.load %x[i, j]
+      loops.yield %l
+    }
+    %t = math.sqrt %s : f32
+    loops.store %t, %y[i]
+  }
+}
+// CHECK-LABEL: loops.func @rows {
+// CHECK:         kernel.launch "y" block (i = 6, lane = 32) {
+// CHECK-NEXT:      %s = loops.reduce add (j_step = 4) where 32*j_step + lane < 100 : f32 {
+// CHECK-NEXT:        %l = loops.load %x[i, 32*j_step + lane]
+// CHECK-NEXT:        loops.yield %l
+// CHECK-NEXT:      }
+// CHECK-NEXT:      [[SUM:%.*]] = kernel.combine add %s across (lane)
+// CHECK-NEXT:      kernel.where lane < 1 {
+// CHECK-NEXT:        %t = math.sqrt [[SUM]] : f32
+// CHECK-NEXT:        loops.store %t, %y[i]
+
+// The sum over a column: neighbours stand beside each other in a row, and combine through shared memory.
+loops.func @columns {
+  %x = assign.node "x" constant : memref<4096x32xf32>
+  %y = assign.node "y" on_device : memref<32xf32>
+  loops.nest "y" (j = 32) {
+    %s = loops.reduce add (i = 4096) : f32 {
+      %l = loops.load %x[i, j]
+      loops.yield %l
+    }
+    loops.store %s, %y[j]
+  }
+}
+// CHECK-LABEL: loops.func @columns {
+// CHECK:         kernel.launch "y" block (lane = 32, j = 32) {
+// CHECK-NEXT:      [[SCRATCH:%.*]] = kernel.shared memref<1024xf32>
+// CHECK-NEXT:      %s = loops.reduce add (i_step = 128) : f32 {
+// CHECK-NEXT:        %l = loops.load %x[32*i_step + lane, j]
+// CHECK-NEXT:        loops.yield %l
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.combine add %s across (lane) via [[SCRATCH]]
+
+// Tiles of both operands are copied into shared memory; what follows the product is done on its tile.
+loops.func @layer {
+  %w = assign.node "w" on_device : memref<500x784xf32>
+  %x = assign.node "x" on_device : memref<64x784xf32>
+  %b = assign.node "b" on_device : memref<500xf32>
+  %y = assign.node "y" on_device : memref<64x500xf32>
+  loops.nest "y" (b = 64, o = 500) {
+    %bias = loops.load %b[o]
+    %s = loops.reduce add (k = 784) : f32 {
+      %1 = loops.load %w[o, k]
+      %2 = loops.load %x[b, k]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    %4 = arith.addf %s, %bias : f32
+    loops.store %4, %y[b, o]
+  }
+}
+// CHECK-LABEL: loops.func @layer {
+// CHECK:         kernel.launch "y" grid (b_block = 4, o_block = 32) block (b_thread = 16, o_thread = 16) {
+// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<16x20xf32>
+// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<16x20xf32>
+// CHECK-NEXT:      [[TILE:%.*]] = loops.reduce add (k_block = 49) : f32 {
+// CHECK-NEXT:        kernel.barrier
+// CHECK-NEXT:        kernel.copy %x[b + 16*b_block, k + 16*k_block] to [[X]][k, b] over (b = 16, k = 16)
+// CHECK-NEXT:        kernel.copy %w[o + 16*o_block, k + 16*k_block] to [[W]][k, o] over (o = 16, k = 16) where o + 16*o_block < 500
+// CHECK-NEXT:        kernel.barrier
+// CHECK-NEXT:        [[SUM:%.*]] = loops.reduce add (k = 16) : f32 {
+// CHECK-NEXT:          loops.load [[W]][k, o_thread]
+// CHECK-NEXT:          loops.load [[X]][k, b_thread]
+// CHECK-NEXT:          arith.mulf
+// CHECK-NEXT:          loops.yield
+// CHECK-NEXT:        }
+// CHECK-NEXT:        loops.yield [[SUM]]
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.where 16*o_block + o_thread < 500 {
+// CHECK-NEXT:        %bias = loops.load %b[16*o_block + o_thread]
+// CHECK-NEXT:        arith.addf [[TILE]], %bias : f32
+// CHECK-NEXT:        loops.store
+
+// With more work the tiles are larger: each thread has 8 x 8 values in registers.
+loops.func @large {
+  %w = assign.node "w" on_device : memref<4096x64xf32>
+  %x = assign.node "x" on_device : memref<2048x64xf32>
+  %y = assign.node "y" on_device : memref<2048x4096xf32>
+  loops.nest "y" (b = 2048, o = 4096) {
+    %s = loops.reduce add (k = 64) : f32 {
+      %1 = loops.load %w[o, k]
+      %2 = loops.load %x[b, k]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %s, %y[b, o]
+  }
+}
+// CHECK-LABEL: loops.func @large {
+// CHECK:         kernel.launch "y" grid (b_block = 16, o_block = 32) block (b_thread = 16, o_thread = 16) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
+// CHECK:             loops.load {{.*}}[k, 64*o_group + o_reg + 4*o_thread]

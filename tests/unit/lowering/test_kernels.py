@@ -1,0 +1,399 @@
+"""Kernels, emulated, against an interpreter of the nests that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from unit.lowering.interpret_loops import run_func
+from unit.lowering.nests import compare, nest_functions, parse_module, random_arrays, run_compiled, the_func
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.errors import DeviceError, OcannlError
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
+from ocannl.lowering.kernels_to_llvm import Emulation
+from ocannl.lowering.loops_to_kernels import contraction, pointwise, rows
+from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
+from ocannl.lowering.pipelines import module_text
+from ocannl.passes.plan_memory import PlanMemoryPass
+
+INDICES = {"step": 2, "batch": 3}
+RANDOM = settings(
+    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@pytest.fixture(scope="module")
+def small_kernels() -> Iterator[None]:
+    """Tiles, shared reductions and vectors also for nests that are small."""
+    small = {
+        rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
+        contraction: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2, "DEPTHS": (3, 2)},
+        pointwise: {"THREADS": 32, "MANY_POINTS": 8},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for module, values in small.items():
+            for name, value in values.items():
+                patch.setattr(module, name, value)
+        yield
+
+
+def lowered(text: str) -> ModuleOp:
+    module = parse_module(text)
+    PlanMemoryPass().apply(Context(), module)
+    LowerLoopsToKernelsPass().apply(Context(), module)
+    module.verify()
+    assert module_text(parse_module(module_text(module))) == module_text(module)
+    return module
+
+
+def operations(module: ModuleOp) -> set[type]:
+    return {type(op) for op in module.walk()}
+
+
+def check(text: str, emulation: Emulation | None = None, tolerance: float = 1e-4) -> ModuleOp:
+    """The kernels of a program compute what the interpreter does; returns them."""
+    original = parse_module(text)
+    found = random_arrays(the_func(original))
+    expected = {label: array.copy() for label, array in found.items()}
+    module = lowered(text)
+    run_compiled(module, found, INDICES, emulation=emulation or Emulation(shuffle=5, check=True))
+    run_func(the_func(original), expected, INDICES)
+    compare(found, expected, tolerance)
+    return module
+
+
+@RANDOM
+@given(nest_functions(scheduled=False))
+def test_random_nests(text: str):
+    check(text, Emulation(), 1e-3)
+
+
+@RANDOM
+@given(nest_functions(scheduled=False))
+@pytest.mark.usefixtures("small_kernels")
+def test_random_nests_as_small_kernels(text: str):
+    check(text, tolerance=1e-3)
+
+
+def layer(
+    rows: int,
+    columns: int,
+    depth: int,
+    element: str = "f32",
+    w: str = "o, i",
+    accum: str = "add",
+    op: str = "mulf",
+    y: str = "b, o",
+) -> str:
+    """A product with a bias before it and an addition after it."""
+    sizes = {"b": rows, "o": columns, "i": depth}
+    shape = {axes: "x".join(str(sizes[a]) for a in axes.split(", ")) for axes in (w, y)}
+    return f"""
+loops.func @layer {{
+  %w = assign.node "w" on_device : memref<{shape[w]}x{element}>
+  %x = assign.node "x" on_device : memref<{rows}x{depth}x{element}>
+  %b = assign.node "b" on_device : memref<{columns}x{element}>
+  %y = assign.node "y" on_device : memref<{shape[y]}x{element}>
+  loops.nest "y" (b = {rows}, o = {columns}) {{
+    %bias = loops.load %b[o]
+    %sum = loops.reduce {accum} (i = {depth}) : {element} {{
+      %wv = loops.load %w[{w}]
+      %xv = loops.load %x[b, i]
+      %p = arith.{op} %wv, %xv : {element}
+      loops.yield %p
+    }}
+    %z = arith.addf %sum, %bias : {element}
+    loops.store %z, %y[{y}]
+  }}
+}}
+"""
+
+
+class TestContractions:
+    @pytest.mark.parametrize("tile", [(16,), (32,), (64,), (128,), (16, 128)], ids=str)
+    @pytest.mark.parametrize("sizes", [(16, 16, 16), (37, 21, 23), (129, 65, 8)], ids=str)
+    def test_tiles(self, tile: tuple[int, ...], sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(contraction, "TILES", tile)
+        assert CopyOp in operations(check(layer(*sizes), Emulation(shuffle=1)))
+
+    @pytest.mark.parametrize("w", ["o, i", "i, o"])
+    @pytest.mark.parametrize("y", ["b, o", "o, b"])
+    @pytest.mark.parametrize("element", ["f32", "f64"])
+    def test_layouts(self, w: str, y: str, element: str):
+        check(layer(33, 18, 40, element, w, y=y))
+
+    @pytest.mark.parametrize(("accum", "op"), [("max", "addf"), ("add", "subf"), ("min", "maximumf")])
+    def test_any_accumulation_of_any_function(self, accum: str, op: str):
+        assert CopyOp in operations(check(layer(17, 19, 21, accum=accum, op=op)))
+
+    def test_no_race_and_nothing_outside(self):
+        module = check(layer(37, 21, 23), Emulation(shuffle=3, check=True))
+        assert {CopyOp, BarrierOp} <= operations(module)
+
+    def test_windows(self):
+        """A convolution: the operand's index is a sum of the column and the reduced variable."""
+        check("""
+loops.func @windows {
+  %w = assign.node "w" on_device : memref<20x9x3xf32>
+  %x = assign.node "x" on_device : memref<3x45x3xf32>
+  %y = assign.node "y" on_device : memref<3x19x20xf32>
+  loops.nest "y" (b = 3, p = 19, o = 20) {
+    %sum = loops.reduce add (k = 9, c = 3) : f32 {
+      %wv = loops.load %w[o, k, c]
+      %xv = loops.load %x[b, 2*p + k, c]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, p, o]
+  }
+}
+""")
+
+
+def sums(space: str, reduced: str, load: str, shape: str, store: str, result: str) -> str:
+    return f"""
+loops.func @sums {{
+  %x = assign.node "x" on_device : memref<{shape}xf32>
+  %y = assign.node "y" on_device : memref<{result}xf32>
+  loops.nest "y" ({space}) {{
+    %top = loops.reduce max ({reduced}) : f32 {{
+      %v = loops.load %x[{load}]
+      loops.yield %v
+    }}
+    %sum = loops.reduce add ({reduced}) : f32 {{
+      %v = loops.load %x[{load}]
+      %d = arith.subf %v, %top : f32
+      loops.yield %d
+    }}
+    %r = arith.mulf %top, %sum : f32
+    loops.store %r, %y[{store}]
+  }}
+}}
+"""
+
+
+class TestRows:
+    """Reductions that threads share: the second one uses the result of the first."""
+
+    @pytest.mark.parametrize("length", [32, 100, 1023, 1024, 3000])
+    @pytest.mark.parametrize("count", [1, 6, 7])
+    def test_rows(self, count: int, length: int):
+        text = sums(f"i = {count}", f"k = {length}", "i, k", f"{count}x{length}", "i", f"{count}")
+        assert CombineOp in operations(check(text, tolerance=1e-3))
+
+    @pytest.mark.parametrize("length", [40, 1500])
+    @pytest.mark.parametrize("count", [5, 32, 33, 96])
+    def test_columns(self, count: int, length: int):
+        text = sums(f"i = {count}", f"k = {length}", "k, i", f"{length}x{count}", "i", f"{count}")
+        assert CombineOp in operations(check(text, tolerance=1e-3))
+
+    def test_scalar(self):
+        text = sums("", "k = 50, j = 3", "k, j", "50x3", "0", "1")
+        assert CombineOp in operations(check(text, tolerance=1e-3))
+
+    def test_update_in_place(self):
+        check("""
+loops.func @update {
+  %w = assign.node "w" on_device : memref<4xf32>
+  %x = assign.node "x" on_device : memref<4x50xf32>
+  loops.nest "w" (i = 4) {
+    %old = loops.load %w[i]
+    %sum = loops.reduce add (k = 50) : f32 {
+      %v = loops.load %x[i, k]
+      %p = arith.mulf %v, %old : f32
+      loops.yield %p
+    }
+    %new = arith.subf %old, %sum : f32
+    loops.store %new, %w[i]
+  }
+}
+""")
+
+    def test_a_store_that_a_reduction_reads_stays_before_it(self):
+        module = check("""
+loops.func @between {
+  %x = assign.node "x" on_device : memref<4x50xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.nest "y" (i = 4) {
+    %c = arith.constant 2.0 : f32
+    loops.store %c, %x[i, 0]
+    %sum = loops.reduce add (k = 50) : f32 {
+      %v = loops.load %x[i, k]
+      loops.yield %v
+    }
+    loops.store %sum, %y[i]
+  }
+}
+""")
+        assert CombineOp not in operations(module)
+
+
+class TestPointwise:
+    def test_vectors(self):
+        text = """
+loops.func @vectors {
+  %x = assign.node "x" on_device : memref<64x1028xf32>
+  %b = assign.node "b" on_device : memref<64xf32>
+  %y = assign.node "y" on_device : memref<64x1028xf32>
+  loops.nest "y" (i = 64, j = 1028) {
+    %v = loops.load %x[i, j]
+    %bv = loops.load %b[i]
+    %s = arith.mulf %v, %bv : f32
+    loops.store %s, %y[i, j]
+  }
+}
+"""
+        (launch,) = (op for op in check(text, Emulation(shuffle=2)).walk() if isinstance(op, LaunchOp))
+        assert launch.registers.data == (("j_reg", 4),)
+
+    def test_scatter(self):
+        module = check("""
+loops.func @scatter {
+  %x = assign.node "x" on_device : memref<5x8x3xf32>
+  %y = assign.node "y" on_device : memref<5x17xf32>
+  loops.nest "y" (b = 5, o = 8, k = 3) {
+    %v = loops.load %x[b, o, k]
+    %old = loops.load %y[b, 2*o + k]
+    %new = arith.addf %v, %old : f32
+    loops.store %new, %y[b, 2*o + k]
+  }
+}
+""")
+        assert ForOp in operations(module)
+
+    def test_positions(self):
+        """A gather and a scatter at positions that are found at run time."""
+        check("""
+loops.func @ids {
+  %id = assign.node "id" on_device : memref<40xf32>
+  %w = assign.node "w" on_device : memref<9x8xf32>
+  %y = assign.node "y" on_device : memref<40x8xf32>
+  loops.nest "y" (i = 40, j = 8) {
+    %n = loops.load %id[i]
+    %t = math.trunc %n : f32
+    %at, %inside = loops.position %t below 9
+    %v = loops.load %w[%at, j]
+    loops.store %v, %y[i, j]
+  }
+  loops.nest "w" (i = 40, j = 8) {
+    %n = loops.load %id[i]
+    %t = math.trunc %n : f32
+    %at, %inside = loops.position %t below 9
+    %v = loops.load %y[i, j]
+    %old = loops.load %w[%at, j]
+    %new = arith.addf %v, %old : f32
+    loops.store %new, %w[%at, j]
+  }
+}
+""")
+
+    def test_no_points(self):
+        text = """
+loops.func @nothing {
+  %x = assign.node "x" on_device : memref<4x0xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.nest "x" (i = 4, k = 0) {
+    %c = arith.constant 1.0 : f32
+    loops.store %c, %x[i, k]
+  }
+  loops.nest "y" (i = 4) {
+    %s = loops.reduce add (k = 0) : f32 {
+      %v = loops.load %x[i, k]
+      loops.yield %v
+    }
+    loops.store %s, %y[i]
+  }
+}
+"""
+        assert sum(isinstance(op, LaunchOp) for op in check(text).walk()) == 1
+
+    def test_groups_are_for_a_cpu(self):
+        text = """
+loops.func @group {
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.group "y" (i = 4) {
+    loops.nest "y" () {
+      %c = arith.constant 1.0 : f32
+      loops.store %c, %y[i]
+    }
+  }
+}
+"""
+        with pytest.raises(OcannlError, match="a kernel is made of a nest, not of a group"):
+            lowered(text)
+
+
+REVERSED = """
+loops.func @reversed {{
+  %x = assign.node "x" on_device : memref<2x48xf32>
+  %y = assign.node "y" on_device : memref<2x48xf32>
+  kernel.launch "y" grid (b = 2) block (t = 48) {{
+    %s = kernel.shared memref<48xf32>
+    %v = loops.load %x[b, t]
+    loops.store %v, %s[t]
+    {between}
+    %r = loops.load %s[-t + 47]
+    loops.store %r, %y[{store}]
+  }}
+}}
+"""
+
+
+class TestChecks:
+    def run(self, text: str, indices: dict[str, int] | None = None, shuffle: int | None = None) -> None:
+        module = parse_module(text)
+        emulation = Emulation(shuffle, check=True)
+        run_compiled(module, random_arrays(the_func(module)), indices, emulation=emulation)
+
+    def test_a_barrier_orders(self):
+        self.run(REVERSED.format(between="kernel.barrier", store="b, t"))
+
+    def test_a_race_in_shared_memory(self):
+        with pytest.raises(DeviceError, match=r"kernel `y`, shared memory: thread .* races"):
+            self.run(REVERSED.format(between="", store="b, t"))
+
+    def test_a_race_between_blocks(self):
+        """The verifier finds stores that meet; a load that meets a store is for the check."""
+        text = REVERSED.format(between="kernel.barrier\n%o = loops.load %y[0, t]", store="b, t")
+        with pytest.raises(DeviceError, match="kernel `y`, `y`: thread 0 of block 1 races"):
+            self.run(text)
+        with pytest.raises(VerifyException, match="threads that differ in `b` store to the same cell"):
+            parse_module(REVERSED.format(between="", store="0, t"))
+
+    def test_many_readers_before_a_writer(self):
+        """In this order of threads the writer comes last: it is not the only one who has read."""
+        text = """
+loops.func @read {
+  %x = assign.node "x" on_device : memref<1xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  kernel.launch "x" block (t = 4) {
+    %v = loops.load %x[0]
+    loops.store %v, %y[t]
+    kernel.where t < 1 {
+      loops.store %v, %x[0]
+    }
+  }
+}
+"""
+        with pytest.raises(DeviceError, match="kernel `x`, `x`: thread 0 of block 0 races"):
+            self.run(text, shuffle=2)
+
+    def test_outside(self):
+        text = """
+loops.func @outside indices (n) {
+  %x = assign.node "x" on_device : memref<4x8xf32>
+  %y = assign.node "y" on_device : memref<8xf32>
+  kernel.launch "y" block (t = 8) {
+    %v = loops.load %x[n, t]
+    loops.store %v, %y[t]
+  }
+}
+"""
+        self.run(text, {"n": 3})
+        for n in (4, -1):
+            with pytest.raises(DeviceError, match="`x`: thread 0 of block 0 is outside at element"):
+                self.run(text, {"n": n})
