@@ -50,10 +50,10 @@ def environment(threads: int) -> dict[str, str]:
 class Worker:
     """A peer with a problem, in a process that waits between commands."""
 
-    def __init__(self, peer: str, problem: str, threads: int):
+    def __init__(self, peer: str, problem: str, threads: int, script: Path = WORKER):
         self.peer = peer
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), peer, problem],
+            [sys.executable, str(script), peer, problem],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -72,7 +72,8 @@ class Worker:
             raise RuntimeError(f"{self.peer} stopped with exit status {self.process.wait()}")
         return json.loads(line)
 
-    def ask(self, command: str, count: int = 0):
+    def ask(self, command: str, count: int | str = 0):
+        """What the peer answers to a command with a number, or a path."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([command, count]) + "\n")
         self.process.stdin.flush()

@@ -36,3 +36,12 @@ def test_the_command_prints_a_table():
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "step by step" in done.stdout
     assert "numpy" in done.stdout
+
+
+def test_the_table_of_kernels():
+    """Which are compared with PyTorch first."""
+    pytest.importorskip("torch")
+    options = ["--peer", "ocannl", "--kernel", "layer_norm", "--rounds", "1"]
+    command = [sys.executable, str(ROOT / "bench" / "kernels.py"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "layer_norm      forward + backward" in done.stdout

@@ -61,9 +61,9 @@ def results(name: str, values: NDArray[np.float32], whole: bool) -> tuple[str, A
     return text, {"value": np.asarray(context[y]), **arrays}
 
 
-def shape_of(y: oc.Tensor) -> tuple[int, ...]:
+def shape_of(y: oc.Tensor) -> list[int]:
     shape = y.shape
-    return tuple(int(size) for row in (shape.batch, shape.output, shape.input) for size in row)
+    return [size for row in (shape.batch, shape.output, shape.input) for size in row if isinstance(size, int)]
 
 
 def compare(name: str, values: NDArray[np.float32]) -> None:
