@@ -59,12 +59,13 @@ class ArithBuilder:
             return self.constants[key]
         return self._new_constant(key, FloatAttr(value, self.type))
 
-    def int_const(self, value: int) -> SSAValue:
-        """An integer constant as wide as the float type; an unsigned value is wrapped."""
-        key = (str(value), self.int_type)
+    def int_const(self, value: int, type: IntegerType | None = None) -> SSAValue:
+        """An integer constant, by default as wide as the float type; an unsigned value is wrapped."""
+        type = type or self.int_type
+        key = (str(value), type)
         if key in self.constants:
             return self.constants[key]
-        return self._new_constant(key, IntegerAttr(value, self.int_type, truncate_bits=True))
+        return self._new_constant(key, IntegerAttr(value, type, truncate_bits=True))
 
     def float_op(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         """Any `arith` or `math` operation of floats to one float."""

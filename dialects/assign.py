@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, ShapedType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    Float32Type,
+    Float64Type,
+    IntAttr,
+    MemRefType,
+    ShapedType,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -36,6 +45,7 @@ from ocannl.dialects.linear import (
 from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
 MEMORY_MODES = ("virtual", "local", "on_device", "constant")
 
@@ -251,6 +261,43 @@ class RangeOp(IRDLOperation):
 
 
 @irdl_op_definition
+class UniformOp(IRDLOperation):
+    """Fills a node with random numbers in [0, 1): `assign.uniform %u "dropout#1" at %step`."""
+
+    name = "assign.uniform"
+    lhs = operand_def(MemRefType)
+    stream = prop_def(StreamAttr)
+    counter = operand_def()
+
+    def __init__(self, lhs: SSAValue, stream: Stream, counter: SSAValue) -> None:
+        super().__init__(operands=[lhs, counter], properties={"stream": StreamAttr(stream)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.lhs)
+        printer.print_string(" ")
+        print_stream(printer, self.stream.data)
+        printer.print_string(" at ")
+        printer.print_ssa_value(self.counter)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UniformOp:
+        lhs, stream = parse_defined_operand(parser), parse_stream(parser)
+        parser.parse_keyword("at")
+        return cls(lhs, stream, parse_defined_operand(parser))
+
+    def verify_(self) -> None:
+        assert isa(self.lhs.type, MemRefType[Attribute])
+        element = self.lhs.type.get_element_type()
+        if not isinstance(element, Float32Type | Float64Type):
+            raise VerifyException(f"random numbers are f32 or f64, found {element}")
+        if not isinstance(self.counter.owner, NodeOp | EmbedOp):
+            raise VerifyException("a counter is a node or an embedded index")
+        if any(size != 1 for size in memref_shape(self.counter)):
+            raise VerifyException(f"a counter is one number, found {self.counter.type}")
+
+
+@irdl_op_definition
 class CommentOp(IRDLOperation):
     """Names the code that follows it."""
 
@@ -279,7 +326,7 @@ class AssignRoutineOp(RoutineOp):
         super().verify_()
         check_labels(self)
         for op in self.body.block.ops:
-            if not isinstance(op, NodeOp | EmbedOp | AccumOp | RangeOp | CommentOp):
+            if not isinstance(op, NodeOp | EmbedOp | AccumOp | RangeOp | UniformOp | CommentOp):
                 raise VerifyException(f"`{op.name}` is no part of an assign.routine")
 
 
@@ -358,6 +405,6 @@ def check_access(
 
 ASSIGN = Dialect(
     "assign",
-    [NodeOp, EmbedOp, AccumOp, RangeOp, CommentOp, AssignRoutineOp],
-    [MapAttr, SpaceAttr, TermAttr, IndicesAttr],
+    [NodeOp, EmbedOp, AccumOp, RangeOp, UniformOp, CommentOp, AssignRoutineOp],
+    [MapAttr, SpaceAttr, TermAttr, IndicesAttr, StreamAttr],
 )

@@ -77,6 +77,7 @@ from ocannl.dialects.linear import (
 )
 from ocannl.dialects.op_helpers import given, parse_defined_operand, parse_optional_defined_operand
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
+from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -733,9 +734,60 @@ class IndexOp(IRDLOperation):
         return cls(index, parser.parse_type())
 
     def verify_(self) -> None:
-        if not isinstance(self.result.type, Float32Type | Float64Type):
-            raise VerifyException(f"an index becomes a number of type f32 or f64, found {self.result.type}")
+        if not isinstance(self.result.type, Float32Type | Float64Type) and self.result.type not in (i32, i64):
+            raise VerifyException(
+                f"an index becomes a number of type f32, f64, i32 or i64, found {self.result.type}"
+            )
         check_names(self, only_index(self.indices.data).names, scope_sizes(self))
+
+
+@irdl_op_definition
+class UniformOp(IRDLOperation):
+    """A random number in [0, 1): `loops.uniform "dropout#1" %place at %counter : f32`.
+
+    The place, an unsigned integer, and the counter, an `i64`, choose the block of the stream.
+    """
+
+    name = "loops.uniform"
+    stream = prop_def(StreamAttr)
+    place = operand_def()
+    counter = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, stream: Stream, place: SSAValue, counter: SSAValue, type: Attribute) -> None:
+        Operation.__init__(
+            self,
+            operands=[place, counter],
+            properties={"stream": StreamAttr(stream)},
+            result_types=[type],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_stream(printer, self.stream.data)
+        printer.print_string(" ")
+        printer.print_ssa_value(self.place)
+        printer.print_string(" at ")
+        printer.print_ssa_value(self.counter)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UniformOp:
+        stream, place = parse_stream(parser), parse_defined_operand(parser)
+        parser.parse_keyword("at")
+        counter = parse_defined_operand(parser)
+        parser.parse_punctuation(":")
+        return cls(stream, place, counter, parser.parse_type())
+
+    def verify_(self) -> None:
+        if not isinstance(self.result.type, Float32Type | Float64Type):
+            raise VerifyException(f"random numbers are f32 or f64, found {self.result.type}")
+        if self.place.type not in (i32, i64):
+            raise VerifyException(f"a place is an i32 or an i64, found {self.place.type}")
+        if self.counter.type != i64:
+            raise VerifyException(f"a counter is an i64, found {self.counter.type}")
 
 
 @irdl_op_definition
@@ -804,6 +856,6 @@ def in_kernel(op: Operation) -> bool:
 
 LOOPS = Dialect(
     "loops",
-    [GroupOp, NestOp, ReduceOp, YieldOp, PositionOp, LoadOp, StoreOp, IndexOp, FuncOp],
+    [GroupOp, NestOp, ReduceOp, YieldOp, PositionOp, LoadOp, StoreOp, IndexOp, UniformOp, FuncOp],
     [ScheduleAttr],
 )

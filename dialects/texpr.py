@@ -66,6 +66,7 @@ from ocannl.dialects.tensor_type import (
     shape_of,
 )
 from ocannl.dialects.term import Const, Term
+from ocannl.dialects.uniform import UniformOp
 
 
 class MemoryOp(TensorOp):
@@ -758,6 +759,7 @@ TEXPR = Dialect(
         SizeOp,
         RangeOp,
         EmbedOp,
+        UniformOp,
         SliceOp,
         GradOp,
         ValueOp,

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    ModuleOp,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, loops
+from ocannl.dialects.addresses import flatten
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear, clashing_variables
@@ -58,8 +68,12 @@ class Body:
 
 
 def conversion(source: Attribute, target: Attribute) -> type[Operation]:
-    """The `arith` operation between two element types."""
+    """The `arith` operation between two different element types."""
     is_float, to_float = (isinstance(t, Float32Type | Float64Type) for t in (source, target))
+    if not is_float and not to_float:
+        assert isinstance(source, FixedBitwidthType)
+        assert isinstance(target, FixedBitwidthType)
+        return arith.ExtSIOp if source.bitwidth < target.bitwidth else arith.TruncIOp
     if is_float and to_float:
         return arith.ExtFOp if isinstance(source, Float32Type) else arith.TruncFOp
     return arith.SIToFPOp if to_float else arith.FPToSIOp
@@ -140,6 +154,35 @@ def range_to_nest(op: assign.RangeOp, taken: Iterable[str]) -> Operation:
     return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
+def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
+    indices, space = whole(assign.memref_shape(op.lhs), taken)
+    element = loops.element_type(op.lhs)
+    body = Body(element if isinstance(element, Float64Type) else Float32Type())
+    place = body.add(loops.IndexOp(place_in_memory(op.lhs, indices), place_type(op.lhs)))
+    body.write(
+        body.add(loops.UniformOp(op.stream.data, place, counter(op, body), body.type)), op.lhs, indices
+    )
+    return loops.NestOp(node_label(op.lhs), space, body.region())
+
+
+def place_in_memory(node: SSAValue, indices: Sequence[Linear]) -> Linear:
+    """The number of an element of a row-major node, from 0."""
+    address = flatten(node, tuple(indices))
+    return Linear(address.terms, address.constant)
+
+
+def place_type(node: SSAValue) -> IntegerType:
+    """The narrowest type of places that counts all elements."""
+    return i32 if math.prod(assign.memref_shape(node)) <= 2**32 else i64
+
+
+def counter(op: assign.UniformOp, body: Body) -> SSAValue:
+    if isinstance(op.counter.owner, assign.EmbedOp):
+        return body.add(loops.IndexOp(op.counter.owner.index, i64))
+    first = [Linear()] * len(assign.memref_shape(op.counter))
+    return body.convert(body.add(loops.LoadOp(op.counter, first)), i64)
+
+
 def node_label(node: SSAValue) -> str:
     assert isinstance(node.owner, assign.NodeOp)
     return node.owner.label.data
@@ -161,6 +204,8 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
                 ops += nests
             case assign.RangeOp():
                 ops.append(range_to_nest(op, routine.ranges))
+            case assign.UniformOp():
+                ops.append(uniform_to_nest(op, routine.ranges))
             case _:
                 pass
     func.body.block.add_ops(ops)

@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.combine import Combination
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.tensor_type import shape_of, tensor_type
 from ocannl.dialects.term import Arg, Term, simplify, substitute
+from ocannl.dialects.uniform import UniformOp
 from ocannl.passes.projection import whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
@@ -121,9 +122,10 @@ class Lowering:
                 continue
             if isinstance(op, texpr.ConstantOp | texpr.EmbedOp) and not self._is_kept(current):
                 continue
-            if not ready and isinstance(op, texpr.ApplyOp):
+            if not ready and isinstance(op, texpr.ApplyOp | UniformOp):
                 stack.append((current, True))
-                stack += [(a, False) for a in reversed(list(op.args))]
+                read = op.args if isinstance(op, texpr.ApplyOp) else (op.counter,)
+                stack += [(operand, False) for operand in reversed(list(read))]
             else:
                 self._compute(current)
 
@@ -153,6 +155,8 @@ class Lowering:
                 self._emit(op, assign.AccumOp(node, maps, combination, space))
             case texpr.RangeOp():
                 self._emit(op, assign.RangeOp(node))
+            case UniformOp():
+                self._emit(op, assign.UniformOp(node, op.stream.data, self._counter(op)))
             case texpr.ApplyOp():
                 self._apply(op, node)
             case _:
@@ -193,11 +197,28 @@ class Lowering:
                 operands[i] = self._node(arg)
         return Combination.of(simplify(substitute(term, constants)), operands, indices)
 
+    def _counter(self, op: UniformOp) -> SSAValue:
+        """Whole numbers and static indices are exact; anything else is read from its node."""
+        shape = shape_of(op.counter)
+        if any(size != 1 for size in shape.memory_sizes):
+            raise ShapeError(at_line(op, f"a counter is one number, found shape {shape}"))
+        match op.counter.owner:
+            case texpr.ConstantOp(value=value) if value.is_integer():
+                return self._embed_index(Linear((), int(value)), i64)
+            case texpr.ConstantOp(value=value):
+                raise OcannlError(at_line(op, f"a counter is a whole number, found {value}"))
+            case texpr.EmbedOp() as embed:
+                return self._embed_index(embed.index, i64)
+            case _:
+                return self._node(op.counter)
+
     def _embed(self, op: texpr.EmbedOp) -> SSAValue:
-        element = tensor_type(op.result).element
-        key = (op.index, element)
+        return self._embed_index(op.index, tensor_type(op.result).element)
+
+    def _embed_index(self, index: Linear, element: Attribute) -> SSAValue:
+        key = (index, element)
         if key not in self.embeds:
-            embed = assign.EmbedOp(op.index, element)
+            embed = assign.EmbedOp(index, element)
             self.scalars.append(embed)
             self.embeds[key] = embed.result
         return self.embeds[key]

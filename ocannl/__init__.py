@@ -16,6 +16,7 @@ from ocannl.inference import infer
 from ocannl.leaves import arange as range
 from ocannl.leaves import constant, data, index, node, param
 from ocannl.parameters import params
+from ocannl.random_numbers import normal, uniform
 from ocannl.routine import Routine
 from ocannl.scopes import block, scope
 from ocannl.shapes import Dim, RowSizes, ShapeView
@@ -68,6 +69,7 @@ __all__ = [
     "init",
     "jvp",
     "node",
+    "normal",
     "one_hot",
     "outer_sum",
     "param",
@@ -80,6 +82,7 @@ __all__ = [
     "stack",
     "stop_gradient",
     "tropical",
+    "uniform",
     "updates",
     "vjp",
     "zero_grads",

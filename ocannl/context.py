@@ -15,7 +15,7 @@ from ocannl.code import Code, forward
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.tensor_type import tensor_type
-from ocannl.extract import Program, extract, needed, origin_of
+from ocannl.extract import Numbering, Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
 from ocannl.leaves import array_of, dtype_of, initializer_of
 from ocannl.lowering.kernels_to_llvm import Emulation
@@ -66,6 +66,7 @@ class Context:
         self.team = Team(wanted)
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
         self._evaluations: dict[SSAValue, Routine] = {}
+        self.numbering = Numbering()
 
     @staticmethod
     def auto() -> Context:
@@ -102,13 +103,13 @@ class Context:
         """
         if not isinstance(code, Code):
             code = forward(code)
-        routine = self._compile(code, name or code.label or "routine")
+        routine = self._compile(code, name or code.label or "routine", self.numbering)
         for key in routine.keys:
             self._evaluations.pop(key[0], None)
         return routine
 
-    def _compile(self, code: Code, name: str) -> Routine:
-        program = extract(code, name)
+    def _compile(self, code: Code, name: str, numbering: Numbering) -> Routine:
+        program = extract(code, name, numbering)
         executable = compile_module(program.module, self.target, self._emulation)
         commit(program)
         interface = executable.interface
@@ -192,7 +193,8 @@ class Context:
                     "ask for `.value` before compiling the routine that computes it, "
                     "or compile oc.forward of it"
                 )
-            self._evaluations[value] = self._compile(code, tensor.label)
+            # Looking changes nothing, not even the keys of random numbers.
+            self._evaluations[value] = self._compile(code, tensor.label, self.numbering.copy())
         self._evaluations[value]()
         return self._nodes[memory_key(tensor)]
 

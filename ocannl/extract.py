@@ -5,7 +5,7 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -17,8 +17,24 @@ from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.stream import StreamAttr
 from ocannl.dialects.tensor_type import DimsAttr, TensorType, refine_type, shape_of
+from ocannl.dialects.uniform import UniformOp
 from ocannl.id_checks import id_checks
+
+
+@dataclass
+class Numbering:
+    """Keys for random numbers that were given none: the calls under each label, numbered as they are met."""
+
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+
+    def key(self, label: str, call: int) -> str:
+        earlier = sum(known == label for known, _ in self.numbers)
+        return f"{label}#{self.numbers.setdefault((label, call), earlier + 1)}"
+
+    def copy(self) -> Numbering:
+        return Numbering(dict(self.numbers))
 
 
 @dataclass
@@ -63,14 +79,14 @@ def _operands(ops: Iterable[Operation]) -> list[Operation]:
     return [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
 
 
-def extract(code: Code, name: str) -> Program:
+def extract(code: Code, name: str, numbering: Numbering | None = None) -> Program:
     """Copies what a routine needs into a module of its own."""
     statements, ops = code.statements, needed(code.statements)
     checks = id_checks(ops)
     if checks:
         statements = with_counting(statements)
         ops = needed(statements)
-    copier = _Copier()
+    copier = _Copier(numbering or Numbering())
     routine = texpr.TexprRoutineOp(identifier(name), _indices(ops))
     body = [copier.copy(op) for op in ops]
     copied = [copier.copy(op) for op in statements]
@@ -113,8 +129,9 @@ def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
 
 @dataclass
 class _Copier:
-    """Clones operations with unique labels and densely numbered variables."""
+    """Clones operations with unique labels, keys for random numbers, and densely numbered variables."""
 
+    numbering: Numbering
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
@@ -131,6 +148,12 @@ class _Copier:
         if isinstance(clone, texpr.ApplyOp | texpr.AssignOp) and clone.dims is not None:
             bound = tuple((name, self._dim(dim)) for name, dim in clone.dims.data)
             clone.properties["dims"] = DimsAttr(bound)
+        call = op.attributes.get("call")
+        if isinstance(clone, UniformOp) and isa(call, IntAttr):
+            stream = clone.stream.data
+            clone.properties["stream"] = StreamAttr(
+                replace(stream, key=self.numbering.key(stream.key, call.data))
+            )
         if isinstance(clone, texpr.SizeOp):
             clone.properties["dims"] = DimsAttr((("d", self._dim(clone.dim)),))
         return clone

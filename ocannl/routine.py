@@ -274,7 +274,8 @@ class Routine:
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of what was compiled, at a stage of the pipeline."""
-        return stage_text(self._code, self.name, stage, self.context.target)
+        numbering = self.context.numbering.copy()
+        return stage_text(self._code, self.name, stage, self.context.target, numbering)
 
     def schedule(self) -> str:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from ocannl.code import Code
 from ocannl.dialects.errors import OcannlError
-from ocannl.extract import extract
+from ocannl.extract import Numbering, extract
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import PIPELINES, module_text, passes_until, run_passes, stage_names
 
 
-def stage_text(code: Code, name: str, stage: str, target: str = "cpu") -> str:
+def stage_text(
+    code: Code, name: str, stage: str, target: str = "cpu", numbering: Numbering | None = None
+) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
     that name.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
-    program = extract(code, name)
+    program = extract(code, name, numbering)
     try:
         passes = PIPELINES[target] if stage == "llvm" else passes_until(target, stage)
     except KeyError:

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp, UniformOp
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
     SMALL_REDUCTION_WORK,
@@ -50,13 +50,15 @@ class Group:
     reduction_work: int
     length: int
     in_turn: bool
+    draws: bool
     names: Names | None = None
 
     @staticmethod
     def of(nest: NestOp) -> Group:
         ops = operations(nest.body.block)
         work = reduction_work(nest.body.block.ops)
-        return Group(nest, Accesses.of(ops), work, len(ops), bool(nest.clashing))
+        draws = any(isinstance(op, UniformOp) for op in ops)
+        return Group(nest, Accesses.of(ops), work, len(ops), bool(nest.clashing), draws)
 
     @property
     def is_closed(self) -> bool:
@@ -69,7 +71,9 @@ class Group:
 
 
 def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
-    """Scalars always fuse, others where they touch the same elements; contractions only while small."""
+    """Scalars always fuse, others where they touch the same elements; contractions only while small, and
+    not with random numbers, whose long code a register tile would repeat for each row.
+    """
     if target.length + group.length > LONGEST_NEST:
         return False
     size = points(target.nest.space.data)
@@ -77,6 +81,8 @@ def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
         work = (target.reduction_work + group.reduction_work) * size
         if work > SMALL_REDUCTION_WORK:
             return False
+    if size > 1 and ((target.draws and group.reduction_work) or (target.reduction_work and group.draws)):
+        return False
     return size == 1 or _shares_data(target, group, renaming)
 
 
@@ -226,6 +232,7 @@ class Fuser:
         target.accesses.absorb(group.accesses, renaming)
         target.reduction_work += group.reduction_work
         target.length += group.length
+        target.draws = target.draws or group.draws
 
     def _forward(self, first: list[Operation], second: list[Operation]) -> None:
         """What the first part stores is not loaded again by the second."""
@@ -257,8 +264,8 @@ class FusePass(ModulePass):
     (scalars: to any). It applies where every node that one of the two writes is touched by both at the same
     point only. What is passed on inside the merged nest is not loaded again, and a local node that is not
     loaded any more becomes `virtual`. The policy: a reduction takes pointwise neighbours in, but two
-    reductions merge only while both are small, because the scheduler tiles one contraction a nest. Nests
-    with a schedule stay as they are.
+    reductions merge only while both are small, because the scheduler tiles one contraction a nest, and a
+    reduction with random numbers not at all. Nests with a schedule stay as they are.
     """
 
     name = "fuse"

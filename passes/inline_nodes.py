@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, UniformOp
 from ocannl.passes.choices import Elsewhere, choices
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
@@ -40,7 +40,12 @@ from ocannl.passes.nests import (
 
 # The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...
 FREE = (arith.ConstantOp, IndexOp, LoadOp, ReduceOp)
-COSTS: Mapping[type[Operation], int] = {arith.DivfOp: 4, math_dialect.SqrtOp: 5, math_dialect.RsqrtOp: 5}
+COSTS: Mapping[type[Operation], int] = {
+    arith.DivfOp: 4,
+    math_dialect.SqrtOp: 5,
+    math_dialect.RsqrtOp: 5,
+    UniformOp: 150,
+}
 # ... or a transcendental function if it is of the `math` dialect and not one of these.
 SIMPLE_MATH = (
     math_dialect.AbsFOp,

@@ -1,71 +1,58 @@
 """Counter-based random numbers: element k of an array depends on the seed, the stream's name and k alone.
 
-The generator is Threefry-4x32: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-SC 2011. The output words of the counters (0, 0, 0, 0), (1, 0, 0, 0), ... of a key, one after another, are its
-word stream; the first counter word is the low one. Every target can compute them, at any k, in parallel.
+The output words of Threefry-4x32 (`ocannl.dialects.threefry`) of the counters (0, 0, 0, 0), (1, 0, 0, 0), ...
+of a key, one after another, are its word stream; the first counter word is the low one. Every target can
+compute them, at any k, in parallel.
 """
 
-import hashlib
 import math
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ocannl.dialects import threefry
+
 Words = NDArray[np.uint32]
 
-KEY_PARITY = np.uint32(0x1BD11BDA)
-ROUNDS_PER_KEY = 4
-# Rotations of round r (mod 8): of the first and of the second pair of words that the round mixes.
-ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
 BLOCKS_AT_A_TIME = 1 << 14  # 256 KiB of state stays in the cache
 
 
-def threefry4x32(counter: Words, key: Words, rounds: int = 20) -> Words:
+class InPlace:
+    """The arithmetic of NumPy's words, which overwrites them."""
+
+    def add(self, word: Words, constant: int) -> Words:
+        word += np.uint32(constant)
+        return word
+
+    def mix(self, a: Words, b: Words, rotation: int) -> tuple[Words, Words]:
+        a += b
+        high = b << np.uint32(rotation)
+        b >>= np.uint32(32 - rotation)
+        b |= high
+        b ^= a
+        return a, b
+
+
+def threefry4x32(counter: Words, key: Words, rounds: int = threefry.ROUNDS) -> Words:
     """Threefry-4x32 of many counters.
 
     Args:
         counter: uint32, shape (4, ...): word i of every counter is `counter[i]`.
         key: uint32, shape (4,).
-        rounds: the paper recommends 20, and found none of the standard tests to fail from 13 on.
+        rounds: how many; the word stream has 20.
 
     Returns:
         uint32, the shape of `counter`: the four output words of each counter.
     """
-    key_words = [*key, KEY_PARITY ^ np.bitwise_xor.reduce(key)]
     state = counter.astype(np.uint32)
     state_words = [state[i : i + 1] for i in range(4)]
-    for word, key_word in zip(state_words, key_words, strict=False):
-        word += key_word
-    for r in range(rounds):
-        second, fourth = (1, 3) if r % 2 == 0 else (3, 1)
-        mix(state_words[0], state_words[second], ROTATIONS[r % 8][0])
-        mix(state_words[2], state_words[fourth], ROTATIONS[r % 8][1])
-        if r % ROUNDS_PER_KEY == ROUNDS_PER_KEY - 1:
-            add_key(state_words, key_words, (r + 1) // ROUNDS_PER_KEY)
+    threefry.threefry4x32(state_words, [int(word) for word in key], InPlace(), rounds)
     return state
-
-
-def mix(a: Words, b: Words, rotation: int) -> None:
-    """Threefish's MIX, in place: adds b to a, rotates b left, and xors the sum into b."""
-    a += b
-    high = b << np.uint32(rotation)
-    b >>= np.uint32(32 - rotation)
-    b |= high
-    b ^= a
-
-
-def add_key(state_words: list[Words], key_words: list[np.uint32], injection: int) -> None:
-    """Adds the key, rotated by `injection` words, and the number of the injection to the state, in place."""
-    for i, word in enumerate(state_words):
-        word += key_words[(injection + i) % 5]
-    state_words[3] += np.uint32(injection)
 
 
 def stream_key(seed: int, name: str) -> Words:
     """The key, uint32 of shape (4,), of the stream `name` under a seed, which counts modulo 2**64."""
-    seed_bytes = (seed % 2**64).to_bytes(8, "little")
-    name_bytes = hashlib.blake2s(name.encode(), digest_size=8).digest()
-    return np.frombuffer(seed_bytes + name_bytes, dtype="<u4").astype(np.uint32)
+    return np.array(threefry.key_words(seed, name), np.uint32)
 
 
 def words(key: Words, count: int) -> Words:

@@ -77,6 +77,11 @@ def shift_left(a: Array, b: Array) -> Array:
     return (a.view(unsigned) << b.view(unsigned)).view(a.dtype)
 
 
+def shift_right(a: Array, b: Array) -> Array:
+    unsigned = np.dtype(f"u{a.dtype.name}")
+    return (a.view(unsigned) >> b.view(unsigned)).view(a.dtype)
+
+
 OPERATIONS: dict[str, Callable[..., Array]] = {
     "arith.addf": np.add,
     "arith.addi": np.add,
@@ -90,6 +95,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "arith.select": np.where,
     "arith.shli": shift_left,
     "arith.shrsi": np.right_shift,
+    "arith.shrui": shift_right,
     "arith.subf": np.subtract,
     "arith.subi": np.subtract,
     "arith.xori": np.bitwise_xor,
@@ -118,7 +124,7 @@ def run_op(op: Operation, operands: list[Array]) -> Array:
         return compare(op, *operands)
     if isinstance(op, arith.BitcastOp):
         return operands[0].view(dtype_of(op.result.type))
-    if isinstance(op, arith.SIToFPOp | arith.UIToFPOp):
+    if isinstance(op, arith.SIToFPOp | arith.UIToFPOp | arith.TruncIOp):
         return operands[0].astype(dtype_of(op.result.type))
     return OPERATIONS[op.name](*operands)
 

@@ -5,6 +5,7 @@ from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attenti
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
 from ocannl.nn.conv import conv1d, conv2d, conv3d, conv_transpose2d, depthwise_separable_conv2d
 from ocannl.nn.conv_bn_relu import conv_bn_relu
+from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
@@ -48,6 +49,7 @@ __all__ = [
     "decoder_layer",
     "decoder_only",
     "depthwise_separable_conv2d",
+    "dropout",
     "embedding",
     "encoder_layer",
     "feed_forward",

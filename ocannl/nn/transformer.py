@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import ocannl as oc
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
-from ocannl.nn.layer import Layer, MaskedLayer
+from ocannl.nn.dropout import dropout
+from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.linear import linear
 from ocannl.nn.norms import layer_norm
 
 
 class Decoder(Protocol):
-    """Layers over `x` that look at `memory` too."""
+    """Layers over `x` that look at `memory` too; with a `train_step` their dropout is on."""
 
     def __call__(
         self,
@@ -21,28 +21,36 @@ class Decoder(Protocol):
         memory: oc.Tensor,
         mask: oc.Tensor | None = None,
         memory_mask: oc.Tensor | None = None,
+        train_step: oc.TensorLike | None = None,
     ) -> oc.Tensor: ...
 
 
-def feed_forward(*, d_ff: int, activation: Layer = oc.relu, label: str = "feed_forward") -> Layer:
-    """`w2 @ activation(w1 @ x + b1) + b2`: batch | features -> batch | out, through `d_ff` hidden features.
+def feed_forward(
+    *, d_ff: int, activation: Layer = oc.relu, dropout_rate: float = 0.0, label: str = "feed_forward"
+) -> TrainingLayer:
+    """`w2 @ dropout(activation(w1 @ x + b1)) + b2`: batch | features -> batch | out, through `d_ff` hidden
+    features.
 
     `out` is inferred from its use.
     """
     with oc.scope(label):
         into, out = linear(out_dim=d_ff, label="into"), linear(label="out")
-    return lambda x: out(activation(into(x)))
+    drop = dropout(dropout_rate)
+    return lambda x, train_step=None: out(drop(activation(into(x)), train_step))
 
 
-Sublayer = Callable[[oc.Tensor, Layer], oc.Tensor]
+class Residual(Protocol):
+    """A part of a layer, added to what it reads."""
+
+    def __call__(self, x: oc.Tensor, f: Layer, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
 
 
-def residual(*, pre_norm: bool = True, label: str = "norm") -> Sublayer:
-    """`x + f(norm(x))`, or `norm(x + f(x))`; shape kept."""
-    norm = layer_norm(label=label)
+def residual(*, pre_norm: bool = True, dropout_rate: float = 0.0, label: str = "norm") -> Residual:
+    """`x + dropout(f(norm(x)))`, or `norm(x + dropout(f(x)))`; shape kept."""
+    norm, drop = layer_norm(label=label), dropout(dropout_rate)
     if pre_norm:
-        return lambda x, f: x + f(norm(x))
-    return lambda x, f: norm(x + f(x))
+        return lambda x, f, train_step=None: x + drop(f(norm(x)), train_step)
+    return lambda x, f, train_step=None: norm(x + drop(f(x), train_step))
 
 
 def encoder_layer(
@@ -53,18 +61,25 @@ def encoder_layer(
     d_ff: int,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     label: str = "layer",
 ) -> MaskedLayer:
     """Self-attention, then a feed-forward block: batch, position | features, shape kept."""
     with oc.scope(label):
-        attend = multi_head_attention(num_heads=num_heads, d_k=d_k, d_v=d_v, pos_embed=pos_embed)
-        feed = feed_forward(d_ff=d_ff, activation=activation)
-        first, second = (residual(pre_norm=pre_norm, label=f"norm{k}") for k in (1, 2))
+        attend = multi_head_attention(
+            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, pos_embed=pos_embed
+        )
+        feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate)
+        first, second = (
+            residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2)
+        )
 
-    def apply(x: oc.Tensor, mask: oc.Tensor | None = None) -> oc.Tensor:
-        x = first(x, lambda h: attend(h, mask))
-        return second(x, feed)
+    def apply(
+        x: oc.Tensor, mask: oc.Tensor | None = None, train_step: oc.TensorLike | None = None
+    ) -> oc.Tensor:
+        x = first(x, lambda h: attend(h, mask, train_step), train_step)
+        return second(x, lambda h: feed(h, train_step), train_step)
 
     return apply
 
@@ -77,26 +92,32 @@ def decoder_layer(
     d_ff: int,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
     label: str = "layer",
 ) -> Decoder:
     """Self-attention, attention to a memory, then a feed-forward block: batch, position | features, shape
     kept.
     """
     with oc.scope(label):
-        attend = multi_head_attention(num_heads=num_heads, d_k=d_k, d_v=d_v)
-        look = cross_attention(num_heads=num_heads, d_k=d_k, d_v=d_v, label="memory")
-        feed = feed_forward(d_ff=d_ff, activation=activation)
-        first, second, third = (residual(pre_norm=pre_norm, label=f"norm{k}") for k in (1, 2, 3))
+        attend = multi_head_attention(num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate)
+        look = cross_attention(
+            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, label="memory"
+        )
+        feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate)
+        first, second, third = (
+            residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2, 3)
+        )
 
     def apply(
         x: oc.Tensor,
         memory: oc.Tensor,
         mask: oc.Tensor | None = None,
         memory_mask: oc.Tensor | None = None,
+        train_step: oc.TensorLike | None = None,
     ) -> oc.Tensor:
-        x = first(x, lambda h: attend(h, mask))
-        x = second(x, lambda h: look(h, memory, memory_mask))
-        return third(x, feed)
+        x = first(x, lambda h: attend(h, mask, train_step), train_step)
+        x = second(x, lambda h: look(h, memory, memory_mask, train_step), train_step)
+        return third(x, lambda h: feed(h, train_step), train_step)
 
     return apply
 
@@ -110,6 +131,7 @@ def transformer_encoder(
     *,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     label: str = "encoder",
 ) -> MaskedLayer:
@@ -123,6 +145,7 @@ def transformer_encoder(
                 d_ff=d_ff,
                 pre_norm=pre_norm,
                 activation=activation,
+                dropout_rate=dropout_rate,
                 pos_embed=pos_embed,
                 label=f"layer{k}",
             )
@@ -130,10 +153,12 @@ def transformer_encoder(
         ]
         last = layer_norm(label="norm") if pre_norm else None
 
-    def apply(x: oc.Tensor, mask: oc.Tensor | None = None) -> oc.Tensor:
+    def apply(
+        x: oc.Tensor, mask: oc.Tensor | None = None, train_step: oc.TensorLike | None = None
+    ) -> oc.Tensor:
         result = x
         for layer in layers:
-            result = layer(result, mask)
+            result = layer(result, mask, train_step)
         return last(result) if last else result
 
     return apply
@@ -148,6 +173,7 @@ def transformer_decoder(
     *,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
     label: str = "decoder",
 ) -> Decoder:
     """Layers of self-attention and of attention to a memory; with `pre_norm`, a last norm: batch, position |
@@ -162,6 +188,7 @@ def transformer_decoder(
                 d_ff=d_ff,
                 pre_norm=pre_norm,
                 activation=activation,
+                dropout_rate=dropout_rate,
                 label=f"layer{k}",
             )
             for k in range(1, num_layers + 1)
@@ -173,11 +200,12 @@ def transformer_decoder(
         memory: oc.Tensor,
         mask: oc.Tensor | None = None,
         memory_mask: oc.Tensor | None = None,
+        train_step: oc.TensorLike | None = None,
     ) -> oc.Tensor:
         result = x
         seen = causal_mask() if mask is None else mask
         for layer in layers:
-            result = layer(result, memory, seen, memory_mask)
+            result = layer(result, memory, seen, memory_mask, train_step)
         return last(result) if last else result
 
     return apply
@@ -192,6 +220,7 @@ def decoder_only(
     *,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     label: str = "decoder",
 ) -> MaskedLayer:
@@ -204,7 +233,10 @@ def decoder_only(
         d_ff,
         pre_norm=pre_norm,
         activation=activation,
+        dropout_rate=dropout_rate,
         pos_embed=pos_embed,
         label=label,
     )
-    return lambda x, mask=None: layers(x, causal_mask() if mask is None else mask)
+    return lambda x, mask=None, train_step=None: layers(
+        x, causal_mask() if mask is None else mask, train_step
+    )

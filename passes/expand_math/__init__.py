@@ -1,4 +1,5 @@
-"""Replaces the elementary functions of `math` on scalar f32 and f64 by straight-line arithmetic.
+"""Replaces the elementary functions of `math` on scalar f32 and f64, and random numbers, by straight-line
+arithmetic.
 
 Without branches and tables, so that an expansion vectorizes lane by lane. The errors, in units in the last
 place, are stated by each function and tested; NaN, infinities and zeros are as in IEEE 754. The arithmetic
@@ -19,6 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.arith_builder import ConstantKey
+from ocannl.dialects.loops import UniformOp
 from ocannl.passes.expand_math.builder import MathBuilder
 from ocannl.passes.expand_math.error_function import erf
 from ocannl.passes.expand_math.exponential import exp, exp2
@@ -26,6 +28,7 @@ from ocannl.passes.expand_math.hyperbolic import tanh
 from ocannl.passes.expand_math.logarithm import log, log2
 from ocannl.passes.expand_math.power import powf
 from ocannl.passes.expand_math.trigonometric import cos, sin
+from ocannl.passes.expand_math.uniform import Blocks, uniform
 
 EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
     math.CosOp: cos,
@@ -41,24 +44,29 @@ EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
 
 
 def expand_block(block: Block) -> None:
-    """Expands in order, so that the operations of a block share their constants."""
+    """Expands in order, so that the operations of a block share their constants and random words."""
     constants: dict[ConstantKey, SSAValue] = {}
+    drawn: Blocks = {}
     for op in block.ops:
         for region in op.regions:
             for inner in region.blocks:
                 expand_block(inner)
         expand = EXPANSIONS.get(type(op))
-        if expand is None:
+        if expand is None and not isinstance(op, UniformOp):
             continue
         type_ = op.results[0].type
         if isinstance(type_, Float32Type | Float64Type):
             builder = MathBuilder(type_, constants=constants)
-            value = expand(builder, *op.operands)
+            if expand is not None:
+                value = expand(builder, *op.operands)
+            else:
+                assert isinstance(op, UniformOp)
+                value = uniform(builder, op, drawn)
             Rewriter.replace_op(op, builder.ops, [value])
 
 
 class ExpandMathPass(ModulePass):
-    """Expands `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tanh`, `erf` and `powf`."""
+    """Expands `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tanh`, `erf`, `powf` and `loops.uniform`."""
 
     name = "expand-math"
 

@@ -16,6 +16,7 @@ from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_op import LikeOp
 from ocannl.dialects.tensor_type import shape_of
 from ocannl.dialects.texpr import ApplyOp, AssignOp, DataOp, SliceOp
+from ocannl.dialects.uniform import UniformOp
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
@@ -66,6 +67,12 @@ class Demands:
         right = Place(value if other is None else other, kind)
         self.found.append(RowEq(self.row(left), row, Origin(self.op, left, right)))
 
+    def same(self, value: SSAValue, other: SSAValue) -> None:
+        for kind in ROW_KINDS:
+            row = shape_of(other).row(kind)
+            if row != shape_of(value).row(kind):
+                self.equals(value, kind, row, other)
+
     def pointwise(self, result: SSAValue, operand: SSAValue) -> None:
         for kind in ROW_KINDS:
             self.refines(result, kind, operand)
@@ -104,6 +111,8 @@ def demands_of(op: Operation, solver: Solver) -> Demands:
             _flat(demands, op, op.elements.data)
         case LikeOp():
             _like(demands, op)
+        case UniformOp(like=SSAValue() as like):
+            demands.same(op.result, like)
         case _:
             pass
     return demands
@@ -125,10 +134,7 @@ def _apply(demands: Demands, op: ApplyOp, logic: str, solver: Solver) -> None:
 
 
 def _like(demands: Demands, op: LikeOp) -> None:
-    for kind in ROW_KINDS:
-        row = shape_of(op.like).row(kind)
-        if row != shape_of(op.result).row(kind):
-            demands.equals(op.result, kind, row, op.like)
+    demands.same(op.result, op.like)
     for result, operand in op.refinements:
         demands.pointwise(result, operand)
 

@@ -26,6 +26,7 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
+from ocannl.dialects.uniform import UniformOp
 from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.infer_shapes.messages import shape_error, tensor_name
@@ -38,6 +39,7 @@ LEAF_KINDS: dict[type[Operation], LeafKind] = {
     RangeOp: LeafKind.RANGE,
     NodeOp: LeafKind.CONSTANT,
     ConstantOp: LeafKind.CONSTANT,
+    UniformOp: LeafKind.DATA,
     SizeOp: LeafKind.CONSTANT,
     EmbedOp: LeafKind.CONSTANT,
 }
@@ -79,10 +81,12 @@ class ShapeInference:
         for op in ops:
             if isinstance(op, SizeOp):
                 self._settle_size(op)
+            elif isinstance(op, UniformOp):
+                op.operands = [op.counter]
 
     def _leaf(self, op: Operation) -> list[Leaf]:
         kind = LEAF_KINDS.get(type(op))
-        if kind is None or not isinstance(op, TensorOp):
+        if kind is None or not isinstance(op, TensorOp) or (isinstance(op, UniformOp) and op.like):
             return []
         return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
 

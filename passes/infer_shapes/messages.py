@@ -29,6 +29,7 @@ from ocannl.dialects.texpr import (
     SliceOp,
     ValueOp,
 )
+from ocannl.dialects.uniform import UniformOp
 from ocannl.passes.infer_shapes.constraints import Origin, Place, ShapeOf
 from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
 from ocannl.passes.infer_shapes.terms import LeafKind
@@ -62,6 +63,8 @@ def tensor_name(value: SSAValue) -> str:
             return tensor_name(op.source) if value.name_hint is None else value.name_hint
         case ApplyOp() as op:
             return f"({_describe_apply(op, _short_name)})" if value.name_hint is None else value.name_hint
+        case UniformOp():
+            return value.name_hint or "uniform"
         case _:
             return "a tensor"
 

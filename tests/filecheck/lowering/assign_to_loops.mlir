@@ -251,3 +251,40 @@ assign.routine @nodes attributes {note = "kept"} {
   assign.comment "gone"
   assign.accum %y[i] := add(exp(%x[i]), exp(%x[i])) over (i = 4)
 }
+
+// Random numbers: the place of an element, and the counter as an integer of 64 bits.
+// CHECK-LABEL: loops.func @random indices (step_n) {
+// CHECK:         loops.nest "u" (i = 3, i1 = 4) {
+// CHECK-NEXT:      %0 = loops.index 4*i + i1 : i32
+// CHECK-NEXT:      %1 = loops.index step_n + 1 : i64
+// CHECK-NEXT:      %2 = loops.uniform "u#1" %0 at %1 : f32
+// CHECK-NEXT:      loops.store %2, %u[i, i1]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "v" () {
+// CHECK-NEXT:      %3 = loops.index 0 : i32
+// CHECK-NEXT:      %4 = loops.load %n[0]
+// CHECK-NEXT:      %5 = arith.extsi %4 : i32 to i64
+// CHECK-NEXT:      %6 = loops.uniform "v" second %3 at %5 : f64
+// CHECK-NEXT:      loops.store %6, %v[]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "v" () {
+// CHECK-NEXT:      %7 = loops.index 0 : i32
+// CHECK-NEXT:      %8 = loops.load %f[]
+// CHECK-NEXT:      %9 = arith.fptosi %8 : f32 to i64
+// CHECK-NEXT:      %10 = loops.uniform "v" %7 at %9 : f64
+// CHECK-NEXT:      loops.store %10, %v[]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "large" (i = 65537, i1 = 65536) {
+// CHECK-NEXT:      %11 = loops.index 65536*i + i1 : i64
+assign.routine @random indices (step_n) {
+  %u = assign.node "u" on_device : memref<3x4xf32>
+  %v = assign.node "v" on_device : memref<f64>
+  %n = assign.node "n" on_device : memref<1xi32>
+  %f = assign.node "f" on_device : memref<f32>
+  %large = assign.node "large" on_device : memref<65537x65536xf32>
+  %next = assign.embed step_n + 1 : i64
+  assign.uniform %u "u#1" at %next
+  assign.uniform %v "v" second at %n
+  assign.uniform %v "v" at %f
+  assign.uniform %large "v" at %n
+}

@@ -184,3 +184,31 @@ texpr.routine @accumulations {
   texpr.forward %m
   texpr.assign %n :add= %x logic "a b => b 0"
 }
+
+// Random numbers: a counter that is a number or static indices is exact, another is computed before.
+// CHECK-LABEL: assign.routine @random indices (step_n) {
+// CHECK-NEXT:    %n = assign.node "n" on_device because "node" : memref<f32>
+// CHECK-NEXT:    %u = assign.node "u" on_device because "computed by forward" : memref<3x4xf32>
+// CHECK-NEXT:    %v = assign.node "v" on_device because "computed by forward" : memref<3xf64>
+// CHECK-NEXT:    %next = assign.node "next" local because "intermediate value" : memref<f32>
+// CHECK-NEXT:    %w = assign.node "w" on_device because "computed by forward" : memref<4xf32>
+// CHECK-NEXT:    %0 = assign.embed 2*step_n + 1 : i64
+// CHECK-NEXT:    %1 = assign.embed 7 : i64
+// CHECK-NEXT:    assign.uniform %u "u#1" at %0
+// CHECK-NEXT:    assign.uniform %v "v" second at %1
+// CHECK-NEXT:    assign.accum %next[] := add(%n[], 1.0) over ()
+// CHECK-NEXT:    assign.uniform %w "w" at %next
+// CHECK-NEXT:  }
+texpr.routine @random indices (step_n) {
+  %step = texpr.embed 2*step_n + 1 : !texpr.tensor<f32>
+  %u = texpr.uniform "u#1" at %step : !texpr.tensor<3 | 4, f32>
+  %seven = texpr.constant 7.0 : !texpr.tensor<f32>
+  %v = texpr.uniform "v" second at %seven : !texpr.tensor<3, f64>
+  %n = texpr.node "n" : !texpr.tensor<f32>
+  %one = texpr.constant 1.0 : !texpr.tensor<f32>
+  %next = texpr.apply = add(%n, %one) logic "." : !texpr.tensor<f32>
+  %w = texpr.uniform "w" at %next : !texpr.tensor<4, f32>
+  texpr.forward %u
+  texpr.forward %v
+  texpr.forward %w
+}

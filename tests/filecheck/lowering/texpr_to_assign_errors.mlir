@@ -54,3 +54,13 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `x` has no element type: run infer-precisions first
+
+// -----
+
+texpr.routine @r {
+  %half = texpr.constant 0.5 : !texpr.tensor<f32>
+  %u = texpr.uniform "u" at %half : !texpr.tensor<3, f32>
+  texpr.forward %u
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: a counter is a whole number, found 0.5

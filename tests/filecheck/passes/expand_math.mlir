@@ -41,3 +41,42 @@ func.func @kept(%x : f32, %v : vector<4xf32>) {
   %1 = math.exp %v : vector<4xf32>
   func.return
 }
+
+// Threefry-4x32: a block of words for each place and counter, in arithmetic of 32 bits. Its two numbers share it.
+// CHECK-LABEL: func.func @random(
+// CHECK-SAME:    %place: i32, %counter: i64)
+// CHECK-NEXT:    %{{.*}} = arith.constant 0 : i32
+// CHECK-NEXT:    %{{.*}} = arith.constant 32 : i64
+// CHECK-NEXT:    [[HIGH:%.*]] = arith.shrui %counter, %{{.*}} : i64
+// CHECK-NEXT:    [[X2:%.*]] = arith.trunci %counter : i64 to i32
+// CHECK-NEXT:    [[X3:%.*]] = arith.trunci [[HIGH]] : i64 to i32
+// CHECK:         arith.addi %place, %{{.*}} : i32
+// CHECK:         arith.shli
+// CHECK:         arith.shrui
+// CHECK-NEXT:    arith.ori
+// CHECK-NEXT:    arith.xori
+// CHECK:         arith.sitofp %{{.*}} : i32 to f32
+// CHECK-NEXT:    [[UNIT:%.*]] = arith.constant 5.96046448e-08 : f32
+// CHECK-NEXT:    [[FIRST:%.*]] = arith.mulf %{{.*}}, [[UNIT]] : f32
+// CHECK-NEXT:    arith.shrui %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT:    arith.sitofp %{{.*}} : i32 to f32
+// CHECK-NEXT:    [[SECOND:%.*]] = arith.mulf %{{.*}}, [[UNIT]] : f32
+// CHECK-NEXT:    func.return [[FIRST]], [[SECOND]] : f32, f32
+func.func @random(%place : i32, %counter : i64) -> (f32, f32) {
+  %0 = loops.uniform "u#1" %place at %counter : f32
+  %1 = loops.uniform "u#1" second %place at %counter : f32
+  func.return %0, %1 : f32, f32
+}
+
+// In f64 a number has 53 bits of two words.
+// CHECK-LABEL: func.func @random_of_53_bits(
+// CHECK-NOT:     loops.uniform
+// CHECK:         [[HIGH:%.*]] = arith.sitofp %{{.*}} : i32 to f64
+// CHECK:         [[LOW:%.*]] = arith.sitofp %{{.*}} : i32 to f64
+// CHECK:         math.fma [[HIGH]], %{{.*}}, [[LOW]] : f64
+// CHECK:         [[NUMBER:%.*]] = arith.mulf
+// CHECK-NEXT:    func.return [[NUMBER]] : f64
+func.func @random_of_53_bits(%place : i64, %counter : i64) -> f64 {
+  %0 = loops.uniform "u#1" %place at %counter : f64
+  func.return %0 : f64
+}

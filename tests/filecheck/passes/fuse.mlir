@@ -262,3 +262,39 @@ loops.func @cells_written_in_turn {
     loops.store %v, %y[k, o]
   }
 }
+
+// -----
+
+// Random numbers stay out of contractions, whose tile would repeat their long code; the mask joins its reader.
+// CHECK-LABEL: loops.func @random_numbers
+// CHECK:         loops.nest "h" (b = 64, o = 64) {
+// CHECK:         loops.nest "mask .. y" (b = 64, o = 64) {
+// CHECK:           loops.uniform
+loops.func @random_numbers indices (step_n) {
+  %w = assign.node "w" on_device : memref<64x64xf32>
+  %x = assign.node "x" constant : memref<64x64xf32>
+  %h = assign.node "h" on_device : memref<64x64xf32>
+  %m = assign.node "m" local because "intermediate value" : memref<64x64xf32>
+  %y = assign.node "y" on_device : memref<64x64xf32>
+  loops.nest "h" (b = 64, o = 64) {
+    %s = loops.reduce add (i = 64) : f32 {
+      %a = loops.load %w[o, i]
+      %c = loops.load %x[b, i]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %s, %h[b, o]
+  }
+  loops.nest "mask" (b = 64, o = 64) {
+    %place = loops.index 64*b + o : i32
+    %n = loops.index step_n : i64
+    %u = loops.uniform "u#1" %place at %n : f32
+    loops.store %u, %m[b, o]
+  }
+  loops.nest "y" (b = 64, o = 64) {
+    %v = loops.load %h[b, o]
+    %k = loops.load %m[b, o]
+    %r = arith.mulf %v, %k : f32
+    loops.store %r, %y[b, o]
+  }
+}

@@ -360,3 +360,40 @@ loops.func @cells_written_in_turn {
     loops.store %v, %y[k, o]
   }
 }
+
+// -----
+
+// Random numbers are costly: they move to one reader, and are kept for two.
+// CHECK-LABEL: loops.func @random_numbers
+// CHECK:         loops.nest "m" (i = 8) {
+// CHECK:           loops.uniform "u#1"
+// CHECK:           loops.store %{{.*}}, %m[i]
+// CHECK:         loops.nest "y" (i = 8) {
+// CHECK-NEXT:      loops.load %m[i]
+// CHECK:         loops.nest "z" (i = 8) {
+// CHECK-NEXT:      loops.load %m[-i + 7]
+loops.func @random_numbers indices (step_n) {
+  %u = assign.node "u" local because "intermediate value" : memref<8xf32>
+  %m = assign.node "m" local because "intermediate value" : memref<8xf32>
+  %y = assign.node "y" on_device : memref<8xf32>
+  %z = assign.node "z" on_device : memref<8xf32>
+  loops.nest "u" (i = 8) {
+    %place = loops.index i : i32
+    %n = loops.index step_n : i64
+    %v = loops.uniform "u#1" %place at %n : f32
+    loops.store %v, %u[i]
+  }
+  loops.nest "m" (i = 8) {
+    %v = loops.load %u[i]
+    %w = arith.negf %v : f32
+    loops.store %w, %m[i]
+  }
+  loops.nest "y" (i = 8) {
+    %v = loops.load %m[i]
+    loops.store %v, %y[i]
+  }
+  loops.nest "z" (i = 8) {
+    %v = loops.load %m[-i + 7]
+    loops.store %v, %z[i]
+  }
+}

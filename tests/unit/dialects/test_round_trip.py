@@ -24,6 +24,7 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS, accumulators
 from ocannl.dialects.shape import Dim, DimVar, Row, RowVar, Shape
+from ocannl.dialects.stream import Stream
 from ocannl.dialects.tensor_type import DimsAttr, ShapeAttr, TensorType
 from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.lowering.pipelines import new_context
@@ -141,6 +142,10 @@ def expressions(draw: st.DrawFn) -> str:
     leaves.append(texpr.ConstantOp(draw(numbers), TensorType.of(draw(shapes))))
     leaves.append(texpr.SizeOp(draw(dims), TensorType.of(draw(shapes))))
     leaves.append(texpr.EmbedOp(Linear((), draw(st.integers())), TensorType.of(draw(shapes))))
+    stream = Stream(draw(LABELS), draw(st.booleans()))
+    like = draw(st.none() | st.just(leaves[0].results[0]))
+    leaves.append(texpr.EmbedOp(Linear((), 3), TensorType.of(Shape(Row(), Row(), Row()))))
+    leaves.append(texpr.UniformOp(stream, leaves[-1].results[0], TensorType.of(draw(shapes), f64), like))
     count = [0]
     term = numbered(draw(terms), count, 1000)
     args = [draw(st.sampled_from(leaves)).results[0] for _ in range(count[0])]

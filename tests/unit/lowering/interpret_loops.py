@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import random_reference
 from numpy.typing import NDArray
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
@@ -25,6 +26,7 @@ from ocannl.dialects.loops import (
     PositionOp,
     ReduceOp,
     StoreOp,
+    UniformOp,
 )
 
 Array: TypeAlias = NDArray[Any]
@@ -198,6 +200,8 @@ class Interpreter:
                 self.values[op.result] = self.linear(op.index).astype(dtype(op.result.type))
             case ReduceOp():
                 self.reduce(op)
+            case UniformOp():
+                self.values[op.result] = self.uniform(op)
             case arith.ConstantOp():
                 number: Any = op.value
                 value = np.array(number.value.data).astype(dtype(op.result.type))
@@ -223,6 +227,11 @@ class Interpreter:
             return sum(moved, self.linear(static))
 
         return tuple(place(index) for index in op.indices.data)
+
+    def uniform(self, op: UniformOp) -> Array:
+        place = unsigned(self.value(op.place)).astype(np.uint64)
+        words = random_reference.block(op.stream.data.key, place, unsigned(self.value(op.counter)))
+        return random_reference.number(words, dtype(op.result.type), op.stream.data.second)
 
     def reduce(self, op: ReduceOp) -> None:
         outer = len(self.path)

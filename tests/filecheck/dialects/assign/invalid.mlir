@@ -192,3 +192,32 @@ assign.routine @r indices (n) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `assign.embed`: expected one index expression, found 2
+
+// -----
+
+assign.routine @r indices (s) {
+  %x = assign.node "x" on_device : memref<4xi64>
+  %s = assign.embed s : i64
+  assign.uniform %x "u" at %s
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: random numbers are f32 or f64, found i64
+
+// -----
+
+func.func @f(%c : i64) {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.uniform %x "u" at %c
+  func.return
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: a counter is a node or an embedded index
+
+// -----
+
+assign.routine @r {
+  %x = assign.node "x" on_device : memref<4xf32>
+  assign.uniform %x "u" at %x
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: a counter is one number, found memref<4xf32>

@@ -71,11 +71,45 @@ loops.func @f {
 loops.func @f {
   %x = assign.node "x" on_device : memref<4xf32>
   loops.nest "x" (i = 4) {
-    %n = loops.index i : i32
+    %n = loops.index i : i8
   }
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `loops.index`: an index becomes a number of type f32 or f64, found i32
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.index`: an index becomes a number of type f32, f64, i32 or i64, found i8
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %n = loops.index i : i64
+    %u = loops.uniform "u" %n at %n : i32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.uniform`: random numbers are f32 or f64, found i32
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %n = loops.index i : i64
+    %x = loops.index i : f32
+    %u = loops.uniform "u" %x at %n : f32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.uniform`: a place is an i32 or an i64, found f32
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %n = loops.index i : i32
+    %u = loops.uniform "u" %n at %n : f32
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.uniform`: a counter is an i64, found i32
 
 // -----
 

@@ -19,6 +19,13 @@
 // CHECK-NEXT:      %u = arith.addf %t, %s : f32
 // CHECK-NEXT:      loops.store %u, %h[-b + 9, o]
 // CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "random" (i = 10, j = 16) {
+// CHECK-NEXT:      %place = loops.index 16*i + j : i32
+// CHECK-NEXT:      %counter = loops.index step_n : i64
+// CHECK-NEXT:      %a = loops.uniform "u#1" %place at %counter : f32
+// CHECK-NEXT:      %b = loops.uniform "u#1" second %counter at %counter : f64
+// CHECK-NEXT:      loops.store %a, %h[i, j]
+// CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "point" () {
 // CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32
 // CHECK-NEXT:      loops.store %c, %z[]
@@ -47,6 +54,13 @@ loops.func @nests indices (step_n, batch_n = 80) {
     }
     %u = arith.addf %t, %s : f32
     loops.store %u, %h[-b + 9, o]
+  }
+  loops.nest "random" (i = 10, j = 16) {
+    %place = loops.index 16*i + j : i32
+    %counter = loops.index step_n : i64
+    %a = loops.uniform "u#1" %place at %counter : f32
+    %b = loops.uniform "u#1" second %counter at %counter : f64
+    loops.store %a, %h[i, j]
   }
   loops.nest "point" () {
     %c = arith.constant 1.000000e+00 : f32

@@ -321,3 +321,21 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.custom`: the `texpr.adjoint` of a custom gradient is that of its value
+
+// -----
+
+texpr.routine @r indices (s) {
+  %s = texpr.embed s : !texpr.tensor<f32>
+  %u = texpr.uniform "u" at %s : !texpr.tensor<4, i32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.uniform`: random numbers are f32 or f64, found i32
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %u = texpr.uniform "u" at %x : !texpr.tensor<4, f32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.uniform`: a counter is one number, found shape 4

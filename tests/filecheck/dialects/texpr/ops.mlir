@@ -12,6 +12,8 @@
 // CHECK-NEXT:    %z5 = texpr.size 5:rgb : !texpr.tensor<f64>
 // CHECK-NEXT:    %r = texpr.range : !texpr.tensor<5, f32>
 // CHECK-NEXT:    %e = texpr.embed -batch_n + 2*step_n + 1 : !texpr.tensor<f32>
+// CHECK-NEXT:    %u = texpr.uniform "u#1" at %e : !texpr.tensor<...b3 | 5>
+// CHECK-NEXT:    %v = texpr.uniform "a \22key\22" second at %c like %w : !texpr.tensor<...i0 -> 16, f64>
 // CHECK-NEXT:  }
 texpr.routine @leaves indices (step_n, batch_n = 80) {
   %x = texpr.data "x" : !texpr.tensor<80, 10 | 2, f32>
@@ -23,6 +25,8 @@ texpr.routine @leaves indices (step_n, batch_n = 80) {
   %z5 = texpr.size 5:rgb : !texpr.tensor<f64>
   %r = texpr.range : !texpr.tensor<5, f32>
   %e = texpr.embed -batch_n + 2*step_n + 1 : !texpr.tensor<f32>
+  %u = texpr.uniform "u#1" at %e : !texpr.tensor<...b3 | 5>
+  %v = texpr.uniform "a \22key\22" second at %c like %w : !texpr.tensor<...i0 -> 16, f64>
 }
 
 // Expressions as they are built.

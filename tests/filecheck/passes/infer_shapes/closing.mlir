@@ -123,3 +123,23 @@ texpr.routine @flat {
   %y = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<...b3 | ...i4 -> ...o5>
   %z = texpr.data "z" flat 5 : !texpr.tensor<...b6 | ...i7 -> ...o8>
 }
+
+// Random numbers take all that their uses allow, through expressions that are open, or the shape of a tensor.
+// CHECK-LABEL: texpr.routine @random
+// CHECK:         %u = texpr.uniform "u#1" at %step : !texpr.tensor<3 | 5>
+// CHECK-NEXT:    %mask = texpr.apply = lt(%u, 0.5) logic "." : !texpr.tensor<3 | 5>
+// CHECK:         %v = texpr.uniform "v#1" at %step : !texpr.tensor<1 | 5>
+// CHECK:         %alone = texpr.uniform "w#1" at %step : !texpr.tensor<>
+texpr.routine @random indices (step_n) {
+  %x = texpr.data "x" : !texpr.tensor<3 | 5, f32>
+  %one = texpr.data "one" : !texpr.tensor<1 | 5, f32>
+  %step = texpr.embed step_n : !texpr.tensor<>
+  %u = texpr.uniform "u#1" at %step : !texpr.tensor<...b0 | ...i1 -> ...o2>
+  %mask = texpr.apply = lt(%u, 0.5) logic "." : !texpr.tensor<...b3 | ...i4 -> ...o5>
+  %masked = texpr.apply = mul(%x, %mask) logic "." : !texpr.tensor<...b6 | ...i7 -> ...o8>
+  %v = texpr.uniform "v#1" at %step like %one : !texpr.tensor<...b9 | ...i10 -> ...o11>
+  %sum = texpr.apply = add(%v, %masked) logic "." : !texpr.tensor<...b12 | ...i13 -> ...o14>
+  %alone = texpr.uniform "w#1" at %step : !texpr.tensor<...b15 | ...i16 -> ...o17>
+  texpr.forward %sum
+  texpr.forward %alone
+}

@@ -1,0 +1,62 @@
+"""`texpr.uniform`: random numbers in tensor expressions."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import Float32Type, Float64Type
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
+from ocannl.dialects.tensor_op import TensorOp, parse_result_type
+from ocannl.dialects.tensor_type import TensorType, shape_of
+
+
+@irdl_op_definition
+class UniformOp(TensorOp):
+    """Random numbers in [0, 1): `texpr.uniform "dropout#1" at %step`.
+
+    Functions of the stream, the counter, which is one whole number, and each element's place in memory. The
+    shape is inferred, or that of a tensor: `like %x`, until shapes are known.
+    """
+
+    name = "texpr.uniform"
+    stream = prop_def(StreamAttr)
+    counter = operand_def(TensorType)
+    like = opt_operand_def(TensorType)
+
+    def __init__(
+        self, stream: Stream, counter: SSAValue, type: TensorType, like: SSAValue | None = None
+    ) -> None:
+        super().__init__(
+            operands=[counter, like], properties={"stream": StreamAttr(stream)}, result_types=[type]
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_stream(printer, self.stream.data)
+        printer.print_string(" at ")
+        printer.print_ssa_value(self.counter)
+        if self.like is not None:
+            printer.print_string(" like ")
+            printer.print_ssa_value(self.like)
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UniformOp:
+        stream = parse_stream(parser)
+        parser.parse_keyword("at")
+        counter = parse_defined_operand(parser)
+        like = parse_defined_operand(parser) if parser.parse_optional_keyword("like") else None
+        return cls(stream, counter, parse_result_type(parser), like)
+
+    def verify_(self) -> None:
+        element = self.result.type.element_or_none
+        if not isinstance(element, Float32Type | Float64Type | None):
+            raise VerifyException(f"random numbers are f32 or f64, found {element}")
+        shape = shape_of(self.counter)
+        if shape.is_final and any(size != 1 for size in shape.memory_sizes):
+            raise VerifyException(f"a counter is one number, found shape {shape}")

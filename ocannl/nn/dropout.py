@@ -1,0 +1,25 @@
+"""Dropout (Srivastava et al., 2014)."""
+
+from __future__ import annotations
+
+import ocannl as oc
+from ocannl.nn.layer import TrainingLayer
+
+
+def dropout(rate: float = 0.1, *, label: str = "dropout") -> TrainingLayer:
+    """In training, each element is 0 with probability `rate`, else divided by `1 - rate`; shape kept.
+
+    Which ones are dropped differs between applications, and with each value of `train_step`. Without a
+    `train_step`, and with rate 0, nothing is compiled. Raises ValueError for a rate outside [0, 1).
+    """
+    if not 0 <= rate < 1:
+        raise ValueError(f"a dropout rate is at least 0 and less than 1, found {rate!r}")
+    keep = 1 - rate
+
+    def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+        if train_step is None or rate == 0:
+            return x
+        kept = oc.uniform(train_step, like=x, label=label) < keep
+        return x * oc.where(kept, 1 / keep, 0.0)
+
+    return apply

@@ -1,0 +1,124 @@
+"""Random numbers in programs: functions of a key, a counter and the place of each element."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import DTypeLike
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntAttr
+
+from ocannl import graph
+from ocannl.dialects import texpr
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.shape import Shape
+from ocannl.dialects.stream import Stream
+from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.dialects.uniform import UniformOp
+from ocannl.leaves import element_of
+from ocannl.scopes import scoped
+from ocannl.shapes import RowSizes, row_of
+from ocannl.tensor import SCALAR, Tensor, TensorLike, as_tensor, pointwise
+
+Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
+
+# Tells calls without a key apart; `Numbering` makes keys of them, which start anew in every context.
+_calls = itertools.count()
+
+
+def uniform(
+    counter: TensorLike,
+    *,
+    key: str | int | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    like: TensorLike | None = None,
+    batch: RowSizes | None = None,
+    input: RowSizes | None = None,
+    output: RowSizes | None = None,
+    dtype: DTypeLike | None = None,
+    label: str = "uniform",
+) -> Tensor:
+    """Random numbers uniform in [low, high), up to rounding: `low + (high - low) * u`, where u in [0, 1) has
+    24 random bits in f32 and 53 in f64.
+
+    The number of an element depends on the key, the counter and the element's place in memory, on nothing
+    else. The counter is an integer, an `oc.index` or a tensor of one whole number. Equal keys give equal
+    numbers; a call without a key has its own, made from its label and scope. Rows that are not given are
+    inferred from the uses, or are those of the tensor `like`. No gradient goes to the counter.
+    """
+    (unit,) = _units(1, counter, key, like, (batch, input, output), dtype, label)
+    return unit if (low, high) == (0.0, 1.0) else (low + (high - low) * unit).named(label)
+
+
+def normal(
+    counter: TensorLike,
+    *,
+    key: str | int | None = None,
+    mean: float = 0.0,
+    std: float = 1.0,
+    like: TensorLike | None = None,
+    batch: RowSizes | None = None,
+    input: RowSizes | None = None,
+    output: RowSizes | None = None,
+    dtype: DTypeLike | None = None,
+    label: str = "normal",
+) -> Tensor:
+    """Random numbers of a normal distribution, by Box and Muller's method; otherwise as `oc.uniform`.
+
+    From the two uniform numbers `u`, `v` of an element: `sqrt(-2 log(1 - u)) cos(2 pi v)`, which is 5.8 at
+    most in f32, and 8.6 in f64.
+    """
+    u, v = _units(2, counter, key, like, (batch, input, output), dtype, label)
+    radius = pointwise("sqrt", -2 * pointwise("log", 1 - u))
+    standard = radius * pointwise("cos", 2 * math.pi * v)
+    return (standard if (mean, std) == (0.0, 1.0) else mean + std * standard).named(label)
+
+
+def _units(
+    count: int,
+    counter: TensorLike,
+    key: str | int | None,
+    like: TensorLike | None,
+    rows: Rows,
+    dtype: DTypeLike | None,
+    label: str,
+) -> list[Tensor]:
+    """The first `count` numbers in [0, 1) of each element's block, two at most."""
+    element = element_of(dtype)
+    if not isinstance(element, Float32Type | Float64Type | None):
+        raise TypeError(f"random numbers are of dtype float32 or float64, found {np.dtype(dtype)}")
+    if like is not None and rows != (None, None, None):
+        raise TypeError("random numbers have the rows of `like`, or those given, not both")
+    source = None if like is None else as_tensor(like).ir_value
+    shape = Shape(*map(row_of, rows)) if source is None else shape_of(source)
+    name, at = _key(key, label), _counter(counter)
+    call = IntAttr(next(_calls))
+    units = list[Tensor]()
+    for second in (False, True)[:count]:
+        type = TensorType.of(shape, element)
+        op = UniformOp(Stream(name, second), at.ir_value, type, source)
+        if key is None:
+            op.attributes["call"] = call
+        units.append(Tensor(graph.add(op, label)))
+    return units
+
+
+def _key(key: str | int | None, label: str) -> str:
+    """An integer is the key that its digits spell."""
+    if key is None:
+        return scoped(label)
+    if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
+        raise TypeError(f"a key is a string or an integer, found {key!r}")
+    return str(key)
+
+
+def _counter(counter: TensorLike) -> Tensor:
+    """Integers count modulo 2**64, exactly."""
+    if isinstance(counter, int | np.integer) and not isinstance(counter, bool):
+        signed = (int(counter) + 2**63) % 2**64 - 2**63
+        return Tensor(graph.add(texpr.EmbedOp(Linear((), signed), TensorType.of(SCALAR))))
+    if isinstance(counter, bool | float | np.floating):
+        raise TypeError(f"a counter is an integer, an oc.index or a tensor, found {counter!r}")
+    return as_tensor(counter)
