@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, Schedule, StoreOp
 from ocannl.passes.nest_facts import Access, Scope
 from ocannl.passes.target import INTERLEAVED, TargetDescription
@@ -163,9 +164,10 @@ class TileCost:
             return direct, direct
         rows, stride = self.rows(access, view), view.stride(access)
         instructions = rows * (view.vectors if stride else 1)
-        tile = rows * (view.vectors * self.target.vector_bytes if stride else access.bytes)
+        tile = rows * (self.lane_count(view) if stride else 1) * access.bytes
         steps = [name for name in scope.space if name in access.strides]
-        total = int(tile) * math.prod([scope.space[name] for name in steps])
+        whole = access.bytes * math.prod(memref_shape(access.op.node))
+        total = min(whole, int(tile) * math.prod([scope.space[name] for name in steps]))
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
         is_compact = 1 in (stride, view.row_stride(access))
         lines = max(tile, min(LINE, pitch) if is_compact else 0) / LINE
