@@ -90,6 +90,7 @@ class Schedule:
     `merged` are groups of variables of one space, outermost first, over which one loop runs: all accesses
     move by equal steps over the points of a group. The other parts call it by its names with `*` between.
     Reductions whose lanes are the nest's add up in `chains` parts, each for steps of its own.
+    `tuned` ones were chosen by running the nest.
     """
 
     order: tuple[str, ...] = ()
@@ -98,6 +99,7 @@ class Schedule:
     parallel: tuple[tuple[str, int], ...] = ()
     merged: tuple[tuple[str, ...], ...] = ()
     chains: int = 1
+    tuned: bool = False
 
     def loops(self, space: Space) -> dict[str, int]:
         """The loops over a space and their lengths, one a variable or a group."""
@@ -129,7 +131,7 @@ class ScheduleAttr(Data[Schedule]):
 
 
 def schedule_text(schedule: Schedule) -> str:
-    parts: list[str] = []
+    parts: list[str] = ["tuned"] if schedule.tuned else []
     if schedule.merged:
         parts.append(f"merged = ({', '.join(map('*'.join, schedule.merged))})")
     if schedule.order:
@@ -143,6 +145,9 @@ def schedule_text(schedule: Schedule) -> str:
     if schedule.chains != 1:
         parts.append(f"chains = {schedule.chains}")
     return f"<{', '.join(parts)}>"
+
+
+SCHEDULE_PARTS = ("tuned", "merged", "order", "parallel", "rows", "lanes", "chains")
 
 
 def parse_schedule(parser: AttrParser) -> Schedule:
@@ -170,11 +175,12 @@ def parse_schedule(parser: AttrParser) -> Schedule:
     def entry() -> None:
         nonlocal order, parallel, merged, chains
         pos = parser.pos
-        keys = ("merged", "order", "parallel", "rows", "lanes", "chains")
-        key = parser.parse_keyword_in(keys, " in a schedule")
+        key = parser.parse_keyword_in(SCHEDULE_PARTS, " in a schedule")
         if key in seen:
             parser.raise_error(f"`{key}` stands twice in the schedule", pos, parser.pos)
         seen.add(key)
+        if key == "tuned":
+            return
         parser.parse_punctuation("=")
         if key == "order":
             order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, loop))
@@ -188,7 +194,7 @@ def parse_schedule(parser: AttrParser) -> Schedule:
             tile[key] = extent()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged, chains)
+    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged, chains, "tuned" in seen)
 
 
 def print_schedule(printer: Printer, schedule: ScheduleAttr | None) -> None:

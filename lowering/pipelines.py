@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from io import StringIO
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
@@ -35,6 +37,7 @@ from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.simplify import SimplifyPass
+from ocannl.passes.tuned_schedule import FindChoices, TunedSchedulePass
 
 # What all targets have in common.
 SHARED: tuple[type[ModulePass], ...] = (
@@ -96,6 +99,11 @@ def passes_until(target: str, stage: str) -> Sequence[type[ModulePass]]:
     return passes[: names.index(last) + 1]
 
 
+def with_choices(passes: Sequence[PassMaker], find: FindChoices) -> Sequence[PassMaker]:
+    """The passes, with schedules as they are found for the text of a nest or group."""
+    return [partial(TunedSchedulePass, find=find) if p is SchedulePass else p for p in passes]
+
+
 def module_text(module: ModuleOp) -> str:
     """The text of a module, as `ocannl-opt` writes it."""
     stream = StringIO()
@@ -108,21 +116,24 @@ def parse_text(text: str) -> ModuleOp:
     return LocatingParser(new_context(), text, "loops").parse_module()
 
 
-Observer = Callable[[str, ModuleOp, float], None]
+# A pass with its options: a class if it has none.
+PassMaker: TypeAlias = Callable[[], ModulePass]
+Observer: TypeAlias = Callable[[str, ModuleOp, float], None]
 
 
 def run_passes(
     module: ModuleOp,
-    passes: Sequence[type[ModulePass]],
+    passes: Sequence[PassMaker],
     *,
     verify: bool = False,
     observe: Observer | None = None,
 ) -> None:
     """Runs passes in order; `observe` sees each one's name, the module after it and the seconds it took."""
     ctx = new_context()
-    for p in passes:
+    for make in passes:
         start = time.perf_counter()
-        p().apply(ctx, module)
+        p = make()
+        p.apply(ctx, module)
         if verify:
             module.verify()
         if observe is not None:

@@ -32,6 +32,7 @@ from ocannl.tensor import (
     stop_gradient,
     tropical,
 )
+from ocannl.tuning import tune
 from ocannl.updates import add_update, updates
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "stack",
     "stop_gradient",
     "tropical",
+    "tune",
     "uniform",
     "updates",
     "vjp",

@@ -27,6 +27,7 @@ from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.team import Team
+from ocannl.runtime.tunings import Tunings
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 
@@ -96,21 +97,26 @@ class Context:
     def __repr__(self) -> str:
         return f"<context {self.backend}: {self.team}>"
 
-    def compile(self, code: Code | TensorLike, name: str | None = None) -> Routine:
+    def compile(
+        self, code: Code | TensorLike, name: str | None = None, tunings: Tunings | None = None
+    ) -> Routine:
         """Compiles code, or the computation of a tensor, into a routine.
 
-        Raises `ShapeError` and `SpecError` for what shape inference finds.
+        Its schedules are tuned like those of a routine that has `tunings`; by default as `oc.tune` left it in
+        the cache on disk. Raises `ShapeError` and `SpecError` for what shape inference finds.
         """
         if not isinstance(code, Code):
             code = forward(code)
-        routine = self._compile(code, name or code.label or "routine", self.numbering)
+        routine = self._compile(code, name or code.label or "routine", self.numbering, tunings)
         for key in routine.keys:
             self._evaluations.pop(key[0], None)
         return routine
 
-    def _compile(self, code: Code, name: str, numbering: Numbering) -> Routine:
+    def _compile(
+        self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
+    ) -> Routine:
         program = extract(code, name, numbering)
-        executable = compile_module(program.module, self.target, self._emulation)
+        executable = compile_module(program.module, self.target, self._emulation, tunings)
         commit(program)
         interface = executable.interface
         nodes = {

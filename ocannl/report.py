@@ -24,7 +24,7 @@ from ocannl.dialects.loops import (
     scope_sizes,
 )
 from ocannl.passes.nest_facts import element_bytes
-from ocannl.passes.nests import declaration, nests_of, steps
+from ocannl.passes.nests import is_inside, nests_of, steps
 from ocannl.passes.plan_memory import memory_report
 
 
@@ -87,7 +87,7 @@ def bytes_moved(step: NestOp | GroupOp) -> int:
     return sum(
         cells * element_bytes(op)
         for (node, _), (op, cells) in _accesses(step).items()
-        if declaration(node).parent is not step.body.block
+        if not is_inside(node, step)
     )
 
 

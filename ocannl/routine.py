@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, UninitializedError, location_text
 from ocannl.extract import Program, needed, origin_of
 from ocannl.id_checks import raise_for_ids
+from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
@@ -46,7 +48,8 @@ class Routine:
     ) -> None:
         self.context = context
         self.name = name
-        self._code = code
+        self.code = code
+        self.tunings = executable.tunings
         self._program = program
         self._executable = executable
         self._nodes = dict(nodes)
@@ -56,7 +59,7 @@ class Routine:
         self._ranges = interface.ranges
         self._slots = {n: interface.layout.index_slot + k for k, n in enumerate(interface.layout.indices)}
         self._greatest = {name: self._greatest_value(name) for name in self._ranges}
-        self._args = self._bind()
+        self._args = self.bind(interface.layout)
         self._checks = [
             (op, self._nodes[self.keys[count, False]].array) for op, count in program.checks.items()
         ]
@@ -66,8 +69,8 @@ class Routine:
         self._recording: dict[frozenset[Tensor], Routine] = {}
         self._seconds: list[float] | None = None
 
-    def _bind(self) -> ArgBlock:
-        layout = self._executable.interface.layout
+    def bind(self, layout: EntryLayout) -> ArgBlock:
+        """Arguments for code over this routine's nodes, with slots as given."""
         args = ArgBlock(layout.slots)
         args.set_pointer(layout.arena_slot, aligned_array((max(layout.arena_bytes, 1),), np.uint8))
         for k, label in enumerate(layout.nodes):
@@ -247,13 +250,15 @@ class Routine:
         if not missing:
             return self
         if missing not in self._recording:
-            self._recording[missing] = self.context.compile(self._with_values(missing), self.name)
+            self._recording[missing] = self.context.compile(
+                self._with_values(missing), self.name, self.tunings
+            )
         return self._recording[missing]
 
     def _with_values(self, tensors: frozenset[Tensor]) -> Code:
         """This code, keeping what it computes of `tensors`, and then computing the others."""
-        computed = set(needed(self._code.statements))
-        code = self._code
+        computed = set(needed(self.code.statements))
+        code = self.code
         for tensor in sorted(tensors, key=lambda t: t.label):
             if tensor.op in computed:
                 _ = tensor.value
@@ -265,17 +270,20 @@ class Routine:
         self, routine: Routine, epochs: int, advance: Sequence[Index], recorded: Sequence[Tensor]
     ) -> dict[Tensor, NDArray[Any]]:
         """Runs the loop on a routine of the same code, with this one's indices."""
-        for index in self.indices:
-            routine[index] = self[index]
+        routine.take_indices(self)
         found = routine.run_loop(epochs=epochs, advance=advance, record=recorded)
-        for index in self.indices:
-            self[index] = routine[index]
+        self.take_indices(routine)
         return found
+
+    def take_indices(self, other: Routine) -> None:
+        """Sets the indices as they are in another routine of the same code."""
+        for index in self.indices:
+            self[index] = other[index]
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of what was compiled, at a stage of the pipeline."""
         numbering = self.context.numbering.copy()
-        return stage_text(self._code, self.name, stage, self.context.target, numbering)
+        return stage_text(self.code, self.name, stage, self.context.target, numbering, self.tunings)
 
     def schedule(self) -> str:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
@@ -294,16 +302,29 @@ class Routine:
         All nodes have the values from before afterwards. Raises as a run does.
         """
         runs = integer(runs, "the number of runs", least=1)
+        with self.unchanged():
+            self._seconds = profile(self._executable.module, self._args, runs)
+        return self.schedule()
+
+    @contextmanager
+    def unchanged(self) -> Generator[Callable[[], None]]:
+        """All nodes have the values from before afterwards; what it gives restores them on the way.
+
+        Raises as a run does.
+        """
         if not self._ready:
             self._prepare()
         written = [self._nodes[label].array for label in self._facts.writes if label in self._nodes]
         before = [array.copy() for array in written]
-        try:
-            self._seconds = profile(self._executable, self._args, runs)
-        finally:
+
+        def restore() -> None:
             for array, values in zip(written, before, strict=True):
                 array[...] = values
-        return self.schedule()
+
+        try:
+            yield restore
+        finally:
+            restore()
 
     def memory(self) -> str:
         """Where each node lives, how large it is, and why."""

@@ -95,6 +95,17 @@ def declaration(node: SSAValue) -> NodeOp:
     return node.owner
 
 
+def used_nodes(step: NestOp | GroupOp) -> list[SSAValue]:
+    """The routine's nodes that a nest or a group uses, by first use."""
+    accesses = [op for op in step.body.walk() if isinstance(op, LoadOp | StoreOp)]
+    return list(dict.fromkeys(op.node for op in accesses if not is_inside(op.node, step)))
+
+
+def is_inside(node: SSAValue, step: NestOp | GroupOp) -> bool:
+    """The node lives inside one point of a group."""
+    return declaration(node).parent is step.body.block
+
+
 def node_mode(node: SSAValue) -> str:
     return declaration(node).mode.data
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -32,6 +32,17 @@ STREAMS = 8
 
 
 @dataclass(frozen=True)
+class Choice:
+    """How a nest runs, before operands are copied and threads have their shares.
+
+    `packed` are the loads that read copies, by their number in the nest.
+    """
+
+    schedule: Schedule
+    packed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class SchedulePass(ModulePass):
     """Annotates the nests that have no schedule yet, and packs operands that do not fit the lanes."""
 
@@ -49,9 +60,18 @@ class SchedulePass(ModulePass):
         )
         for func in functions(op):
             for step in steps(func):
-                cycles = sum([schedule_nest(nest, target) for nest in nests_of(step)])
-                if isinstance(step, GroupOp) and step.schedule is None:
-                    schedule_group(step, cycles, target)
+                self.schedule_step(step, target)
+
+    def schedule_step(self, step: NestOp | GroupOp, target: TargetDescription) -> None:
+        nests = nests_of(step)
+        choices = self.choices(step) or [None] * len(nests)
+        cycles = sum([schedule_nest(nest, target, c) for nest, c in zip(nests, choices, strict=True)])
+        if isinstance(step, GroupOp) and step.schedule is None:
+            schedule_group(step, cycles, target)
+
+    def choices(self, step: NestOp | GroupOp) -> Sequence[Choice | None] | None:
+        """What is chosen beforehand for the nests of a step; None leaves it to the cost model."""
+        return None
 
 
 def schedule_group(group: GroupOp, cycles: float, target: TargetDescription) -> None:
@@ -61,25 +81,31 @@ def schedule_group(group: GroupOp, cycles: float, target: TargetDescription) -> 
         group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
 
 
-def schedule_nest(nest: NestOp, target: TargetDescription) -> float:
-    """Chooses a nest's schedule, if it has none; returns about how many cycles the nest then takes.
+def schedule_nest(nest: NestOp, target: TargetDescription, choice: Choice | None = None) -> float:
+    """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model. Returns
+    about how many cycles the nest then takes.
 
     Copies of operands are made by nests before it, which are scheduled too.
     """
     if nest.schedule is not None:
         return 0.0
-    merged = mergeable_loops(nest)
-    facts = nest_facts(nest, merged)
-    if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
+    chooser = Chooser.of(nest, target)
+    if chooser is None:
         return 0.0
-    schedule, packed, cycles = Chooser(nest, facts, target, merged).best()
-    copies = list[NestOp]()
-    if packed:
-        schedule, copies = pack(nest, packed, schedule)
-    schedule = replace(schedule, parallel=parallel_nest(nest, schedule, cycles, target))
-    if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1:
+    cycles, found = chooser.best() if choice is None else (chooser.cycles(choice), choice)
+    schedule, copies = found.schedule, list[NestOp]()
+    if found.packed:
+        loads = loads_of(nest)
+        schedule, copies = pack(nest, [loads[k] for k in found.packed], schedule)
+    parallel = parallel_nest(nest, schedule, cycles, target)
+    schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
+    if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
         nest.properties["schedule"] = ScheduleAttr(schedule)
     return cycles + sum([schedule_nest(copy, target) for copy in copies])
+
+
+def loads_of(nest: NestOp) -> list[LoadOp]:
+    return [op for op in nest.walk() if isinstance(op, LoadOp)]
 
 
 class Chooser:
@@ -99,16 +125,43 @@ class Chooser:
         self.in_turn = bool(nest.clashing)
         self.work = sum(scope.work for scope in facts.walk())
 
-    def best(self) -> tuple[Schedule, list[LoadOp], float]:
-        """The cheapest schedule, the loads to pack for it, and its cycles."""
-        found, lowest, packed = Schedule(), float("inf"), list[LoadOp]()
-        for candidate in self.candidates():
-            cost = TileCost(candidate, self.target, self.element_bytes, self.facts.space)
-            cycles = cost.nest(self.facts)
-            if cycles < lowest:
-                found, lowest, packed = candidate, cycles, cost.packed
-        order, count = self.order(found), self.chains(found)
-        return Schedule(order, found.rows, found.lanes, merged=self.merged, chains=count), packed, lowest
+    @staticmethod
+    def of(nest: NestOp, target: TargetDescription) -> Chooser | None:
+        """None for a nest in which there is nothing to choose."""
+        merged = mergeable_loops(nest)
+        facts = nest_facts(nest, merged)
+        if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
+            return None
+        return Chooser(nest, facts, target, merged)
+
+    def best(self) -> tuple[float, Choice]:
+        """The cheapest choice, with its cycles."""
+        (cycles, packed), tile = min(
+            ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
+        )
+        return cycles, self.choice(tile, packed)
+
+    def ranked(self) -> list[Choice]:
+        """All choices that the model knows of, the cheapest first."""
+        costed = sorted(
+            ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
+        )
+        return [self.choice(tile, packed) for (_, packed), tile in costed]
+
+    def cycles(self, choice: Choice) -> float:
+        return self.cost(choice.schedule)[0]
+
+    def cost(self, tile: Schedule) -> tuple[float, list[LoadOp]]:
+        """The cycles with a tile, and the loads that then read copies."""
+        cost = TileCost(tile, self.target, self.element_bytes, self.facts.space)
+        return cost.nest(self.facts), cost.packed
+
+    def choice(self, tile: Schedule, packed: Sequence[LoadOp]) -> Choice:
+        schedule = Schedule(
+            self.order(tile), tile.rows, tile.lanes, merged=self.merged, chains=self.chains(tile)
+        )
+        loads = loads_of(self.nest) if packed else []
+        return Choice(schedule, tuple(sorted(loads.index(load) for load in packed)))
 
     def chains(self, schedule: Schedule) -> int:
         """The chains of the dominant reduction, where its lanes are the nest's."""

@@ -12,17 +12,25 @@ from functools import cached_property
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
-from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, passes_until, run_passes
+from ocannl.lowering.pipelines import (
+    PIPELINES,
+    PassMaker,
+    module_text,
+    parse_text,
+    passes_until,
+    run_passes,
+    with_choices,
+)
 from ocannl.runtime.cache import environment_cache
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.jit import CompiledModule, compile_llvm
 from ocannl.runtime.memory import ArgBlock, bind_call
 from ocannl.runtime.routine_cache import CompiledText, get_routine, put_routine, text_key
+from ocannl.runtime.tunings import Tunings, stored_tunings
 from ocannl.runtime.violation import Violation
 
 # The pass after which the text of a program says all that the rest of the pipeline depends on.
@@ -41,12 +49,17 @@ class Executable:
     """The scheduled routine or its kernels, or the text of these if it comes from the cache."""
     violation: Violation | None = None
     """Where an emulated GPU that checks tells what it found."""
+    tunings: Tunings | None = None
+    """The tuned schedules that it was compiled with."""
 
     @cached_property
+    def module(self) -> ModuleOp:
+        """The scheduled routine in a module, to be looked at."""
+        return parse_text(self.loops) if isinstance(self.loops, str) else self.loops
+
+    @property
     def func(self) -> FuncOp:
-        """The scheduled routine, to be looked at."""
-        module = parse_text(self.loops) if isinstance(self.loops, str) else self.loops
-        return the_func(module)
+        return the_func(self.module)
 
     def bind(self, args: ArgBlock) -> Callable[[], None]:
         """A callable that runs the code on a block of arguments, and raises what an emulated GPU found."""
@@ -66,15 +79,23 @@ class Executable:
             self.violation.raise_first()
 
 
-def compile_module(module: ModuleOp, target: str = "cpu", emulation: Emulation | None = None) -> Executable:
+def compile_module(
+    module: ModuleOp,
+    target: str = "cpu",
+    emulation: Emulation | None = None,
+    tunings: Tunings | None = None,
+) -> Executable:
     """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out; kernels
     for a GPU are emulated.
 
     A routine that was compiled before comes from the cache as soon as its shapes and precisions are known.
     `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
-    from the cache then. `OCANNL_TIMING=1` prints where the time went.
+    from the cache then. `OCANNL_TIMING=1` prints where the time went. Schedules are tuned as `tunings` say,
+    by default as the cache on disk does.
     """
-    compilation = Compilation(module, target, emulation or Emulation())
+    if tunings is None and (cache := environment_cache()) is not None:
+        tunings = stored_tunings(cache, target)
+    compilation = Compilation(module, target, emulation or Emulation(), tunings)
     executable = compilation.run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
@@ -84,10 +105,11 @@ def compile_module(module: ModuleOp, target: str = "cpu", emulation: Emulation |
 class Compilation:
     """One module on its way to native code."""
 
-    def __init__(self, module: ModuleOp, target: str, emulation: Emulation) -> None:
+    def __init__(self, module: ModuleOp, target: str, emulation: Emulation, tunings: Tunings | None) -> None:
         self.module = module
         self.target = target
         self.emulation = emulation
+        self.tunings = tunings
         self.verify = os.environ.get("OCANNL_VERIFY") == "1"
         self.dump = Dump.from_environment(module)
         self.seconds: dict[str, float] = {}
@@ -100,7 +122,8 @@ class Compilation:
         if store is None:
             return self.finish(self.lower(len(inference)), self.module)
         with self.clock("cache"):
-            key = text_key(module_text(self.module), f"{self.target} {self.emulation}")
+            version = "" if self.tunings is None else self.tunings.version
+            key = text_key(module_text(self.module), f"{self.target} {self.emulation}", version)
             found = get_routine(store, key)
         if found is not None:
             return self.finish(found, found.loops)
@@ -109,7 +132,7 @@ class Compilation:
             put_routine(store, key, routine)
         return self.finish(routine, self.module)
 
-    def run_passes(self, passes: Sequence[type[ModulePass]]) -> None:
+    def run_passes(self, passes: Sequence[PassMaker]) -> None:
         def observe(name: str, after: ModuleOp, elapsed: float) -> None:
             self.seconds[name] = elapsed
             self.dump.stage(name, after)
@@ -119,7 +142,8 @@ class Compilation:
     def lower(self, done: int) -> CompiledText:
         """Runs the passes but those done, and writes what comes out."""
         to_loops = passes_until(self.target, "loops")
-        self.run_passes(to_loops[done:])
+        passes = to_loops[done:]
+        self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
         interface = Interface.of(the_func(self.module))
         self.run_passes(PIPELINES[self.target][len(to_loops) :])
         with self.clock("lower-loops-to-llvm"):
@@ -133,7 +157,7 @@ class Compilation:
             function = code.address(routine.interface.name)
             checks = self.emulation.check and VIOLATION in routine.llvm
             violation = Violation(code.address(VIOLATION)) if checks else None
-        return Executable(code, function, routine.interface, self.seconds, loops, violation)
+        return Executable(code, function, routine.interface, self.seconds, loops, violation, self.tunings)
 
     @contextmanager
     def clock(self, name: str) -> Generator[None]:

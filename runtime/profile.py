@@ -10,30 +10,42 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.assign import NodeOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
-from ocannl.runtime.compile import Executable
+from ocannl.runtime.compile import the_func
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, bind_call
 
 
-def profile(executable: Executable, args: ArgBlock, runs: int) -> list[float]:
+class Clocked:
+    """A scheduled routine that adds up the clock ticks of each of its nests and groups, or kernels."""
+
+    def __init__(self, module: ModuleOp, args: ArgBlock) -> None:
+        func = the_func(module)
+        steps = [op for op in func.body.block.ops if not isinstance(op, NodeOp)]
+        self.code = compile_llvm(to_llvm(module, clocked=True))
+        self.args = args
+        self.call = bind_call(self.code.address(func.sym_name.data), args)
+        self.ticks = _array_at(self.code.address(TICKS.strip('@"')), len(steps))
+
+    def run(self, times: int = 1) -> NDArray[np.int64]:
+        """The ticks of each kernel in so many runs, in the order in which they run."""
+        self.ticks[:] = 0
+        for _ in range(times):
+            self.call()
+        return self.ticks.copy()
+
+
+def profile(module: ModuleOp, args: ArgBlock, runs: int) -> list[float]:
     """The median seconds of each nest, group or kernel over some runs, in the order in which they run.
 
     The runs do what the routine does: they write its nodes. A first one, which warms up, is not counted.
     """
-    module = executable.func.parent_op()
-    assert isinstance(module, ModuleOp)
-    code = compile_llvm(to_llvm(module, clocked=True))
-    run = bind_call(code.address(executable.func.sym_name.data), args)
-    steps = [op for op in executable.func.body.block.ops if not isinstance(op, NodeOp)]
-    ticks = _array_at(code.address(TICKS.strip('@"')), len(steps))
-    spent, seconds = np.zeros((runs, len(ticks))), np.zeros(runs)
-    for k in range(-1, runs):
-        ticks[:] = 0
+    clocked = Clocked(module, args)
+    clocked.run()
+    spent, seconds = np.zeros((runs, len(clocked.ticks))), np.zeros(runs)
+    for k in range(runs):
         start = time.perf_counter()
-        run()
-        if k >= 0:
-            seconds[k] = time.perf_counter() - start
-            spent[k] = ticks
+        spent[k] = clocked.run()
+        seconds[k] = time.perf_counter() - start
     second = np.median(spent.sum(axis=1) / seconds)
     return list(np.median(spent, axis=0) / second)
 

@@ -30,9 +30,9 @@ class CompiledText:
     interface: Interface
 
 
-def text_key(text: str, target: str) -> str:
-    """The key of a routine: its text, the target, and the version of the compiler."""
-    return entry_key("routine", text, target, compiler_version())
+def text_key(text: str, target: str, tunings: str) -> str:
+    """The key of a routine: its text, the target, and the versions of tuned schedules and of the compiler."""
+    return entry_key("routine", text, target, tunings, compiler_version())
 
 
 def get_routine(store: ObjectCache, key: str) -> CompiledText | None:

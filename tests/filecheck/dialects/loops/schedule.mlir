@@ -14,6 +14,8 @@
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
 // CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "tuned" (b = 10, o = 16) schedule <tuned, order = (o, b)> {
+// CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "blocks of tiles" (b = 10, o = 16) schedule <order = (o, b), parallel = (o : 16, b : 4), rows = b : 2, lanes = o : 8> {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "merged" (b = 10, o = 16) schedule <merged = (b*o, i*j), order = (b*o), rows = b*o : 2, lanes = i*j : 8> {
@@ -37,6 +39,8 @@ loops.func @schedules {
   loops.nest "default" (b = 10, o = 16) schedule <> {
   }
   loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
+  }
+  loops.nest "tuned" (b = 10, o = 16) schedule <tuned, order = (o, b)> {
   }
   loops.nest "blocks of tiles" (b = 10, o = 16) schedule <parallel = (o : 16, b : 4), lanes = o : 8, rows = b : 2, order = (o, b)> {
   }

@@ -1,0 +1,76 @@
+"""Tuning: schedules that turn out faster than those of the cost model when they run."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from ocannl.dialects.errors import DeviceError
+from ocannl.extract import extract
+from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.passes.schedule import SchedulePass
+from ocannl.passes.tuned_schedule import no_choices
+from ocannl.routine import Routine
+from ocannl.runtime.cache import environment_cache
+from ocannl.runtime.search import fastest
+from ocannl.runtime.tune import Tuner
+from ocannl.runtime.tunings import keep_tunings, with_tunings
+
+TARGET = "cpu"
+# The part of the time in which the whole routines are compared, how many samples that has at least and at
+# most, how long one of them lasts at least, and the least gain.
+COMPARISON, FEWEST, MOST, SAMPLE_SECONDS, GAIN = 0.15, 7, 51, 1e-3, 0.01
+
+
+def tune(step: Routine, seconds: float = 10.0) -> Routine:
+    """Tries other schedules for the nests that take most of a routine's time, about as long as it is told;
+    returns the same routine, compiled with the fastest, or `step` itself if that is not faster.
+
+    It runs the routine with the values that its nodes and indices have now. All nodes keep their values. Sums
+    may be added up in another order than before, so results may differ by rounding. What is found is kept in
+    the cache on disk: later compilations of programs with such nests take it. Raises as a run does.
+    """
+    if not isinstance(step, Routine):
+        raise TypeError(f"oc.tune takes a compiled routine, found {step!r}")
+    if not 0 < float(seconds) < math.inf:
+        raise ValueError(f"the seconds of tuning are a positive number, found {seconds!r}")
+    if step.context.target != TARGET:
+        raise DeviceError(f"schedules are tuned for the CPU; this routine runs on {step.context.backend!r}")
+    base = step.context.compile(step.code, step.name, step.tunings)
+    base.take_indices(step)
+    end = time.perf_counter() + seconds
+    module = extract(step.code, step.name, step.context.numbering.copy()).module
+    passes = PIPELINES[TARGET]
+    run_passes(module, passes[: passes.index(SchedulePass)])
+    find = no_choices if step.tunings is None else step.tunings.find
+    with base.unchanged() as restore:
+        found = Tuner(module, TARGET, find, base.bind, restore).tune(seconds * (1 - COMPARISON))
+    if not found:
+        return step
+    tuned = step.context.compile(step.code, step.name, with_tunings(step.tunings, found))
+    tuned.take_indices(step)
+    if not is_faster(tuned, step, end):
+        return step
+    if (store := environment_cache()) is not None:
+        keep_tunings(store, TARGET, found)
+    return tuned
+
+
+def is_faster(tuned: Routine, step: Routine, end: float) -> bool:
+    """Runs both in turns, which leaves the nodes as they were."""
+    times: list[list[float]] = [[], []]
+    with tuned.unchanged(), step.unchanged() as restore:
+        tuned()
+        runs = max(1, math.ceil(SAMPLE_SECONDS / timed(step, 1)))
+        while len(times[0]) < FEWEST or (len(times[0]) < MOST and time.perf_counter() < end):
+            restore()
+            for routine, found in zip((step, tuned), times, strict=True):
+                found.append(timed(routine, runs))
+    return fastest(times, GAIN) == 1
+
+
+def timed(routine: Routine, runs: int) -> float:
+    start = time.perf_counter()
+    for _ in range(runs):
+        routine()
+    return time.perf_counter() - start

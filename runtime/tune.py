@@ -1,0 +1,124 @@
+"""Tunes the schedules of a routine: runs it with others, and sees by the clock which nests become faster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
+from ocannl.lowering.pipelines import PIPELINES, run_passes, with_choices
+from ocannl.passes.alternatives import alternatives
+from ocannl.passes.nests import nests_of, steps
+from ocannl.passes.schedule import SchedulePass
+from ocannl.passes.step_text import step_text
+from ocannl.passes.target import TargetDescription
+from ocannl.passes.tuned_schedule import Choices, FindChoices
+from ocannl.runtime.compile import the_func
+from ocannl.runtime.memory import ArgBlock
+from ocannl.runtime.profile import Clocked
+from ocannl.runtime.search import search
+
+# Nests and groups that take less than this part of the time stay as they are.
+NOTABLE = 0.01
+# A sample lasts so long at least, and there are so many of each trial; fewer if they take too long together.
+SAMPLE_SECONDS, MOST_SAMPLES, LEAST_SAMPLES, ROUND_SECONDS = 2e-4, 15, 5, 0.5
+
+
+class Tuner:
+    """The search for one routine.
+
+    Args:
+        module: the routine as it is before `schedule`.
+        target: the target's name.
+        find: what was found before for a nest or group, where it begins.
+        bind: arguments for code with slots as given.
+        restore: gives the nodes that runs have written the values from before.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        target: str,
+        find: FindChoices,
+        bind: Callable[[EntryLayout], ArgBlock],
+        restore: Callable[[], None],
+    ) -> None:
+        self.module = module
+        passes = PIPELINES[target]
+        self.passes = passes[passes.index(SchedulePass) :]
+        self.bind = bind
+        self.restore = restore
+        self.texts = [step_text(step) for step in steps(the_func(module))]
+        self.steps = dict(zip(self.texts, steps(the_func(module)), strict=True))
+        self.start: dict[str, Choices] = {
+            text: find(text) or (None,) * len(nests_of(step)) for text, step in self.steps.items()
+        }
+        self.round_seconds = 0.0
+
+    def tune(self, seconds: float) -> dict[str, Choices]:
+        """The choices, by the text of a nest or group, that turned out faster than those at the start."""
+        self.end = time.perf_counter() + seconds
+        (times,) = self.measure([{}])
+        least = NOTABLE * sum(sum(found) for found in times.values())
+        notable = {text: self.start[text] for text, found in times.items() if sum(found) >= least}
+        best = search(notable, self.others, self.measure, self.has_time)
+        return {text: choices for text, choices in best.items() if choices != notable[text]}
+
+    def has_time(self) -> bool:
+        """Half of the last round fits in what is left."""
+        return time.perf_counter() + self.round_seconds / 2 < self.end
+
+    def others(self, text: str, choices: Choices) -> Iterable[Choices]:
+        return alternatives(self.steps[text], choices, TargetDescription())
+
+    def measure(self, trials: list[dict[str, Choices]]) -> list[dict[str, list[float]]]:
+        """For each trial that there is time for, samples of the clock ticks of each nest or group."""
+        begin = time.perf_counter()
+        variants: list[Variant] = []
+        for trial in trials:
+            if len(variants) < 2 or time.perf_counter() < self.end:
+                variants.append(Variant(self, trial))
+        start = time.perf_counter()
+        for variant in variants:
+            variant.sample(1)
+        once = (time.perf_counter() - start) / len(variants)
+        runs = max(1, int(SAMPLE_SECONDS / once))
+        samples = int(ROUND_SECONDS / (once * runs * len(variants)))
+        for _ in range(min(MOST_SAMPLES, max(LEAST_SAMPLES, samples))):
+            self.restore()
+            for variant in variants:
+                variant.keep_sample(runs)
+        self.round_seconds = time.perf_counter() - begin
+        return [variant.times for variant in variants]
+
+
+class Variant:
+    """The routine with some choices instead of those at the start."""
+
+    def __init__(self, tuner: Tuner, choices: Mapping[str, Choices]) -> None:
+        module = tuner.module.clone()
+        func = the_func(module)
+        original = dict(zip(steps(func), tuner.texts, strict=True))
+        run_passes(module, with_choices(tuner.passes, (tuner.start | dict(choices)).get))
+        self.owners: list[str] = []
+        copies = 0
+        for step in steps(func):
+            copies += 1
+            if step in original:
+                self.owners += [original[step]] * copies
+                copies = 0
+        self.clocked = Clocked(module, tuner.bind(entry_layout(func)))
+        self.times: dict[str, list[float]] = {text: [] for text in tuner.texts}
+
+    def sample(self, runs: int) -> dict[str, float]:
+        """The ticks of each nest or group with the copies that are made for it, equal ones together."""
+        total = dict.fromkeys(self.times, 0.0)
+        for text, ticks in zip(self.owners, self.clocked.run(runs), strict=True):
+            total[text] += float(ticks)
+        return total
+
+    def keep_sample(self, runs: int) -> None:
+        for text, ticks in self.sample(runs).items():
+            self.times[text].append(ticks)

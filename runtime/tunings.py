@@ -1,0 +1,86 @@
+"""Tuned schedules in the cache on disk, by the text of a nest or group and the processor."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.parser import Parser
+
+from ocannl.dialects.loops import Schedule, parse_schedule, schedule_text
+from ocannl.lowering.pipelines import new_context
+from ocannl.passes.schedule import Choice
+from ocannl.passes.tuned_schedule import Choices, FindChoices, no_choices
+from ocannl.runtime.cache import ObjectCache, entry_key
+from ocannl.runtime.host import host_target
+from ocannl.runtime.routine_cache import compiler_version
+
+
+@dataclass(frozen=True)
+class Tunings:
+    """Where choices are found; `version` differs when others may be found."""
+
+    version: str
+    find: FindChoices
+
+
+def stored_tunings(store: ObjectCache, target: str) -> Tunings | None:
+    """What was kept for this processor and compiler; None if nothing was."""
+    version = store.get(version_key(target))
+    if version is None:
+        return None
+
+    def find(text: str) -> Choices | None:
+        found = store.get(step_key(text, target))
+        return None if found is None else decoded(found.decode())
+
+    return Tunings(version.decode(), find)
+
+
+def with_tunings(before: Tunings | None, found: Mapping[str, Choices]) -> Tunings:
+    """Choices by the text of a nest or group, and for the others what there was before."""
+    parts = (part for text in sorted(found) for part in (text, encoded(found[text])))
+    version = entry_key("" if before is None else before.version, *parts)
+    earlier = no_choices if before is None else before.find
+    return Tunings(version, lambda text: found.get(text) or earlier(text))
+
+
+def keep_tunings(store: ObjectCache, target: str, found: Mapping[str, Choices]) -> None:
+    """Keeps choices for later compilations, in this process and in others.
+
+    The version is written last: who reads it finds all that belongs to it.
+    """
+    for text, choices in found.items():
+        store.put(step_key(text, target), encoded(choices).encode())
+    store.put(version_key(target), os.urandom(16).hex().encode())
+
+
+def step_key(text: str, target: str) -> str:
+    return entry_key("tuned step", text, *environment(target))
+
+
+def version_key(target: str) -> str:
+    return entry_key("version of tunings", *environment(target))
+
+
+def environment(target: str) -> tuple[str, ...]:
+    """What a tuning is good for."""
+    host = host_target()
+    return target, host.triple, host.cpu, host.features, compiler_version()
+
+
+def encoded(choices: Choices) -> str:
+    return json.dumps([None if c is None else [schedule_text(c.schedule), c.packed] for c in choices])
+
+
+def decoded(text: str) -> Choices:
+    return tuple(
+        None if choice is None else Choice(parsed_schedule(choice[0]), tuple(choice[1]))
+        for choice in json.loads(text)
+    )
+
+
+def parsed_schedule(text: str) -> Schedule:
+    return parse_schedule(Parser(new_context(), text))
