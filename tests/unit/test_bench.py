@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import peer_numpy
 import peer_ocannl
+import products
 import pytest
 from layering import ROOT
 from problems import PROBLEMS
@@ -21,6 +22,17 @@ def test_the_losses_are_those_of_numpy(name: str):
     np.testing.assert_allclose(
         losses, peer_numpy.Steps(problem).losses(problem.verified_steps), rtol=2e-3, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("spec", [*products.TRANSPOSITIONS, *products.ATTENTION])
+def test_peers_compute_the_same_product(spec: str):
+    sizes = {"b": 2, "h": 3, "i": 4, "j": 5, "k": 6, "d": 7}
+    operands, result = spec.split("->")
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal([sizes[n] for n in own]).astype(np.float32) for own in operands.split(","))
+    product = np.matmul(*products.as_matrices(spec, a, b))
+    expected = np.einsum(f"{operands}->{''.join(n for n in 'bhijd' if n in result)}", a, b)
+    np.testing.assert_allclose(product, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_time_of_each_nest():
