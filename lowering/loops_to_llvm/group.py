@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import GroupOp
+from ocannl.dialects.loops import GroupOp, LoadOp, StoreOp, address_of
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.passes.nests import operations
 from ocannl.passes.tasks import cuts
 
 CACHE_LINE = 64
@@ -50,8 +51,9 @@ class GroupEmitter:
 
     def emit_loops(self, space: Sequence[tuple[str, int]]) -> None:
         if not space:
+            ahead = steps_ahead(self.group)
             for nest in self.group.nests:
-                NestEmitter(self.b, nest, self.pointers, self.positions).emit()
+                NestEmitter(self.b, nest, self.pointers, self.positions, ahead).emit()
             return
         (variable, size), *inner = space
         block = self.blocks.get(variable)
@@ -62,3 +64,20 @@ class GroupEmitter:
         self.positions[variable] = Position(loop.index, 0, self.b.depth)
         self.emit_loops(inner)
         self.b.close_loop(loop)
+
+
+def steps_ahead(group: GroupOp) -> dict[Operation, int]:
+    """The first loads of what each point of a group has for itself: how many elements further the next is.
+
+    A processor that sees one point end does not expect that the next one goes on there.
+    """
+    innermost = group.space.names[-1]
+    known: set[SSAValue] = {node.result for node in group.nodes}
+    distances: dict[Operation, int] = {}
+    for op in (op for nest in group.nests for op in operations(nest.body.block)):
+        if isinstance(op, LoadOp | StoreOp) and op.node not in known:
+            known.add(op.node)
+            distance = address_of(op).stride(innermost)
+            if isinstance(op, LoadOp) and distance and not op.positions:
+                distances[op] = distance
+    return distances

@@ -20,6 +20,11 @@ class Found:
     depth: int
 
 
+LINE = 64
+# Arguments of a prefetch: to read, into all levels of the cache, data.
+READ_DATA = "i32 0, i32 3, i32 1"
+
+
 class ElementAccess:
     """The places of a tile in a node: `pointer + constant` is that of its first element.
 
@@ -65,6 +70,13 @@ class ElementAccess:
 
     def load(self, offset: int) -> str:
         return self.b.emit(f"load {self.type.element}, ptr {self.at(offset)}, align {self.type.bytes}")
+
+    def prefetch(self, offset: int, lanes: Lanes) -> None:
+        """Fetches the cache lines of contiguous lanes that will be read later; they need not exist."""
+        self.b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for start in range(0, lanes.active * self.type.bytes, LINE):
+            pointer = self.at(offset + start // self.type.bytes)
+            self.b.emit_void(f"call void @llvm.prefetch.p0(ptr {pointer}, {READ_DATA})")
 
     def load_vector(self, offset: int, stride: int, lanes: Lanes) -> str:
         """The elements at `offset`, `offset + stride`, ...; zero in inactive lanes."""

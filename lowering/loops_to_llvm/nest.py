@@ -36,7 +36,8 @@ from ocannl.passes.tasks import Cut, cuts
 class NestEmitter:
     """Emits one nest, or the task of it whose number is in `%task`.
 
-    `positions` hold the static indices and, while loops are open, their variables.
+    `positions` hold the static indices and, while loops are open, their variables. `ahead` tells of loads
+    how many elements further the next point of a group will be.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class NestEmitter:
         nest: NestOp,
         pointers: Mapping[SSAValue, str],
         positions: dict[str, Position],
+        ahead: Mapping[Operation, int] | None = None,
     ) -> None:
         schedule = nest.schedule.data if nest.schedule is not None else Schedule()
         self.b = b
         self.pointers = pointers
         self.positions = positions
+        self.ahead = ahead or {}
         self.placement: Placement = place(nest, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
@@ -183,6 +186,7 @@ class NestEmitter:
         rows = [
             access.row(row).load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)
         ]
+        self.fetch_ahead(op, access, height)
         return Tile(rows, type, self.b.depth)
 
     def crosses(self, access: RowAccess) -> bool:
@@ -221,6 +225,15 @@ class NestEmitter:
             return
         for row, wide in enumerate(rows):
             access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes)
+
+    def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
+        """Has the cache fetch what the next point of a group loads here first."""
+        distance = self.ahead.get(op)
+        if distance is None or access.lane_stride != 1:
+            return
+        for row in range(height):
+            offset = row * access.row_stride + distance
+            access.row(row).prefetch(offset, self.lanes)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""

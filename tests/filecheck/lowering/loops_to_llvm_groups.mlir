@@ -1,7 +1,7 @@
 // RUN: ocannl-opt %s -t llvm | filecheck %s
 
-// A group is one function. What it declares lives on the stack, and what its variables do not move is outside
-// of its loop.
+// A group is one function. What it declares lives on the stack, what its variables do not move is outside of its
+// loop, and what the next point loads is fetched ahead.
 // CHECK-LABEL: define internal void @"grouped.m_.._y"(ptr noalias %p0, ptr noalias %p1)
 // CHECK-NEXT:  entry:
 // CHECK-NEXT:    [[M:%.*]] = alloca [1 x float], align 64
@@ -10,6 +10,8 @@
 // CHECK-NEXT:    [[I:%.*]] = phi i64 [ 0, %entry ], [ {{%.*}}, %loop1 ]
 // CHECK-NEXT:    [[AT:%.*]] = getelementptr [16 x float], ptr %p0, i64 [[I]]
 // CHECK-NEXT:    load <16 x float>, ptr [[AT]], align 4
+// CHECK-NEXT:    [[NEXT:%.*]] = getelementptr float, ptr [[AT]], i64 16
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 3, i32 1)
 // CHECK:         store float {{%.*}}, ptr [[M]], align 4
 // CHECK:         load float, ptr [[M]], align 4
 // CHECK:         store <16 x float> {{%.*}}, ptr {{%.*}}, align 4
