@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -30,20 +32,42 @@ class OpenMP:
     functions: tuple[int, ...]
 
 
+# How long threads wait awake, unless the user says it: in turns of libgomp, in milliseconds of LLVM.
+# A thread that spins keeps a busy core from the very thread that it waits for.
+WAITING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
+POLICIES = ("OMP_WAIT_POLICY", *WAITING)
+
+
 @cache
 def openmp() -> OpenMP | None:
     """The runtime that this process uses from now on; None if there is none."""
     for path in (*loaded_libraries(MAPPED_FILES), *NAMES, *installed_libraries()):
-        found = load(path)
+        with brief_waiting():
+            found = load(path)
         if found is not None:
             return found
     return None
+
+
+@contextmanager
+def brief_waiting() -> Generator[None]:
+    """Threads of a runtime that starts here sleep soon; what is running already, and child processes, do as
+    they would.
+    """
+    own = {} if any(name in os.environ for name in POLICIES) else WAITING
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del os.environ[name]
 
 
 def load(path: str) -> OpenMP | None:
     """The runtime in a file, or under a name that the system's loader knows."""
     try:
         library = ctypes.CDLL(path)
+        library.omp_get_max_threads()  # now it reads the environment
         functions = [ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in FUNCTIONS]
     except (OSError, AttributeError):
         return None

@@ -16,7 +16,16 @@ from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
 from ocannl.runtime import openmp as openmp_module
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
-from ocannl.runtime.openmp import OpenMP, installed_libraries, load, loaded_libraries, openmp
+from ocannl.runtime.openmp import (
+    POLICIES,
+    WAITING,
+    OpenMP,
+    brief_waiting,
+    installed_libraries,
+    load,
+    loaded_libraries,
+    openmp,
+)
 from ocannl.runtime.team import Team
 
 NEGATE = """
@@ -49,6 +58,19 @@ def test_one_thread_needs_no_runtime(monkeypatch: pytest.MonkeyPatch):
     team = Team(1)
     assert team.start().tolist() == [1, 0, 0, 0]
     assert (team.threads, str(team)) == (1, "1 thread")
+
+
+@pytest.mark.parametrize("given", [None, *POLICIES])
+def test_threads_wait_briefly_unless_the_user_says_how(given: str | None, monkeypatch: pytest.MonkeyPatch):
+    for name in POLICIES:
+        monkeypatch.delenv(name, raising=False)
+    if given is not None:
+        monkeypatch.setenv(given, "5")
+    before = dict(os.environ)
+    with brief_waiting():
+        added = os.environ.keys() - before.keys()
+        assert added == (set(WAITING) if given is None else set())
+    assert dict(os.environ) == before
 
 
 def test_without_a_runtime_there_is_one_thread(monkeypatch: pytest.MonkeyPatch):
