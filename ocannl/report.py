@@ -26,6 +26,7 @@ from ocannl.dialects.loops import (
 from ocannl.passes.nest_facts import element_bytes
 from ocannl.passes.nests import is_inside, nests_of, steps
 from ocannl.passes.plan_memory import memory_report
+from ocannl.runtime.ptxas import Resources
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -44,10 +45,12 @@ def memory_table(func: FuncOp) -> str:
     return table(rows)
 
 
-def schedule_table(func: FuncOp, seconds: Sequence[float] | None) -> str:
+def schedule_table(
+    func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None = None
+) -> str:
     """Each nest and group with its work, and where `seconds` tells its time, how fast that is."""
     if any(isinstance(op, LaunchOp) for op in func.body.block.ops):
-        return kernel_table(func, seconds)
+        return kernel_table(func, seconds, resources)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
     rates = [("time", "GFLOP/s", "GB/s")]
     for number, step in enumerate(steps(func)):
@@ -103,13 +106,21 @@ def _accesses(step: NestOp | GroupOp) -> dict[tuple[SSAValue, Map], tuple[LoadOp
     return found
 
 
-def kernel_table(func: FuncOp, seconds: Sequence[float] | None) -> str:
-    """Each kernel with its blocks, threads and registers, and where `seconds` tells it, its time."""
+def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None) -> str:
+    """Each kernel with its blocks, threads and register variables; where they are known, with its time, and
+    with what it takes of a GPU.
+    """
     rows: list[tuple[str, ...]] = [("kernel", "grid", "block", "registers", "shared bytes")]
     for op in func.body.block.ops:
         if isinstance(op, LaunchOp):
             spaces = [space_text(space.data) for space in (op.grid, op.block, op.registers)]
             rows.append((op.label.data, *spaces, str(op.shared_bytes)))
+    if resources is not None:
+        taken = [
+            ("registers a thread", "spilled bytes"),
+            *((str(r.registers), str(r.spilled)) for r in resources),
+        ]
+        rows = [(*row, *more) for row, more in zip(rows, taken, strict=True)]
     if seconds is not None:
         times = ["time", *(f"{1e6 * second:.2f} us" for second in seconds)]
         rows = [(*row, time) for row, time in zip(rows, times, strict=True)]

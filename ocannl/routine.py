@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.checks import integer
 from ocannl.code import Code
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import OcannlError, UninitializedError, location_text
+from ocannl.dialects.errors import DeviceError, OcannlError, UninitializedError, location_text
 from ocannl.extract import Program, needed, origin_of
 from ocannl.id_checks import raise_for_ids
 from ocannl.lowering.loops_to_llvm import EntryLayout
@@ -23,7 +24,9 @@ from ocannl.runtime.compile import Executable
 from ocannl.runtime.loop_driver import run_loop
 from ocannl.runtime.memory import ArgBlock, aligned_array
 from ocannl.runtime.profile import profile
-from ocannl.stages import stage_text
+from ocannl.runtime.ptx import DEFAULT_ARCH, kernel_resources, ptx_text
+from ocannl.runtime.ptxas import Resources
+from ocannl.stages import lowered, stage_text
 from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
 
 if TYPE_CHECKING:
@@ -68,6 +71,7 @@ class Routine:
         self._ready = False
         self._recording: dict[frozenset[Tensor], Routine] = {}
         self._seconds: list[float] | None = None
+        self._resources: list[Resources] | None = None
 
     def bind(self, layout: EntryLayout) -> ArgBlock:
         """Arguments for code over this routine's nodes, with slots as given."""
@@ -289,9 +293,9 @@ class Routine:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
         bytes of the cells that it reaches. After `profile()` also its time, and what it achieves. The last
         line tells on what threads parallel loops run, if there are any. For a GPU, each kernel with its
-        blocks, threads and registers.
+        blocks, threads and register variables; after `assemble()` also the registers that a thread has.
         """
-        kernels = schedule_table(self._executable.func, self._seconds)
+        kernels = schedule_table(self._executable.func, self._seconds, self._resources)
         if not self._executable.interface.layout.is_parallel:
             return kernels
         return f"{kernels}\nparallel loops run on {self.context.team}"
@@ -325,6 +329,28 @@ class Routine:
             yield restore
         finally:
             restore()
+
+    def ptx(self, arch: str = DEFAULT_ARCH) -> str:
+        """The PTX text of the kernels that the routine is on an NVIDIA GPU of an architecture."""
+        return ptx_text(self._kernels(), arch)
+
+    def assemble(self, arch: str = DEFAULT_ARCH) -> str:
+        """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers that each takes,
+        and the bytes that it keeps in memory for want of them.
+
+        For a context whose routines are kernels. Raises `DeviceError` where there is no ptxas.
+        """
+        if self.context.target != "gpu":
+            raise DeviceError(f"a routine for {self.context.backend} has no kernels; see its ptx()")
+        self._resources = kernel_resources(self._kernels(), arch)
+        return self.schedule()
+
+    def _kernels(self) -> ModuleOp:
+        if self.context.target != "gpu":
+            return lowered(self.code, self.name, "gpu", self.context.numbering.copy())
+        module = self._executable.func.parent_op()
+        assert isinstance(module, ModuleOp)
+        return module
 
     def memory(self) -> str:
         """Where each node lives, how large it is, and why."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import ModuleOp
+
 from ocannl.code import Code
 from ocannl.dialects.errors import OcannlError
 from ocannl.extract import Numbering, extract
@@ -14,7 +18,12 @@ from ocannl.lowering.pipelines import (
     stage_names,
     with_choices,
 )
+from ocannl.runtime.ptx import ptx_text
 from ocannl.runtime.tunings import Tunings
+
+# Stages that are text of a target, and those that only a GPU's pipeline has.
+TEXTS: dict[str, Callable[[ModuleOp], str]] = {"llvm": to_llvm, "ptx": ptx_text}
+GPU_STAGES = ("kernels", "ptx")
 
 
 def stage_text(
@@ -26,15 +35,24 @@ def stage_text(
     tunings: Tunings | None = None,
 ) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
-    that name. Schedules are the cost model's, but for those that `tunings` have.
+    that name; "kernels" and "ptx" are what it is for a GPU. Schedules are the cost model's, but for those
+    that `tunings` have.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(code, name, numbering)
+    target = "gpu" if stage in GPU_STAGES else target
     try:
-        passes = PIPELINES[target] if stage == "llvm" else passes_until(target, stage)
+        passes = PIPELINES[target] if stage in TEXTS else passes_until(target, stage)
     except KeyError:
-        known = ", ".join([*stage_names(target), "llvm"])
+        known = ", ".join(dict.fromkeys([*stage_names(target), *TEXTS, *GPU_STAGES]))
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
     run_passes(program.module, passes if tunings is None else with_choices(passes, tunings.find))
-    return to_llvm(program.module) if stage == "llvm" else module_text(program.module)
+    return TEXTS.get(stage, module_text)(program.module)
+
+
+def lowered(code: Code, name: str, target: str, numbering: Numbering | None = None) -> ModuleOp:
+    """A program at the end of a target's pipeline."""
+    program = extract(code, name, numbering)
+    run_passes(program.module, PIPELINES[target])
+    return program.module

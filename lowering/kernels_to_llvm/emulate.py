@@ -25,7 +25,7 @@ from ocannl.dialects.kernel import (
 )
 from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, CheckedAccess, text_constant
-from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
+from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, holds, variables
 from ocannl.lowering.kernels_to_llvm.registers import Registers, Variables, key, needs_all_threads
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, Accesses, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
@@ -47,17 +47,6 @@ class Emulation:
     check: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """Arrays, one a register, that keep a value for all threads."""
-
-    registers: Registers
-
-    @property
-    def type(self) -> ValueType:
-        return self.registers.type
-
-
 class EmulatedKernel(ThreadEmitter):
     """Emits all blocks and threads of a kernel as one function."""
 
@@ -75,7 +64,7 @@ class EmulatedKernel(ThreadEmitter):
         self.number = number
         self.described: dict[SSAValue, str] = {}
         self.allocations: list[str] = []
-        self.slots: dict[SSAValue, Slots] = {}
+        self.slots: dict[SSAValue, Registers] = {}
         self.waiting = {op for op in launch.body.walk() if needs_all_threads(op)}
         self.index_of_thread = ""
 
@@ -178,7 +167,7 @@ class EmulatedKernel(ThreadEmitter):
         result, source = self.make_slots(op.result), self.slots[op.value]
         accum = op.accum.data
         for at in self.points(self.over[op.result]):
-            held, name = source.registers.at(at), result.registers.at(at)
+            held, name = source.at(at), result.at(at)
             for mask in how.masks:
                 following = self.allocate(self.launch.threads * result.type.bytes)
                 self.each_thread(partial(self.exchange, accum, held, following, mask, result.type))
@@ -285,14 +274,14 @@ class EmulatedKernel(ThreadEmitter):
 
     # Arrays.
 
-    def make_slots(self, value: SSAValue) -> Slots:
+    def make_slots(self, value: SSAValue) -> Registers:
         if value not in self.slots:
             over, type = self.over[value], value_type(value.type)
             names = {
                 key(over, point): self.allocate(self.launch.threads * type.bytes)
                 for point in self.points(over)
             }
-            self.slots[value] = Slots(Registers(over, names, type))
+            self.slots[value] = Registers(over, names, type)
         return self.slots[value]
 
     def slot(self, array: str, type: ValueType, thread: str | None = None) -> str:
@@ -304,21 +293,13 @@ class EmulatedKernel(ThreadEmitter):
     def store_slot(self, array: str, value: str, type: ValueType) -> None:
         self.b.emit_void(f"store {type.element} {value}, ptr {self.slot(array, type)}")
 
-    def load_slots(self, slots: Slots) -> list[str]:
-        return [self.load_slot(array, slots.type) for array in slots.registers.names.values()]
+    def load_slots(self, slots: Registers) -> list[str]:
+        return [self.load_slot(array, slots.type) for array in slots.names.values()]
 
-    def store_slots(self, slots: Slots, values: Registers) -> None:
-        for k, array in slots.registers.names.items():
+    def store_slots(self, slots: Registers, values: Registers) -> None:
+        for k, array in slots.names.items():
             self.store_slot(array, values.names[k], slots.type)
 
-    def fill(self, slots: Slots, value: str) -> None:
-        for array in slots.registers.names.values():
+    def fill(self, slots: Registers, value: str) -> None:
+        for array in slots.names.values():
             self.store_slot(array, value, slots.type)
-
-
-def first_of_group(b: FunctionBuilder, thread: str, stride: int, size: int, step: int) -> str:
-    """The first of the threads, `step` apart, whose values a thread accumulates."""
-    inner = b.emit(f"urem i64 {thread}, {step}")
-    group = b.emit(f"udiv i64 {thread}, {stride * size}")
-    start = b.emit(f"mul i64 {group}, {stride * size}")
-    return b.emit(f"add i64 {start}, {inner}")

@@ -35,3 +35,11 @@ def holds(b: FunctionBuilder, bounds: Sequence[Bound], positions: dict[str, Posi
         test = b.emit(f"icmp slt i64 {value}, {constant}")
         condition = b.emit(f"and i1 {condition}, {test}") if condition else test
     return condition or "true"
+
+
+def first_of_group(b: FunctionBuilder, thread: str, stride: int, size: int, step: int) -> str:
+    """The first of the threads, `step` apart, whose values a thread accumulates."""
+    inner = b.emit(f"urem i64 {thread}, {step}")
+    group = b.emit(f"udiv i64 {thread}, {stride * size}")
+    start = b.emit(f"mul i64 {group}, {stride * size}")
+    return b.emit(f"add i64 {start}, {inner}")

@@ -23,6 +23,7 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import PIPELINES
+from ocannl.runtime.ptx import DEFAULT_ARCH, ptx_text
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -40,6 +41,17 @@ class LLVMTarget(Target):
                     at_line(op, f"`{op.name}` is no loops.func yet: run the pipeline first, `-p cpu`")
                 )
         output.write(to_llvm(module))
+
+
+@dataclass(frozen=True)
+class PTXTarget(Target):
+    """PTX text of the kernels of a module, for NVIDIA GPUs: `-t ptx{arch=sm_90}`."""
+
+    name: ClassVar[str] = "ptx"
+    arch: str = DEFAULT_ARCH
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(ptx_text(module, self.arch))
 
 
 class UsageError(Exception):
@@ -105,6 +117,7 @@ class OptMain(xDSLOptMain):
 
     def register_all_targets(self) -> None:
         self.available_targets["llvm"] = lambda: LLVMTarget
+        self.available_targets["ptx"] = lambda: PTXTarget
         super().register_all_targets()
 
     def output_resulting_program(self, prog: ModuleOp) -> str:

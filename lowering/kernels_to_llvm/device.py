@@ -1,0 +1,218 @@
+"""Kernels as LLVM IR for NVIDIA GPUs: a function for each different kernel, which a host launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.kernel import CombineOp, LaunchOp, SharedOp, combination
+from ocannl.dialects.loops import FuncOp, StoreOp
+from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, variables
+from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
+from ocannl.lowering.loops_to_llvm.accumulators import combine
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.instructions import INTRINSICS, LIBRARY
+from ocannl.lowering.loops_to_llvm.module import disjoint, used_names
+from ocannl.lowering.loops_to_llvm.types import ValueType
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+# Functions of `math` that the hardware has, exactly rounded.
+ON_DEVICE = {
+    *("fabs", "ceil", "floor", "trunc", "roundeven", "round", "copysign", "fma", "sqrt"),
+    *("maxnum", "minnum", "smax", "smin", "umax", "umin"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """What a host launches: a kernel by name, its blocks, the threads of each, and its arguments: first the
+    addresses of nodes, then the values of static indices, as 64-bit numbers.
+    """
+
+    kernel: str
+    blocks: int
+    threads: int
+    nodes: tuple[SSAValue, ...]
+    indices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceModule:
+    """LLVM IR text of kernels, and the calls that make up the routines, in order."""
+
+    text: str
+    calls: tuple[KernelCall, ...]
+
+
+def kernels_to_device(module: ModuleOp) -> DeviceModule:
+    """The kernels of all routines of a module, for an NVIDIA GPU.
+
+    Raises `OcannlError` for what is no kernel yet, and for functions that the hardware does not have.
+    """
+    emitter = _DeviceEmitter()
+    for op in module.body.block.ops:
+        if not isinstance(op, FuncOp):
+            raise OcannlError(
+                at_line(op, f"`{op.name}` has no kernels yet: run the pipeline first, `-p gpu`")
+            )
+        emitter.emit_func(op)
+    text = "\n\n".join([f'target triple = "{TRIPLE}"', *emitter.parts]) + "\n"
+    return DeviceModule(text, tuple(emitter.calls))
+
+
+class _DeviceEmitter:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.calls: list[KernelCall] = []
+        self.kernels: dict[str, str] = {}
+        self.names: set[str] = set()
+
+    def emit_func(self, func: FuncOp) -> None:
+        for step in func.body.block.ops:
+            if isinstance(step, LaunchOp):
+                self.emit_launch(func, step)
+            elif not isinstance(step, NodeOp):
+                raise OcannlError(
+                    at_line(step, f"`{step.name}` is no kernel yet: run lower-loops-to-kernels")
+                )
+
+    def emit_launch(self, func: FuncOp, launch: LaunchOp) -> None:
+        nodes, indices = used_names(launch, func.ranges)
+        b = FunctionBuilder()
+        pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
+        positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
+        kernel = DeviceKernel(b, launch, pointers, positions)
+        kernel.emit()
+        parameters = [
+            f"ptr{attributes} {pointers[n]}" for n, attributes in parameter_attributes(launch, nodes)
+        ]
+        parameters += [f"i64 {positions[name].name}" for name in indices]
+        text = (
+            f'({", ".join(parameters)}) nounwind "nvvm.maxntid"="{launch.threads}" {{\n'
+            f"{b.text()}\n  ret void\n}}"
+        )
+        name = self.kernel(f"{func.sym_name.data}_{launch.label.data}", text, kernel.shared)
+        self.calls.append(KernelCall(name, launch.blocks, launch.threads, tuple(nodes), tuple(indices)))
+
+    def kernel(self, name: str, text: str, shared: Mapping[str, int]) -> str:
+        """The name of the kernel with this text, emitted unless an equal one was before."""
+        whole = f"{text}{shared}"
+        if whole not in self.kernels:
+            name = re.sub(r"\W+", "_", name, flags=re.ASCII)
+            name = name if re.match(r"[a-zA-Z]", name) else f"k_{name}"
+            unique, count = name, 1
+            while unique in self.names:
+                unique, count = f"{name}_{count}", count + 1
+            self.names.add(unique)
+            for array, size in shared.items():
+                own = f"@{unique}_{array[1:]}"
+                text = re.sub(rf"{array}\b", own, text)
+                self.parts.append(
+                    f"{own} = internal addrspace(3) global [{size} x i8] undef, align {VECTOR_BYTES}"
+                )
+            self.parts.append(f"define ptx_kernel void @{unique}{text}")
+            self.kernels[whole] = unique
+        return self.kernels[whole]
+
+
+def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[SSAValue, str]]:
+    """What holds of each node in a kernel: that nothing else reaches its memory, and that it is only read."""
+    apart = disjoint(nodes)
+    written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
+    return [(n, (" noalias" if n in apart else "") + ("" if n in written else " readonly")) for n in nodes]
+
+
+class DeviceKernel(ThreadEmitter):
+    """Emits what a thread of a kernel does; `shared` are the bytes of the kernel's shared arrays by name."""
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        launch: LaunchOp,
+        pointers: dict[SSAValue, str],
+        positions: dict[str, Position],
+    ) -> None:
+        super().__init__(b, launch, pointers, positions)
+        self.shared: dict[str, int] = {}
+
+    def emit(self) -> None:
+        for op in self.launch.body.block.ops:
+            if isinstance(op, SharedOp):
+                name = f"@shared{len(self.shared)}"
+                self.shared[name] = op.bytes
+                # A pointer to any memory: LLVM finds out that this is shared memory.
+                self.pointers[op.result] = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+        self.thread = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
+        block = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
+        self.positions.update(variables(self.b, block, self.launch.grid.data))
+        self.positions.update(variables(self.b, self.thread, self.launch.block.data))
+        self.emit_ops(self.launch.body.block.ops)
+
+    def scalar(self, op: Operation) -> None:
+        function = INTRINSICS.get(type(op)) or LIBRARY.get(type(op))
+        if function is not None and function not in ON_DEVICE:
+            raise OcannlError(at_line(op, f"the GPU has no `{op.name}` of {op.results[0].type}"))
+        super().scalar(op)
+
+    def barrier(self) -> None:
+        self.b.emit_void("call void @llvm.nvvm.barrier0()")
+
+    def combine(self, op: CombineOp) -> None:
+        how, source = combination(self.launch, op.across.data), self.values[op.value]
+        names: list[str] = []
+        for point in self.points(self.over[op.result]):
+            value = source.at(point)
+            for mask in how.masks:
+                value = combine(
+                    self.b, op.accum.data, value, self.exchange(value, mask, source.type), source.type
+                )
+            names.append(self.gather(op, value, source.type) if how.through_memory else value)
+        self.define(op.result, names)
+
+    def exchange(self, value: str, mask: int, type: ValueType) -> str:
+        """The value of the thread of the warp whose number differs in the bits of a mask."""
+        b, bits = self.b, 8 * type.bytes
+        if bits == 64:
+            pair = b.emit(f"bitcast {type.text} {value} to <2 x i32>")
+            found = "poison"
+            for k in range(2):
+                half = self.shuffle(b.emit(f"extractelement <2 x i32> {pair}, i64 {k}"), mask)
+                found = b.emit(f"insertelement <2 x i32> {found}, i32 {half}, i64 {k}")
+            return b.emit(f"bitcast <2 x i32> {found} to {type.text}")
+        number = b.emit(f"bitcast {type.text} {value} to i{bits}")
+        if bits < 32:
+            number = b.emit(f"zext i{bits} {number} to i32")
+        number = self.shuffle(number, mask)
+        if bits < 32:
+            number = b.emit(f"trunc i32 {number} to i{bits}")
+        return b.emit(f"bitcast i{bits} {number} to {type.text}")
+
+    def shuffle(self, number: str, mask: int) -> str:
+        return self.b.emit(
+            f"call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 {number}, i32 {mask}, i32 31)"
+        )
+
+    def gather(self, op: CombineOp, value: str, type: ValueType) -> str:
+        """Accumulates over what lies some threads apart, in order, through shared memory."""
+        assert op.scratch is not None
+        b, how, array = self.b, combination(self.launch, op.across.data), self.pointers[op.scratch]
+        thread = b.emit(f"zext i32 {self.thread} to i64")
+        place = b.emit(f"getelementptr {type.element}, ptr {array}, i64 {thread}")
+        b.emit_void(f"store {type.element} {value}, ptr {place}")
+        self.barrier()
+        first = first_of_group(b, thread, how.stride, how.size, how.step)
+        total = ""
+        for k in range(how.count):
+            other = b.emit(f"add i64 {first}, {k * how.step}")
+            place = b.emit(f"getelementptr {type.element}, ptr {array}, i64 {other}")
+            part = b.emit(f"load {type.element}, ptr {place}")
+            total = combine(b, op.accum.data, total, part, type) if total else part
+        self.barrier()
+        return total

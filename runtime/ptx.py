@@ -1,0 +1,52 @@
+"""PTX, the assembly text of NVIDIA GPUs, by LLVM's code generator."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import llvmlite.binding
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.dialects.errors import DeviceError
+from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
+from ocannl.runtime.jit import parse
+from ocannl.runtime.ptxas import Resources, assemble
+
+llvm: Any = llvmlite.binding  # llvmlite has no type stubs
+
+DEFAULT_ARCH = "sm_80"
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+
+def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:
+    """The PTX of the kernels of a module, for GPUs of an architecture.
+
+    Raises `DeviceError` for an architecture that is not one of `ARCHS`, and `OcannlError` for what is no
+    kernel yet.
+    """
+    return assembly(kernels_to_device(module), arch)
+
+
+def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
+    """The PTX of kernels. Raises `DeviceError` for an architecture that is not one of `ARCHS`."""
+    if arch not in ARCHS:
+        raise DeviceError(f"there is no GPU architecture {arch!r}; known are {', '.join(ARCHS)}")
+    machine = _machine(arch)
+    parsed = parse(device.text)
+    parsed.data_layout = str(machine.target_data)
+    return machine.emit_assembly(parsed)
+
+
+def kernel_resources(module: ModuleOp, arch: str = DEFAULT_ARCH) -> list[Resources]:
+    """What each kernel of a module takes of a GPU, in the order in which they run. Raises `DeviceError`."""
+    device = kernels_to_device(module)
+    found = assemble(assembly(device, arch), arch)
+    return [found[call.kernel] for call in device.calls]
+
+
+@cache
+def _machine(arch: str) -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=arch, opt=3)

@@ -1,0 +1,63 @@
+// RUN: ocannl-opt %s -t ptx | filecheck %s
+// RUN: ocannl-opt %s -t 'ptx{arch=sm_90}' | filecheck %s --check-prefix=ARCH
+// ARCH: .target sm_90
+
+loops.func @turn {
+  %x = assign.node "x" on_device : memref<3x64xf32>
+  %y = assign.node "y" on_device : memref<3x64xf32>
+  kernel.launch "y" grid (b = 3) block (t = 64) {
+    %s = kernel.shared memref<64xf32>
+    %l = loops.load %x[b, t]
+    loops.store %l, %s[t]
+    kernel.barrier
+    %r = loops.load %s[-t + 63]
+    loops.store %r, %y[b, t]
+  }
+}
+// CHECK-LABEL: .visible .entry turn_y(
+// CHECK:       .maxntid 64
+// CHECK:       .shared .align 16 .b8 turn_y_shared0[256];
+// CHECK-DAG:   %ctaid.x;
+// CHECK-DAG:   %tid.x;
+// CHECK:       ld.global.nc.b32
+// CHECK:       st.shared.b32
+// CHECK:       bar.sync 0;
+// CHECK:       ld.shared.b32
+// CHECK:       st.global.b32
+
+// In a warp from register to register, between the warps through shared memory.
+loops.func @sums {
+  %x = assign.node "x" on_device : memref<64xf64>
+  %y = assign.node "y" on_device : memref<1xf64>
+  kernel.launch "sum of x" block (t = 64) {
+    %s = kernel.shared memref<64xf64>
+    %l = loops.load %x[t]
+    %sum = kernel.combine add %l across (t) via %s
+    kernel.where t < 1 {
+      loops.store %sum, %y[0]
+    }
+  }
+}
+// CHECK-LABEL:    .visible .entry sums_sum_of_x(
+// CHECK-COUNT-10: shfl.sync.bfly.b32
+// CHECK-NOT:      shfl
+// CHECK:          st.shared
+// CHECK:          bar.sync 0;
+// CHECK:          ld.shared
+// CHECK:          bar.sync 0;
+// CHECK:          add.rn.f64
+
+// Equal kernels are written once.
+loops.func @again {
+  %x = assign.node "x" on_device : memref<3x64xf32>
+  %y = assign.node "y" on_device : memref<3x64xf32>
+  kernel.launch "y" grid (b = 3) block (t = 64) {
+    %s = kernel.shared memref<64xf32>
+    %l = loops.load %x[b, t]
+    loops.store %l, %s[t]
+    kernel.barrier
+    %r = loops.load %s[-t + 63]
+    loops.store %r, %y[b, t]
+  }
+}
+// CHECK-NOT: .entry

@@ -1,0 +1,171 @@
+"""PTX of all kinds of kernels: NVIDIA's assembler takes them, and what they need fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from unit.lowering.nests import parse_module
+from unit.lowering.test_kernels import layer, lowered, sums
+from unit.ocannl import test_emulated_gpu as programs
+from unit.ocannl.nn.check import weighted_sum
+from unit.ocannl.test_operators import function, operands
+from xdsl.context import Context
+
+import ocannl as oc
+from ocannl import stages, train
+from ocannl.dialects.errors import DeviceError, OcannlError
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.lowering.pipelines import module_text
+from ocannl.passes.expand_math import ExpandMathPass
+from ocannl.runtime.ptx import ARCHS, kernel_resources, ptx_text
+from ocannl.runtime.ptxas import Resources, assemble, find_ptxas, resources
+
+NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
+ASSEMBLED_FOR = pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+
+REPORT = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'step_y' for 'sm_80'
+ptxas info    : Function properties for step_y
+    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 16896 bytes smem, 376 bytes cmem[0]
+ptxas info    : Compiling entry function 'step_z' for 'sm_80'
+ptxas info    : Function properties for step_z
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, 360 bytes cmem[0]
+"""
+
+
+def test_report():
+    assert resources(REPORT) == {"step_y": Resources(255, 20, 16896), "step_z": Resources(8, 0, 0)}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_architecture_has_text(arch: str):
+    assert f".target {arch}\n" in ptx_text(lowered(layer(32, 32, 32)), arch)
+
+
+def test_unknown_architecture():
+    with pytest.raises(DeviceError, match="no GPU architecture 'sm_1'; known are sm_75, sm_80"):
+        ptx_text(lowered(layer(32, 32, 32)), "sm_1")
+
+
+@pytest.mark.parametrize("name", ["tan", "acos", "log10"])
+def test_functions_that_the_hardware_has_not(name: str):
+    text = f"""
+loops.func @f {{
+  %x = assign.node "x" on_device : memref<9xf32>
+  loops.nest "x" (i = 9) {{
+    %v = loops.load %x[i]
+    %w = math.{name} %v : f32
+    loops.store %w, %x[i]
+  }}
+}}
+"""
+    with pytest.raises(OcannlError, match=f"the GPU has no `math.{name}` of f32"):
+        ptx_text(lowered(text))
+
+
+@NEEDS_PTXAS
+def test_what_is_no_ptx_is_rejected():
+    with pytest.raises(DeviceError, match="ptxas rejects the kernels"):
+        assemble(".version 7.0\n.target sm_80\n.nonsense\n", "sm_80")
+
+
+def check_kernels(text: str, arch: str) -> list[Resources]:
+    """The kernels of a program assemble; none of them keeps registers in memory."""
+    found = kernel_resources(lowered(text), arch)
+    assert found
+    assert not any(kernel.spilled for kernel in found)
+    return found
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+@pytest.mark.parametrize(
+    "sizes", [(32, 32, 8), (37, 21, 23), (512, 512, 512), (1000, 1000, 784), (4096,) * 3]
+)
+@pytest.mark.parametrize("w", ["o, i", "i, o"])
+def test_contractions_fit_into_registers(sizes: tuple[int, int, int], w: str, arch: str):
+    (found,) = check_kernels(layer(*sizes, w=w), arch)
+    assert found.shared > 0
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+def test_large_contractions_in_double_precision(arch: str):
+    check_kernels(layer(1024, 1024, 64, "f64"), arch)
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+@pytest.mark.parametrize("length", [50, 5000])
+def test_rows_and_columns(length: int, arch: str):
+    check_kernels(sums("i = 96", f"k = {length}", "i, k", f"96x{length}", "i", "96"), arch)
+    check_kernels(sums("i = 96", f"k = {length}", "k, i", f"{length}x96", "i", "96"), arch)
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
+def test_every_operator(dtype: type[np.floating], arch: str):
+    tensors = [oc.data(array) for array in operands(dtype)]
+    results = [function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()]
+    code = sum(map(oc.forward, results), oc.Code())
+    assemble(oc.Context.emulated_gpu().compile(code, name="operators").ptx(arch), arch)
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+def test_whole_programs(arch: str):
+    loss, code, _ = programs.moons()
+    step = oc.Context.emulated_gpu().compile(code, name="step")
+    head, *rows = step.assemble(arch).splitlines()
+    assert "registers a thread" in head
+    assert "spilled bytes" in head
+    assert len(rows) == step.ir("kernels").count("kernel.launch")
+    assert all(int(row.split()[-2]) > 0 for row in rows)
+    assert loss.label == "loss"
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+def test_blocks(arch: str):
+    """Some of everything, with gradients: attention, norms, convolutions, pooling, ids."""
+    names = ["attention: decoder only, pre-norm", "losses: cross entropy of ids, 1 batch axes"]
+    names += [name for name in programs.BLOCKS if name.startswith(("conv: ", "pool: ", "batch_norm: "))][::12]
+    for name in names:
+        case = programs.BLOCKS[name]
+        axes = case.axes or [None] * len(case.inputs)
+        tensors = [oc.data(a, axes=x) for a, x in zip(case.inputs, axes, strict=True)]
+        loss = weighted_sum(case.block(*tensors))
+        assert kernel_resources(stages.lowered(train.grad_update(loss), "step", "gpu"), arch)
+
+
+def test_from_a_context_of_the_cpu():
+    x = oc.data(np.ones((3, 4), np.float32), axes="bo", label="x")
+    step = oc.Context.cpu().compile(oc.exp(x), name="step")
+    assert ".visible .entry step_exp(" in step.ptx()
+    assert step.ir("ptx") == step.ptx()
+    assert "kernel.launch" in step.ir("kernels")
+    with pytest.raises(DeviceError, match="a routine for cpu has no kernels"):
+        step.assemble()
+
+
+def test_expanded_math_needs_no_library():
+    text = "".join(
+        f"%e{k} = math.{name} %v : f32\nloops.store %e{k}, %x[i, {k}]\n"
+        for k, name in enumerate(["exp", "log", "sin", "cos", "tanh", "erf", "exp2", "log2"])
+    )
+    module = parse_module(f"""
+loops.func @f {{
+  %x = assign.node "x" on_device : memref<9x8xf32>
+  loops.nest "x" (i = 9) {{
+    %v = loops.load %x[i, 0]
+    {text}
+  }}
+}}
+""")
+    ExpandMathPass().apply(Context(), module)
+    ptx = ptx_text(lowered(module_text(module)))
+    assert ".extern" not in ptx
