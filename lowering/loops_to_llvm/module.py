@@ -113,13 +113,15 @@ def used_names(step: Operation, ranges: Mapping[str, int | None]) -> tuple[list[
     indices: dict[str, None] = {}
     block = step.regions[0].block
     for op in step.walk():
+        maps = [attribute for attribute in op.properties.values() if isinstance(attribute, MapAttr)]
+        if not maps:
+            continue
         for operand in op.operands:
             if isinstance(operand.owner, NodeOp) and operand.owner.parent is not block:
                 nodes[operand] = None
-        for attribute in op.properties.values():
-            if isinstance(attribute, MapAttr):
-                for index in attribute.data:
-                    indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
+        for indices_of in maps:
+            for index in indices_of.data:
+                indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
     return list(nodes), list(indices)
 
 

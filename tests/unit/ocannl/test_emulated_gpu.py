@@ -81,6 +81,32 @@ def test_operators_at_special_values(dtype: type[np.floating[Any]]):
         test_operators.check(name, found.inputs[: op.arity], found.results[name])
 
 
+def values(ctx: oc.Context, *tensors: oc.Tensor, **indices: int) -> list[Array]:
+    ctx.compile(sum(map(oc.forward, tensors), oc.Code()), name="values")(**indices)
+    return [ctx[tensor] for tensor in tensors]
+
+
+def test_random_numbers_have_the_same_bits():
+    n = oc.index("n")
+    uniform = oc.uniform(n, output=[40, 3], key="u")
+    kept = nn.dropout(rate=0.3)(oc.data(np.ones((64, 32), np.float32), axes="bo"), train_step=n)
+    for found, wanted in zip(
+        values(checked(), uniform, kept, n=5), values(oc.Context.cpu(), uniform, kept, n=5), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_half_precision_and_integers():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((40, 50)).astype(np.float16), rng.standard_normal((30, 50)).astype(np.float16)
+    w, x = oc.data(a, axes="oi"), oc.data(b, axes="bo")
+    counts = oc.data((9 * a).astype(np.int32), axes="bo")
+    tensors = w @ x, oc.exp(x), (x * x).einsum("...|... => 0"), counts.einsum("...|... => 0")
+    for found, wanted in zip(values(checked(), *tensors), values(oc.Context.cpu(), *tensors), strict=True):
+        assert found.dtype == wanted.dtype
+        close(found, wanted, 2e-3 if found.dtype == np.float16 else 1e-5, str(found.dtype))
+
+
 def moons() -> tuple[oc.Tensor, oc.Code, oc.Index]:
     rng = np.random.default_rng(0)
     batch_n, step_n = oc.index("batch_n", 8), oc.index("step_n")
