@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -95,11 +96,25 @@ def compile_module(
     """
     if tunings is None and (cache := environment_cache()) is not None:
         tunings = stored_tunings(cache, target)
-    compilation = Compilation(module, target, emulation or Emulation(), tunings)
-    executable = compilation.run()
+    with collector_paused():
+        executable = Compilation(module, target, emulation or Emulation(), tunings).run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """Operations refer to each other, and live as long as their module: a collection while it is compiled
+    would look at all of them, again and again.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Compilation:

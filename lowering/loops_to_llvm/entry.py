@@ -11,13 +11,13 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm.types import value_type
-from ocannl.passes.nests import declaration, steps
+from ocannl.passes.nests import steps
 from ocannl.passes.tasks import task_count
 
 # What all nests with tasks use. A thread has the same part of one nest and of the next, so that what it reads
 # is in its cache where it wrote it.
 TEAM = """\
-define internal void @"run by team"(ptr %share, ptr %args, ptr %team) #0 {
+define internal void @"run by team"(ptr %share, ptr %frame, ptr %team) #0 {
   %threads = load i64, ptr %team, align 8
   %several = icmp ugt i64 %threads, 1
   br i1 %several, label %fork, label %alone
@@ -25,10 +25,10 @@ fork:
   %count = trunc i64 %threads to i32
   %parallel.at = getelementptr i64, ptr %team, i64 1
   %parallel = load ptr, ptr %parallel.at, align 8
-  call void %parallel(ptr %share, ptr %args, i32 %count, i32 0)
+  call void %parallel(ptr %share, ptr %frame, i32 %count, i32 0)
   ret void
 alone:
-  call void %share(ptr %args)
+  call void %share(ptr %frame)
   ret void
 }
 
@@ -127,60 +127,58 @@ def arena_range(node: NodeOp) -> tuple[int, int]:
     return node.offset.data, size
 
 
-class Frame:
-    """The body of a function `(ptr args)` of a routine, which reads nodes and static indices first."""
+class Entry:
+    """The function `void name(ptr args)` of a routine: it calls one kernel after the other."""
 
-    def __init__(self, layout: EntryLayout, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
-        self.layout = layout
+    def __init__(self, func: FuncOp) -> None:
+        self.layout = layout = entry_layout(func)
         self.lines: list[str] = []
-        self.pointers = {node: f"%n{k}" for k, node in enumerate(nodes)}
-        owners = {node: declaration(node) for node in nodes}
-        if not all(map(has_own_memory, owners.values())):
+        self.frame_slots = 0
+        owners = [
+            op for op in func.body.block.ops if isinstance(op, NodeOp) and op.result.first_use is not None
+        ]
+        if not all(map(has_own_memory, owners)):
             self.lines.append("  %arena = load ptr, ptr %args, align 8")
-        for node, name in self.pointers.items():
-            owner = owners[node]
+        self.pointers: dict[SSAValue, str] = {}
+        for k, owner in enumerate(owners):
+            self.pointers[owner.result] = name = f"%n{k}"
             if has_own_memory(owner):
                 self.load_slot(name, "ptr", layout.node_slots[owner.label.data])
             else:
                 offset, _ = arena_range(owner)
                 self.lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {offset}")
-        for name in indices:
+        for name in layout.indices:
             self.load_slot(f"%index.{name}", "i64", layout.index_slot + layout.indices.index(name))
-
-    def slot(self, name: str, number: int) -> str:
-        self.lines.append(f"  {name} = getelementptr i64, ptr %args, i64 {number}")
-        return name
+        if layout.is_parallel:
+            self.load_slot("%team", "ptr", layout.team_slot)
 
     def load_slot(self, name: str, type: str, number: int) -> None:
-        address = self.slot(f"{name}.slot", number)
-        self.lines.append(f"  {name} = load {type}, ptr {address}, align 8")
+        self.lines += load_slot("%args", name, type, number)
 
-    def call(
-        self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], task: str | None = None
-    ) -> None:
-        """Runs a kernel, or one task of it."""
-        arguments = [f"ptr {self.pointers[node]}" for node in nodes]
-        arguments += [f"i64 %index.{name}" for name in indices]
-        arguments += [f"i64 {task}"] if task is not None else []
-        self.lines.append(f"  call void {kernel}({', '.join(arguments)})")
+    def arguments(self, nodes: Sequence[SSAValue], indices: Sequence[str]) -> list[str]:
+        """What a kernel is called with, with types."""
+        return [
+            *(f"ptr {self.pointers[node]}" for node in nodes),
+            *(f"i64 %index.{name}" for name in indices),
+        ]
+
+    def call(self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+        self.lines.append(f"  call void {kernel}({', '.join(self.arguments(nodes, indices))})")
+
+    def run_by_team(self, share: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+        """Has all threads run their shares of a kernel's tasks: they find its arguments in a frame."""
+        number = len(self.lines)
+        arguments = ["ptr %team", *self.arguments(nodes, indices)]
+        for k, argument in enumerate(arguments):
+            place = f"%frame.{number}.{k}"
+            self.lines.append(f"  {place} = getelementptr i64, ptr %frame, i64 {k}")
+            self.lines.append(f"  store {argument}, ptr {place}, align 8")
+        self.lines.append(f'  call void @"run by team"(ptr {share}, ptr %frame, ptr %team)')
+        self.frame_slots = max(self.frame_slots, len(arguments))
 
     def text(self) -> str:
-        return "\n".join(["(ptr %args) #0 {", *self.lines, "  ret void", "}"])
-
-
-class Entry(Frame):
-    """The entry itself: it calls one kernel after the other."""
-
-    def __init__(self, func: FuncOp) -> None:
-        nodes = [op.result for op in func.body.block.ops if isinstance(op, NodeOp)]
-        used = [node for node in nodes if node.first_use is not None]
-        super().__init__(entry_layout(func), used, [name for name, _ in func.indices.data])
-        if self.layout.is_parallel:
-            self.load_slot("%team", "ptr", self.layout.team_slot)
-
-    def run_by_team(self, share: str) -> None:
-        """Has all threads run their shares of a kernel's tasks."""
-        self.lines.append(f'  call void @"run by team"(ptr {share}, ptr %args, ptr %team)')
+        frame = [f"  %frame = alloca [{self.frame_slots} x i64], align 8"] if self.frame_slots else []
+        return "\n".join(["(ptr %args) #0 {", *frame, *self.lines, "  ret void", "}"])
 
 
 class ClockedEntry(Entry):
@@ -191,14 +189,12 @@ class ClockedEntry(Entry):
         self.count = 0
         self.tick()
 
-    def call(
-        self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], task: str | None = None
-    ) -> None:
-        super().call(kernel, nodes, indices, task)
+    def call(self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+        super().call(kernel, nodes, indices)
         self.add_up()
 
-    def run_by_team(self, share: str) -> None:
-        super().run_by_team(share)
+    def run_by_team(self, share: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+        super().run_by_team(share, nodes, indices)
         self.add_up()
 
     def tick(self) -> None:
@@ -224,26 +220,42 @@ class ClockedEntry(Entry):
         ]
 
 
-def share_of_tasks(
-    layout: EntryLayout, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str], tasks: int
-) -> str:
-    """The body of a function that runs a thread's share of the tasks of a kernel."""
-    frame = Frame(layout, nodes, indices)
-    frame.load_slot("%team", "ptr", layout.team_slot)
-    frame.lines += [
-        f'  %share = call {{ i64, i64 }} @"share of thread"(ptr %team, i64 {tasks})',
-        "  %start = extractvalue { i64, i64 } %share, 0",
-        "  %stop = extractvalue { i64, i64 } %share, 1",
-        "  %some = icmp ult i64 %start, %stop",
-        "  br i1 %some, label %run, label %done",
-        "run:",
-        "  %task = phi i64 [ %start, %0 ], [ %task.next, %run ]",
+def load_slot(block: str, name: str, type: str, number: int) -> list[str]:
+    return [
+        f"  {name}.slot = getelementptr i64, ptr {block}, i64 {number}",
+        f"  {name} = load {type}, ptr {name}.slot, align 8",
     ]
-    frame.call(kernel, nodes, indices, "%task")
-    frame.lines += [
-        "  %task.next = add i64 %task, 1",
-        "  %more = icmp ult i64 %task.next, %stop",
-        "  br i1 %more, label %run, label %done",
-        "done:",
+
+
+def share_of_tasks(kernel: str, nodes: int, indices: int, tasks: int) -> str:
+    """The body of a function that runs a thread's share of the tasks of a kernel with so many arguments.
+
+    They stand in the frame that it gets, after the team.
+    """
+    types = ["ptr"] * nodes + ["i64"] * indices
+    arguments = [(type, f"%a{k}") for k, type in enumerate(types)]
+    loads = [
+        line for k, (type, name) in enumerate(arguments) for line in load_slot("%frame", name, type, k + 1)
     ]
-    return frame.text()
+    passed = ", ".join([*(f"{type} {name}" for type, name in arguments), "i64 %task"])
+    return "\n".join(
+        [
+            "(ptr %frame) #0 {",
+            *load_slot("%frame", "%team", "ptr", 0),
+            *loads,
+            f'  %share = call {{ i64, i64 }} @"share of thread"(ptr %team, i64 {tasks})',
+            "  %start = extractvalue { i64, i64 } %share, 0",
+            "  %stop = extractvalue { i64, i64 } %share, 1",
+            "  %some = icmp ult i64 %start, %stop",
+            "  br i1 %some, label %run, label %done",
+            "run:",
+            "  %task = phi i64 [ %start, %0 ], [ %task.next, %run ]",
+            f"  call void {kernel}({passed})",
+            "  %task.next = add i64 %task, 1",
+            "  %more = icmp ult i64 %task.next, %stop",
+            "  br i1 %more, label %run, label %done",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+    )

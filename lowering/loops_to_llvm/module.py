@@ -88,8 +88,8 @@ class ModuleEmitter:
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
-            share = share_of_tasks(entry.layout, kernel, nodes, indices, tasks)
-            entry.run_by_team(self.function(f"{name}.share", share))
+            share = share_of_tasks(kernel, len(nodes), len(indices), tasks)
+            entry.run_by_team(self.function(f"{name}.share", share), nodes, indices)
             self.helpers.add(TEAM)
         else:
             entry.call(kernel, nodes, indices)

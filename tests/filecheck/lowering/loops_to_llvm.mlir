@@ -179,23 +179,29 @@ loops.func @shared indices (n = 4) {
 // CHECK:       [[REST]]:
 // CHECK:       [[END]]:
 // CHECK-NEXT:    ret void
-// CHECK-LABEL: define internal void @"shared.y.share"(ptr %args)
-// CHECK:         %team.slot = getelementptr i64, ptr %args, i64 4
+// CHECK-LABEL: define internal void @"shared.y.share"(ptr %frame)
+// CHECK-NEXT:    %team.slot = getelementptr i64, ptr %frame, i64 0
 // CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
+// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %frame, i64 1
+// CHECK-NEXT:    %a0 = load ptr, ptr %a0.slot, align 8
+// CHECK:         %a2 = load i64, ptr %a2.slot, align 8
 // CHECK-NEXT:    %share = call { i64, i64 } @"share of thread"(ptr %team, i64 15)
 // CHECK:       run:
 // CHECK-NEXT:    %task = phi i64 [ %start, %0 ], [ %task.next, %run ]
-// CHECK-NEXT:    call void @"shared.y"(ptr %n0, ptr %n1, i64 %index.n, i64 %task)
+// CHECK-NEXT:    call void @"shared.y"(ptr %a0, ptr %a1, i64 %a2, i64 %task)
 // CHECK-LABEL: define void @"shared"(ptr %args)
-// CHECK:         call void @"run by team"(ptr @"shared.y.share", ptr %args, ptr %team)
+// CHECK-NEXT:    %frame = alloca [4 x i64], align 8
+// CHECK:         store ptr %team, ptr [[PLACE:%.*]], align 8
+// CHECK:         store i64 %index.n, ptr {{.*}}, align 8
+// CHECK-NEXT:    call void @"run by team"(ptr @"shared.y.share", ptr %frame, ptr %team)
 
 // Only several threads need the runtime.
-// CHECK-LABEL: define internal void @"run by team"(ptr %share, ptr %args, ptr %team)
+// CHECK-LABEL: define internal void @"run by team"(ptr %share, ptr %frame, ptr %team)
 // CHECK:         %several = icmp ugt i64 %threads, 1
 // CHECK:       fork:
-// CHECK:         call void %parallel(ptr %share, ptr %args, i32 %count, i32 0)
+// CHECK:         call void %parallel(ptr %share, ptr %frame, i32 %count, i32 0)
 // CHECK:       alone:
-// CHECK-NEXT:    call void %share(ptr %args)
+// CHECK-NEXT:    call void %share(ptr %frame)
 
 // CHECK: declare <4 x float> @llvm.masked.load.v4f32.p0(ptr, i32, <4 x i1>, <4 x float>)
 // CHECK: attributes #0 = { nounwind "prefer-vector-width"="512" }
