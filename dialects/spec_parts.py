@@ -1,12 +1,13 @@
 """The separate iteration spaces of a spec: concatenated parts run in turn.
 
-In one space every concatenation stands at one of its parts. A name that is a part stands at the same part in
-every axis; an operand that has no axis in this space is left out of it.
+In one space every concatenation that can stands at one of its parts. A name that is a part stands at the same
+part in every axis; an operand that has no axis in this space is left out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,7 +35,7 @@ def part_spaces(spec: Spec) -> tuple[PartSpace, ...]:
         return (PartSpace({}, tuple(range(len(spec.operands)))),)
     joined = {name for concat in concats.values() for name in names_of(concat)}
     active = joined & set(_plain_names(spec.result))
-    spaces = (_space(spec, choice, joined) for choice in _choices(list(concats.items()), {}, active))
+    spaces = (_space(spec, choice, joined) for choice in _choices(concats, active))
     return tuple(space for space in spaces if space is not None and space.reads)
 
 
@@ -57,32 +58,53 @@ def _plain_names(slot: Slot) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
+    """The part of each concatenation, None if it has no place here, and the names that are settled by it."""
+
     parts: dict[Place, int | None]
     active: frozenset[str]
+    excluded: frozenset[str] = frozenset()
+
+    def allowed(self, concat: Concat) -> list[int]:
+        """The parts of one more concatenation at which it could stand."""
+        names = [part.name if isinstance(part, Name) else None for part in concat.parts]
+        forced = self.active.intersection(names_of(concat))
+        if len(forced) > 1:
+            return []
+        return [
+            i for i, name in enumerate(names) if (name in forced if forced else name not in self.excluded)
+        ]
+
+    def at(self, place: Place, concat: Concat, chosen: int | None) -> _Choice:
+        parts = {**self.parts, place: chosen}
+        if chosen is None:
+            return _Choice(parts, self.active, self.excluded)
+        part = concat.parts[chosen]
+        own = {part.name} if isinstance(part, Name) else set[str]()
+        return _Choice(parts, self.active | own, self.excluded | set(names_of(concat)) - own)
 
 
-def _choices(
-    rest: list[tuple[Place, Concat]],
-    parts: dict[Place, int | None],
-    active: Iterable[str],
-    excluded: frozenset[str] = frozenset(),
-) -> Iterator[_Choice]:
-    """Every way to choose a part of each concatenation; None where all are excluded."""
-    known = frozenset(active)
-    if not rest:
-        yield _Choice(parts, known)
-        return
-    (place, concat), *others = rest
-    names = [part.name if isinstance(part, Name) else None for part in concat.parts]
-    forced = {name for name in names if name in known}
-    if len(forced) > 1:
-        return
-    allowed = [i for i, name in enumerate(names) if (name in forced if forced else name not in excluded)]
-    for chosen in allowed or [None]:
-        name = None if chosen is None else names[chosen]
-        passed = frozenset(n for n in names if n is not None and n != name)
-        grown = known if name is None else known | {name}
-        yield from _choices(others, {**parts, place: chosen}, grown, excluded | passed)
+def _options(allowed: list[int], waits: bool) -> list[int | None]:
+    return [*allowed, None] if waits or not allowed else [*allowed]
+
+
+def _choices(concats: Mapping[Place, Concat], active: Iterable[str]) -> Iterator[_Choice]:
+    """Every way to choose a part of as many concatenations as can stand somewhere together."""
+    choices = [_Choice({}, frozenset(active))]
+    later = Counter(name for concat in concats.values() for name in names_of(concat))
+    for place, concat in concats.items():
+        names = set(names_of(concat))
+        later -= Counter(names_of(concat))
+        # Only what comes later can still take away a place that there is now.
+        waits = not names.isdisjoint(later)
+        choices = [
+            choice.at(place, concat, part)
+            for choice in choices
+            for part in _options(choice.allowed(concat), waits)
+        ]
+    for choice in choices:
+        missing = (concats[place] for place, part in choice.parts.items() if part is None)
+        if not any(choice.allowed(concat) for concat in missing):
+            yield choice
 
 
 def _space(spec: Spec, choice: _Choice, joined: set[str]) -> PartSpace | None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ocannl import graph
 from ocannl.dialects.errors import SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.spec import Slot, Spec, SpecSyntaxError, names_of, parse_spec
+from ocannl.dialects.spec import Affine, Axis, Padding, Slot, Spec, SpecSyntaxError, names_of, parse_spec
+from ocannl.dialects.spec_parts import part_spaces
 from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.id_checks import check_ids
 from ocannl.leaves import arange
@@ -101,6 +102,7 @@ class _Indexing:
         self.spec = self._parsed(spec, 1 + len(ids))
         for name in self.at:
             self._check_axis(name)
+        self._check_slots()
         self.out_of_range = out_of_range
         self.dims = dims | {name: _dim(name, dims.get(name)) for name in self.at}
         self.ids = [as_tensor(i) for i in ids]
@@ -124,6 +126,19 @@ class _Indexing:
         if any(name in _names(slot) for slot in (*fixed, *others)):
             raise SpecError(
                 graph.here(f"`{name}` is chosen by ids in {place} of {self.text!r}, so no other slot has it")
+            )
+
+    def _check_slots(self) -> None:
+        for slot in self.spec.operands[1:]:
+            for axis in _axes(slot):
+                if isinstance(axis, Affine) and axis.padding is Padding.PADDED:
+                    raise SpecError(
+                        graph.here(f"`{axis}` in {self.text!r} reads beyond the ends, where there are no ids")
+                    )
+        slots = len(self.spec.operands)
+        if any(0 in space.reads and len(space.reads) < slots for space in part_spaces(self.spec)):
+            raise SpecError(
+                graph.here(f"in {self.text!r}, ids are left out of a part in which the first slot is read")
             )
 
     def apply(self, x: TensorLike, accum: str, label: str) -> Tensor:
@@ -153,7 +168,11 @@ def _axis_names(at: str | Sequence[str]) -> list[str]:
 
 
 def _names(slot: Slot) -> set[str]:
-    return {name for row in slot.rows for axis in row.axes for name in names_of(axis)}
+    return {name for axis in _axes(slot) for name in names_of(axis)}
+
+
+def _axes(slot: Slot) -> list[Axis]:
+    return [axis for row in slot.rows for axis in row.axes]
 
 
 def _one_of(names: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ def _project_spec_apply(op: ApplyOp, spec: Spec, taken: set[str]) -> None:
     shape, element = shape_of(op.result), op.result.type.element_or_none
     found = _spec_parts(op, spec, shape, [shape_of(a) for a in op.args], taken)
     operands = PaddedOperands(op, op.accum_name, taken)
-    parts = [operands.part(op.term.data, op.args, part) for part in found]
+    parts = operands.parts(op.term.data, op.args, found)
     written = found[0].result
     if not written.is_padded:
         _replace(op, _apply_parts(op, parts, op.result.type))
@@ -112,11 +112,19 @@ class PaddedOperands:
         default_factory=dict[tuple[SSAValue, Margins, float], SSAValue]
     )
 
-    def part(self, term: Term, args: Sequence[SSAValue], part: SpecPart) -> Part:
-        """One accumulation, of the operands that the space reads."""
+    def parts(self, term: Term, args: Sequence[SSAValue], spaces: Sequence[SpecPart]) -> list[Part]:
+        """The accumulations of all spaces. A choice that lacks something in a space chooses nothing there."""
+        chooses = isinstance(term, App) and term.op == "where"
+        parts = [part for space in spaces if (part := self.part(term, args, space)) or not chooses]
+        if not parts or None in parts:
+            raise SpecError(at_line(self.op, f"an operand of `{term}` cannot be left out of a part"))
+        return [part for part in parts if part is not None]
+
+    def part(self, term: Term, args: Sequence[SSAValue], part: SpecPart) -> Part | None:
+        """One accumulation, of the operands that the space reads; None if they do not make sense alone."""
         own = restrict(term, {operand: place for place, operand in enumerate(part.operands)})
         if own is None:
-            raise SpecError(at_line(self.op, f"an operand of `{term}` cannot be left out of a part"))
+            return None
         operands = tuple(self.operand(args[i], slot, own) for i, slot in part.operands.items())
         maps = tuple(slot.indices for slot in part.operands.values())
         return Part(Combination(own, operands, maps), part.result.indices, part.space)
@@ -153,7 +161,10 @@ def is_product(term: Term) -> bool:
 
 
 def restrict(term: Term, places: Mapping[int, int]) -> Term | None:
-    """The term of the operands that have a place, numbered by it; one of two combined ones stands alone."""
+    """The term of the operands that have a place, numbered by it; one of two combined ones stands alone.
+
+    None if what the term means without the others is not said.
+    """
     match term:
         case Arg(index):
             return Arg(places[index]) if index in places else None
@@ -164,7 +175,8 @@ def restrict(term: Term, places: Mapping[int, int]) -> Term | None:
             left = [arg for arg in own if arg is not None]
             if len(left) == len(args):
                 return App(op, tuple(left))
-            return left[0] if len(left) == 1 and not isinstance(left[0], Const) else None
+            combined = op in ("mul", "add") and len(left) == 1 and not isinstance(left[0], Const)
+            return left[0] if combined else None
 
 
 def _insert(op: ApplyOp, before: Operation) -> ApplyOp:
@@ -205,7 +217,7 @@ def project_assign(op: AssignOp, taken: set[str]) -> None:
     else:
         operands = PaddedOperands(op, op.accum_name, taken)
         found = _spec_parts(op, parse_spec(op.logic.data, 1), shape, [value], taken)
-        parts = [operands.part(Arg(0), [op.value], part) for part in found]
+        parts = operands.parts(Arg(0), [op.value], found)
     block = op.parent_block()
     assert block is not None
     for number, part in enumerate(parts):

@@ -198,7 +198,21 @@ MISUSES = [
         'oc.scatter("b; b | => v", X, I, at="v", accum="mul")',
         "a scatter accumulates by add, max or min, found 'mul'",
     ),
+    (
+        'oc.gather("v d; o =+ k | => o | d", X, I, at="v", k=3)',
+        "`o =+ k` in 'v d; o =+ k | => o | d' reads beyond the ends, where there are no ids",
+    ),
+    (
+        'oc.scatter("p^q d; p | => v d", X, I, at="v", v=5)',
+        "in 'p^q d; p | => v d', ids are left out of a part in which the first slot is read",
+    ),
 ]
+
+
+def test_a_scatter_into_a_part():
+    values = oc.data(np.arange(6.0).reshape(2, 3), axes="bo")
+    found = oc.Context.cpu()[oc.scatter("b|d; b| => v|1^d", values, oc.data([1, 0], axes="b"), at="v", v=3)]
+    np.testing.assert_array_equal(found, [[0, 3, 4, 5], [0, 0, 1, 2], [0, 0, 0, 0]])
 
 
 @pytest.mark.parametrize(("code", "message"), MISUSES)

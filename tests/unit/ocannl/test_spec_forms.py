@@ -230,3 +230,21 @@ def test_margins_of_integers_hold_what_floats_can():
     x = oc.data(np.arange(4), axes="o", label="x")
     np.testing.assert_array_equal(oc.Context.cpu()[oc.einmax("o =+ k => o", x - 9, k=3)], [-8, -7, -6, -6])
     np.testing.assert_array_equal(oc.Context.cpu()[oc.einmax("o =+ k => o", x, k=3)], [1, 2, 3, 3])
+
+
+@pytest.mark.parametrize(
+    ("spec", "swapped"),
+    [
+        ("p^q; q^2^p => p^2", "q^2^p; p^q => p^2"),
+        ("p; q^r; p^1^q^r => 1", "p; p^1^q^r; q^r => 1"),
+    ],
+)
+def test_parts_do_not_depend_on_the_order_of_operands(spec: str, swapped: str):
+    shapes = {"p^q": 5, "q^2^p": 7, "p": 3, "q^r": 3, "p^1^q^r": 7}
+    ctx = oc.Context.cpu()
+    found: list[Array] = []
+    for text in (spec, swapped):
+        slots = text.split(" =>")[0].split("; ")
+        operands = [oc.data(1.0 + np.arange(shapes[slot])) for slot in slots]
+        found.append(ctx[oc.einsum(text, *operands, p=3, q=2)])
+    np.testing.assert_array_equal(found[0], found[1])
