@@ -144,13 +144,15 @@ def forward(tensor: TensorLike) -> Code:
 
 
 def zero_grads(tensor: Tensor) -> Code:
-    return _emit(texpr.ZeroGradsOp(tensor.ir_value))
+    return _emit(texpr.ZeroGradsOp(as_tensor(tensor).ir_value))
 
 
 def backprop(tensor: Tensor) -> Code:
-    return _emit(texpr.BackpropOp(tensor.ir_value))
+    return _emit(texpr.BackpropOp(as_tensor(tensor).ir_value))
 
 
 def block_comment(text: str, body: Code) -> Code:
     """The same code under a heading."""
+    if not isinstance(body, Code):
+        raise TypeError(f"a heading stands over code, found {type(body).__name__}")
     return Code([texpr.CommentOp(text), *body.statements], text)

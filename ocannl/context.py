@@ -107,6 +107,8 @@ class Context:
         """
         if not isinstance(code, Code):
             code = forward(code)
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"a routine is named by a string, found {name!r}")
         routine = self._compile(code, name or code.label or "routine", self.numbering, tunings)
         for key in routine.keys:
             self._evaluations.pop(key[0], None)
@@ -147,6 +149,7 @@ class Context:
         A parameter's values depend on the seed and its name only.
         """
         found = params(tensor)
+        seed = integer(seed, "a seed", least=None)
         if not all(graph.known_shape(p.ir_value).is_final and _element(p.ir_value) for p in found.values()):
             infer(tensor)
         for label, param in found.items():
@@ -214,6 +217,8 @@ class Context:
             raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
         node = self._memory(tensor)
         contents = np.asarray(array)
+        if contents.dtype.kind not in "biuf":
+            raise TypeError(f"`{tensor.label}` is set to numbers, found dtype {contents.dtype}")
         if contents.shape != node.array.shape and contents.ndim:
             raise ShapeError(
                 f"`{tensor.label}` has shape {tensor.shape}, an array of {node.array.shape}; "

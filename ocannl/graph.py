@@ -92,6 +92,8 @@ def here(message: str) -> str:
 
 def hint(label: str) -> str:
     """A label as the name of an SSA value: ASCII, and not a number, which would be no name."""
+    if not isinstance(label, str):
+        raise TypeError(f"a label is a string, found {label!r}")
     text = "".join(c if c.isascii() and c.isalnum() else "_" for c in label)
     return text if text[:1].isalpha() else f"n{text}"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 from ocannl import graph
 from ocannl.dialects.errors import SpecError
@@ -182,11 +184,11 @@ def _one_of(names: Sequence[str]) -> str:
 def _dim(name: str, dim: int | Dim | None) -> Dim:
     if isinstance(dim, Dim):
         return dim
-    if isinstance(dim, bool) or not isinstance(dim, int | None):
+    if isinstance(dim, bool) or not isinstance(dim, SupportsIndex | None):
         raise SpecError(
             f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}"
         )
-    return Dim(name, dim)
+    return Dim(name, None if dim is None else operator.index(dim))
 
 
 def _where_equal(count: int, neutral: float) -> Term:

@@ -23,7 +23,7 @@ from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.scopes import scoped
 from ocannl.shapes import Dim, RowSizes, row_of
-from ocannl.tensor import Index, Tensor
+from ocannl.tensor import Index, Tensor, as_tensor
 
 ELEMENTS: dict[np.dtype[Any], Attribute] = {
     np.dtype(np.float32): f32,
@@ -93,6 +93,7 @@ def data(
 
 def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     contents = np.asarray(array)
+    contents = contents.astype(contents.dtype.newbyteorder("="), copy=False)
     if contents.dtype == object or contents.dtype.kind in "USOV":
         raise TypeError(f"data needs an array of numbers, found dtype {contents.dtype}")
     if dtype is not None:
@@ -101,6 +102,8 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
         return contents.astype(np.float32)
     if not isinstance(array, np.ndarray | np.generic) or contents.dtype == np.float16:
         return contents.astype(np.float32)
+    if contents.dtype == np.uint64 and contents.size and contents.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"integers are of 64 bits with a sign, found {contents.max()}")
     if contents.dtype.kind in "iu" and contents.dtype not in ELEMENTS:
         return contents.astype(np.int64 if contents.dtype.itemsize >= 4 else np.int32)
     return contents
@@ -232,7 +235,7 @@ def node(
     reading it before anything wrote it is an error otherwise.
     """
     if like is not None:
-        source = like.ir_value.type
+        source = as_tensor(like).ir_value.type
         assert isinstance(source, TensorType)
         shape, element = source.shape.data, element_of(dtype) or source.element_or_none
     else:

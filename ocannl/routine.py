@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.checks import integer
+from ocannl.checks import LARGEST, integer
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, UninitializedError, location_text
@@ -147,6 +147,8 @@ class Routine:
         greatest = self._greatest[name]
         if greatest is not None and not 0 <= value <= greatest:
             raise OcannlError(f"index {name}={value} is outside {self._extent(name)}")
+        if abs(value) > LARGEST:
+            raise OcannlError(f"index {name}={value} is outside the integers of 64 bits")
         self._args.slots[known] = value
 
     def _greatest_value(self, name: str) -> int | None:

@@ -28,6 +28,8 @@ def _inside(path: tuple[str, ...]) -> Generator[None, None, None]:
 
 def scope(label: str) -> AbstractContextManager[None]:
     """Parameters made inside are called `label.name`; scopes nest."""
+    if not isinstance(label, str):
+        raise TypeError(f"a scope is named by a string, found {label!r}")
     return _inside((*_scope.get(), label))
 
 

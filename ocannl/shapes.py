@@ -27,7 +27,8 @@ class Dim(Arithmetic):
         if basis is not None and size is None:
             raise ValueError(f"dimension {name!r} has a basis, so it needs a size")
         self.name = name
-        self.term: DimTerm = graph.fresh_dim() if size is None else KnownDim(size, basis)
+        known = None if size is None else KnownDim(integer(size, f"the size of `{name}`"), basis)
+        self.term: DimTerm = known or graph.fresh_dim()
 
     @classmethod
     def of(cls, var: DimVar) -> Dim:

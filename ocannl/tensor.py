@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import IntAttr
@@ -359,11 +360,11 @@ def _padded(spec: str) -> str:
 def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
     if isinstance(dim, Dim):
         return dim.term
-    if isinstance(dim, bool) or not isinstance(dim, int):
+    if isinstance(dim, bool) or not isinstance(dim, SupportsIndex):
         raise SpecError(
             f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}"
         )
-    return Dim(name, dim).term
+    return Dim(name, operator.index(dim)).term
 
 
 def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:

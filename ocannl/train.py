@@ -9,8 +9,9 @@ def grad_update(loss: oc.Tensor) -> oc.Code:
     """Code that computes a loss and the gradients of everything that it depends on, and runs the updates
     that blocks added (running statistics).
     """
+    value = oc.forward(loss) + oc.updates(loss)
     gradients = loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop
-    return oc.block_comment(f"{loss.label} gradient update", loss.forward + oc.updates(loss) + gradients)
+    return oc.block_comment(f"{loss.label} gradient update", value + gradients)
 
 
 def sgd_update(

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from ocannl.code import Code
 from ocannl.extract import needed
-from ocannl.tensor import Tensor
+from ocannl.tensor import Tensor, as_tensor
 
 _updates: WeakKeyDictionary[Operation, Code] = WeakKeyDictionary()
 
@@ -18,10 +18,12 @@ def add_update(tensor: Tensor, code: Code) -> None:
 
     Computing the expression does not run it: `oc.updates(loss)` is code to run.
     """
-    _updates[tensor.op] = _updates.get(tensor.op, Code()) + code
+    op = as_tensor(tensor).op
+    _updates[op] = _updates.get(op, Code()) + code
 
 
 def updates(loss: Tensor) -> Code:
     """The updates of everything that a loss depends on, operands first."""
-    ops = dict.fromkeys([*needed([loss.op]), loss.op])
+    op = as_tensor(loss).op
+    ops = dict.fromkeys([*needed([op]), op])
     return sum((_updates[op] for op in ops if op in _updates), Code())

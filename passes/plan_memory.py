@@ -10,10 +10,12 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, StoreOp
 from ocannl.passes.nests import declaration, functions, nests_of, nodes, operations, steps
 
 ALIGNMENT = 64
+ADDRESSES = 2**48  # the bytes that a processor tells apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,15 @@ def memory_report(func: FuncOp) -> list[Row]:
 
 
 def byte_size(node: NodeOp) -> int:
+    """Raises `OcannlError` for a node that no machine can hold."""
     type = node.result.type
     assert isinstance(type, MemRefType)
     element = type.element_type
     assert isinstance(element, FixedBitwidthType)
-    return element.size * type.element_count()
+    size = element.size * type.element_count()
+    if size > ADDRESSES:
+        raise OcannlError(at_line(node, f"`{node.label.data}` would take {size} bytes"))
+    return size
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ocannl.dialects.errors import DeviceError
+
 ALIGNMENT = 64  # a cache line, and the widest vector
 PADDING = 64  # a vector read at the last element stays inside the allocation
 
@@ -19,11 +21,14 @@ def aligned_array(
 ) -> NDArray[np.generic]:
     """A zeroed C-contiguous array whose first element is at a multiple of `alignment` bytes.
 
-    At least 64 bytes after its end belong to it.
+    At least 64 bytes after its end belong to it. Raises `DeviceError` where there is not so much memory.
     """
     element = np.dtype(dtype)
     size = math.prod(shape) * element.itemsize
-    memory = np.zeros(size + alignment + PADDING, np.uint8)
+    try:
+        memory = np.zeros(size + alignment + PADDING, np.uint8)
+    except (MemoryError, ValueError, OverflowError):
+        raise DeviceError(f"{size} bytes for an array of {shape} cannot be had") from None
     start = -memory.ctypes.data % alignment
     return memory[start : start + size].view(element).reshape(shape)
 

@@ -13,6 +13,7 @@ def nll(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
     The target is integer ids with an empty output row, or a distribution over the output row: then the
     logarithms are weighted by it.
     """
+    target = oc.as_tensor(target)
     if target.shape.output == ():
         picked = oc.gather("... | c; ... | => ... |", log_probs, target, at="c")
     else:

@@ -1,0 +1,91 @@
+"""What is no tensor, no code, no name or no size is refused in words, where it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn, train
+
+ANY: Any = oc
+ARRAY: Any = np.ones(3)
+TWO: Any = np.int64(2)
+MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
+    (lambda ctx, x: train.grad_update(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: nn.cross_entropy(x, ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: oc.updates(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: oc.zero_grads(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: oc.backprop(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: oc.add_update(ARRAY, oc.forward(x)), "found ndarray; an array becomes a tensor by"),
+    (lambda ctx, x: oc.node("n", like=ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: ANY.block_comment("text", x), "a heading stands over code, found Tensor"),
+    (lambda ctx, x: ANY.scope(3), "a scope is named by a string, found 3"),
+    (lambda ctx, x: ANY.relu(x).named(3), "a label is a string, found 3"),
+    (lambda ctx, x: ctx.compile(x, name=ANY), "a routine is named by a string, found <module"),
+    (lambda ctx, x: ctx.init_params(x, seed=ANY), "a seed is an integer, found <module"),
+    (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found dtype object"),
+]
+
+
+@pytest.mark.parametrize(("misuse", "message"), MISUSES, ids=[message for _, message in MISUSES])
+def test_misuse(misuse: Callable[[oc.Context, oc.Tensor], object], message: str):
+    with pytest.raises(TypeError) as caught:
+        misuse(oc.Context.cpu(), oc.data(np.ones((2, 3)), label="x"))
+    assert message in str(caught.value)
+
+
+def test_setting_what_is_no_number_changes_nothing():
+    ctx, x = oc.Context.cpu(), oc.data([1.0, 2.0], label="x")
+    with pytest.raises(TypeError):
+        ctx[x] = ANY
+    np.testing.assert_array_equal(ctx[x], [1, 2])
+
+
+@pytest.mark.parametrize("output", [10**12, [10**10, 10**10]])
+def test_more_memory_than_there_is(output: int | list[int]):
+    huge = oc.param("huge", output=output)
+    with pytest.raises(oc.DeviceError, match="bytes for an array of"):
+        oc.Context.cpu().init_params(huge)
+
+
+def test_more_memory_than_there_are_addresses():
+    huge = oc.einsum("a => a&b&c", oc.range(3), b=10**10, c=10**10)
+    with pytest.raises(oc.OcannlError, match="would take 1200000000000000000000 bytes"):
+        oc.Context.cpu()[huge]
+
+
+def test_integers_that_no_target_holds():
+    with pytest.raises(ValueError, match="64 bits with a sign, found 9223372036854775808"):
+        oc.data(np.array([2**63], np.uint64))
+
+
+def test_arrays_of_the_other_byte_order():
+    x = oc.data(np.arange(3).astype(">f8"))
+    np.testing.assert_array_equal(oc.Context.cpu()[x], [0, 1, 2])
+
+
+@pytest.mark.parametrize("size", [2**63, 10**20])
+def test_sizes_that_no_routine_counts_to(size: int):
+    x = oc.range(3)
+    for misuse in (
+        lambda: oc.einsum("a => b", x, b=size),
+        lambda: oc.einsum("a => a&b", x, b=size),
+        lambda: oc.param("p", output=size),
+        lambda: oc.range(size),
+        lambda: oc.index("k", size),
+    ):
+        with pytest.raises(ValueError, match=f"is less than 2\\*\\*63, found {size}"):
+            misuse()
+    step = oc.Context.cpu().compile(oc.forward(x * oc.index("k")))
+    with pytest.raises(oc.OcannlError, match="outside the integers of 64 bits"):
+        step(k=size)
+
+
+def test_sizes_are_integers_of_any_kind():
+    assert oc.einsum("a => a b", oc.range(3), b=TWO).shape.output == (3, 2)
+    with pytest.raises(TypeError, match="the size of `d` is an integer, found 'x'"):
+        ANY.Dim("d", "x")
