@@ -47,7 +47,8 @@ from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
-MEMORY_MODES = ("virtual", "local", "on_device", "constant")
+OWN_MEMORY = ("on_device", "constant")
+MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.assign import OWN_MEMORY, memref_shape
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.linear import Map, Space
 from ocannl.dialects.loops import (
@@ -38,11 +38,14 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def memory_table(func: FuncOp) -> str:
-    rows = [("node", "bytes", "mode", "offset", "why")]
-    for row in memory_report(func):
+    """The nodes, and the bytes that they take together; those inside of groups are on the stack."""
+    rows, found = [("node", "bytes", "mode", "offset", "why")], memory_report(func)
+    for row in found:
         offset = "" if row.offset is None else str(row.offset)
         rows.append((row.label, str(row.bytes), row.mode, offset, row.why))
-    return table(rows)
+    arena = max((row.offset + row.bytes for row in found if row.offset is not None), default=0)
+    own = sum(row.bytes for row in found if row.mode in OWN_MEMORY)
+    return f"{table(rows)}\n{arena + own} bytes: an arena of {arena}, {own} in memory of their own"
 
 
 def schedule_table(

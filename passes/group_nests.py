@@ -77,12 +77,13 @@ class Grouper:
             if others > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
                 growth.after += views[at:]
                 break
-            joined = growth.chain.join(view) if can_join(view) and growth.may_overtake(view) else None
+            joined = growth.chain.join(view) if can_join(view) else None
+            needed = growth.needed(view) if joined is not None else None
             saved = float("-inf") if joined is None else joined.saved(self.target, self.uses)
-            if joined is not None and saved > growth.saved:
-                growth.chain, growth.saved = joined, saved
+            if joined is not None and needed is not None and saved > growth.saved:
+                growth.take(joined, saved, needed)
             else:
-                growth.leave(view)
+                growth.after.append(view)
         return growth
 
     def is_far(self, view: View) -> bool:
@@ -99,15 +100,20 @@ class Growth:
     before: list[View] = field(default_factory=list[View])
     after: list[View] = field(default_factory=list[View])
 
-    def may_overtake(self, view: View) -> bool:
-        """A nest may run before those that come after the chain."""
-        return not any(view.conflicts(other) for other in self.after)
+    def needed(self, view: View) -> list[View] | None:
+        """The nests after the chain that have to come before it for a nest to join; None if they cannot."""
+        found: list[View] = []
+        for other in reversed(self.after):
+            if any(other.conflicts(later) for later in (view, *found)):
+                found.insert(0, other)
+        members = [member.view for member in self.chain.members]
+        return None if any(other.conflicts(member) for other in found for member in members) else found
 
-    def leave(self, view: View) -> None:
-        """A nest that does not depend on the chain comes before it, so that others may join behind."""
-        members = (member.view for member in self.chain.members)
-        is_free = self.may_overtake(view) and not any(view.conflicts(member) for member in members)
-        (self.before if is_free else self.after).append(view)
+    def take(self, chain: Chain, saved: float, needed: Sequence[View]) -> None:
+        """Goes on with a longer chain, and the nests before it that it needs."""
+        self.chain, self.saved = chain, saved
+        self.before += needed
+        self.after = [view for view in self.after if view not in needed]
 
 
 def move_before(nest: NestOp, other: NestOp) -> None:

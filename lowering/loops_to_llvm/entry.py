@@ -8,7 +8,7 @@ from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import steps
@@ -114,7 +114,7 @@ def entry_layout(func: FuncOp) -> EntryLayout:
 
 def has_own_memory(node: NodeOp) -> bool:
     """The node is passed by pointer, and keeps its values between runs."""
-    return node.mode.data in ("on_device", "constant")
+    return node.mode.data in OWN_MEMORY
 
 
 def arena_range(node: NodeOp) -> tuple[int, int]:

@@ -191,3 +191,43 @@ loops.func @channels {
     loops.store %4, %y[b, h, w, c]
   }
 }
+
+// -----
+
+// A nest that could come before a group waits for its own: both sums of %y are added up in one pass.
+// CHECK-LABEL: loops.func @other_sums
+// CHECK:         loops.group "m" (b_part = 16, b_block = 128)
+// CHECK:         loops.group "s .. t" (b_part = 16, b_block = 128)
+// CHECK-NEXT:      loops.nest "s.partial" (o = 1024)
+// CHECK:           loops.nest "t.partial" (o = 1024)
+// CHECK-NOT:     loops.group
+loops.func @other_sums {
+  %x = assign.node "x" constant because "data" : memref<4096x1024xf32>
+  %y = assign.node "y" constant because "data" : memref<4096x1024xf32>
+  %m = assign.node "m" on_device because "computed by forward" : memref<1024xf32>
+  %s = assign.node "s" on_device because "computed by forward" : memref<1024xf32>
+  %t = assign.node "t" on_device because "computed by forward" : memref<1024xf32>
+  loops.nest "m" (o = 1024) {
+    %0 = loops.reduce add (b = 4096) : f32 {
+      %1 = loops.load %x[b, o]
+      loops.yield %1
+    }
+    loops.store %0, %m[o]
+  }
+  loops.nest "s" (o = 1024) {
+    %2 = loops.load %m[o]
+    %3 = loops.reduce add (b = 4096) : f32 {
+      %4 = loops.load %y[b, o]
+      %5 = arith.mulf %4, %2 : f32
+      loops.yield %5
+    }
+    loops.store %3, %s[o]
+  }
+  loops.nest "t" (o = 1024) {
+    %6 = loops.reduce add (b = 4096) : f32 {
+      %7 = loops.load %y[b, o]
+      loops.yield %7
+    }
+    loops.store %6, %t[o]
+  }
+}

@@ -1121,6 +1121,20 @@ class TestSettings:
         with pytest.raises(ValueError, match="number of runs"):
             routine.profile(runs=0)
 
+    def test_the_totals_of_memory_are_those_of_the_nodes(self):
+        x = oc.param("x", [float(i) for i in range(8)])
+        waves = oc.tanh(x).named("waves")
+        total = waves.einsum("i => 0").named("total")
+        routine = oc.Context.cpu().compile((total * waves).named("y"))
+        *nodes, last = routine.memory().splitlines()
+        assert {line.split()[0]: line.split()[2] for line in nodes[1:]} == {
+            "x": "on_device",
+            "waves": "local",
+            "total": "local",
+            "y": "on_device",
+        }
+        assert last == "132 bytes: an arena of 68, 64 in memory of their own"
+
     def test_what_was_compiled_can_be_read(self):
         _, code = self.step()
         routine = oc.Context.cpu().compile(code, name="settled_step")
