@@ -35,6 +35,7 @@ from ocannl.passes.infer_projections import InferProjectionsPass
 from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.simplify import SimplifyPass
 from ocannl.passes.tuned_schedule import FindChoices, TunedSchedulePass
@@ -53,6 +54,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     SimplifyPass,
     HoistInvariantsPass,
     EliminateCommonSubexpressionsPass,
+    ReuseReductionsPass,
     ExpandMathPass,
 )
 

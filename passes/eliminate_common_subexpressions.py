@@ -43,7 +43,8 @@ class Keys:
     writes: dict[SSAValue, int]
     """How often the nest has stored to a node so far."""
     variables: dict[str, Linear] = field(default_factory=dict[str, Linear])
-    positions: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    positions: dict[SSAValue, Hashable] = field(default_factory=dict[SSAValue, Hashable])
+    depth: int = 0
 
     def of(self, op: Operation) -> Key:
         if isinstance(op, ReduceOp):
@@ -58,14 +59,14 @@ class Keys:
         return type(op), arguments, frozenset(properties.items()), tuple(op.result_types)
 
     def _of_reduce(self, op: ReduceOp) -> Key:
-        inner = Keys(self.writes, dict(self.variables), dict(self.positions))
+        inner = Keys(self.writes, dict(self.variables), dict(self.positions), self.depth + 1)
         for name, _ in op.space.data:
             inner.variables[name] = Linear.var(f"#{len(inner.variables)}")
         keys: list[Key] = []
         for member in op.body.block.ops:
             keys.append(inner.of(member))
             for result in member.results:
-                inner.positions[result] = len(inner.positions)
+                inner.positions[result] = inner.depth, len(keys), result.index
         sizes = tuple(size for _, size in op.space.data)
         return ReduceOp, op.accum, sizes, op.result.type, tuple(keys)
 

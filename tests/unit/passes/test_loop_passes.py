@@ -30,6 +30,7 @@ from ocannl.passes.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
 from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
+from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.shared_rows import Chain, divisors
 from ocannl.passes.simplify import SimplifyPass
 from ocannl.passes.target import TargetDescription
@@ -41,6 +42,7 @@ PIPELINE = (
     SimplifyPass,
     EliminateCommonSubexpressionsPass,
     HoistInvariantsPass,
+    ReuseReductionsPass,
     PlanMemoryPass,
 )
 Arrays = dict[str, NDArray[Any]]
