@@ -214,4 +214,5 @@ def origin_of(program: Program, label: str) -> tuple[SSAValue, bool]:
     """The value of the program under construction that a node stands for, and whether it is its gradient."""
     if label in program.values:
         return program.values[label], False
-    return program.values[label.removesuffix(".grad")], True
+    source, is_gradient = origin_of(program, label.removesuffix(".grad"))
+    return graph.memory_of_tensor(source, texpr.GradOp).result if is_gradient else source, True

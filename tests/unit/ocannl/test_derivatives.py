@@ -610,3 +610,18 @@ def test_a_pullback_gives_one_tensor_for_each_argument():
     x = data(np.ones(3))
     with pytest.raises(ValueError, match="one tensor for each of 2 arguments, found 1"):
         oc.custom_gradient(lambda a, b: (a * b, lambda ct: ct))(x, x)
+
+
+def test_the_memory_of_a_gradient_has_a_gradient_too():
+    w = oc.param("w", [1.0, 2.0, 3.0], output=3)
+    loss = oc.einsum("... => 0", w * w * w)
+    slope = w.grad
+    penalty = oc.einsum("... => 0", slope * slope)
+    ctx = oc.Context.cpu()
+    step = ctx.compile(train.grad_update(loss) + oc.set(slope.grad, 0) + oc.forward(penalty))
+    back = ctx.compile(oc.set(penalty.grad, 1) + penalty.backprop)
+    ctx.init_params(loss)
+    step()
+    back()
+    np.testing.assert_array_equal(ctx[slope], [3, 12, 27])
+    np.testing.assert_array_equal(ctx[slope.grad], [6, 24, 54])

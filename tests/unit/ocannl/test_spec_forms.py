@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
-from unit.ocannl.spec_cases import Array, Case, cases
+from unit.ocannl.spec_cases import Array, Case, Name, cases
 
 import ocannl as oc
 from ocannl import train
@@ -80,6 +82,45 @@ def test_gradients_are_those_of_the_definition(case: Case, function: str, seed: 
     for at, param in enumerate(params):
         expected = central_differences(case, arrays, at, (combine, accum), weights)
         np.testing.assert_allclose(ctx[param.grad], expected, rtol=1e-6, atol=1e-7)
+
+
+@settings(RANDOM, max_examples=60)
+@given(cases(), st.sampled_from(sorted(FUNCTIONS)), st.integers(0, 9))
+def test_results_do_not_depend_on_the_order_of_operands(case: Case, function: str, seed: int):
+    assume(len(case.operands) > 1)
+    swapped = replace(case, operands=case.operands[::-1])
+    note(f"{case.text} and {swapped.text}")
+    operation = FUNCTIONS[function][0]
+    data = [oc.data(array, axes="o" * array.ndim, label="x") for array in arrays_for(case, seed)]
+    ctx = oc.Context.cpu()
+    found = ctx[operation(case.text, *data, use_padding=False, **case.given)]
+    other = ctx[operation(swapped.text, *data[::-1], use_padding=False, **case.given)]
+    np.testing.assert_allclose(found, other, rtol=1e-12, atol=1e-12)
+
+
+@settings(RANDOM, max_examples=80)
+@given(cases(), st.booleans(), st.sampled_from(["drop", "clamp"]), st.integers(0, 9))
+def test_gathers_and_scatters_by_all_forms_are_products_with_one_hot_vectors(
+    case: Case, scatters: bool, out_of_range: str, seed: int
+):
+    x, result, at, size = case.operands[0], case.result, Name("v"), 3
+    # A part that only the ids are in has nothing to choose.
+    assume(not {axis.text for axis in x} & {part for part in case.parts if isinstance(part, str)})
+    x, result = (x, [at, *result]) if scatters else ([*x, at], result)
+    sizes = {**case.sizes, "v": size}
+    case = Case([x, [Name("a")]], result, sizes, case.parts)
+    note(case.text)
+    array, _ = arrays_for(case, seed)
+    ids = np.random.default_rng(seed).integers(-1, size + 1, sizes["a"])
+    given = case.given | {"v": size}
+    operands = (oc.data(array, axes="o" * array.ndim, label="x"), oc.data(ids, axes="o", label="ids"))
+    chosen: Any = oc.scatter if scatters else oc.gather
+    found = oc.Context.cpu()[chosen(case.text, *operands, at="v", out_of_range=out_of_range, **given)]
+    positions = np.clip(ids, 0, size - 1) if out_of_range == "clamp" else ids
+    one_hot = (positions[:, None] == np.arange(size)).astype(float)
+    product = replace(case, operands=[x, [Name("a"), at]])
+    expected = product.evaluate([array, one_hot], "mul", "add")
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 # Layers.
