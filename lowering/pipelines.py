@@ -61,6 +61,7 @@ SHARED: tuple[type[ModulePass], ...] = (
 PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
     "cpu": (*SHARED, GroupNestsPass, SchedulePass, PlanMemoryPass),
     "gpu": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
+    "metal": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
 }
 
 # Stages by the name of their level: the last pass whose text is at that level.

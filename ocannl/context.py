@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl import graph
@@ -25,6 +25,7 @@ from ocannl.runtime.compile import compile_module
 from ocannl.runtime.host import usable_cores
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.memory import aligned_array
+from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.team import Team
 from ocannl.runtime.tunings import Tunings
@@ -32,7 +33,7 @@ from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 
 # The pipeline of each backend.
-BACKENDS = {"cpu": "cpu", "emulated_gpu": "gpu"}
+BACKENDS = {"cpu": "cpu", "emulated_gpu": "gpu", "metal": "metal"}
 
 
 class Node:
@@ -63,6 +64,7 @@ class Context:
         self.backend = backend
         self.target = BACKENDS[backend]
         self._emulation = emulation
+        self._metal = MetalDevice() if backend == "metal" else None
         wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
@@ -88,6 +90,11 @@ class Context:
         bits.
         """
         return Context("emulated_gpu", 1, Emulation(shuffle, check))
+
+    @staticmethod
+    def metal() -> Context:
+        """The GPU of a Mac. Raises `DeviceError` where there is none, or the package for it is missing."""
+        return Context("metal", 1)
 
     @property
     def threads(self) -> int:
@@ -118,13 +125,17 @@ class Context:
         self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
     ) -> Routine:
         program = extract(code, name, numbering)
-        executable = compile_module(program.module, self.target, self._emulation, tunings)
+        executable = compile_module(program.module, self.target, self._emulation, tunings, self._metal)
         commit(program)
         interface = executable.interface
         nodes = {
             label: self._node_for(program, label, interface.nodes[label]) for label in interface.layout.nodes
         }
         return Routine(self, code, name, program, executable, nodes)
+
+    def new_array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """A zeroed array that routines of this context reach."""
+        return aligned_array(shape, dtype) if self._metal is None else self._metal.array(shape, dtype)
 
     def _node_for(self, program: Program, label: str, facts: NodeFacts) -> Node:
         return self._allocate(*origin_of(program, label), facts.shape, np.dtype(facts.dtype))
@@ -135,7 +146,7 @@ class Context:
         key = (value, is_gradient)
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = Node(aligned_array(shape, dtype))
+            node = self._nodes[key] = Node(self.new_array(shape, dtype))
             if not is_gradient:
                 _fill(node, value)
         assert node.array.shape == shape, "a node keeps its shape"

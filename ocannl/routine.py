@@ -17,12 +17,13 @@ from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, UninitializedError, location_text
 from ocannl.extract import Program, needed, origin_of
 from ocannl.id_checks import raise_for_ids
+from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.loop_driver import run_loop
-from ocannl.runtime.memory import ArgBlock, aligned_array
+from ocannl.runtime.memory import ArgBlock
 from ocannl.runtime.profile import profile
 from ocannl.runtime.ptx import DEFAULT_ARCH, kernel_resources, ptx_text
 from ocannl.runtime.ptxas import Resources
@@ -76,7 +77,8 @@ class Routine:
     def bind(self, layout: EntryLayout) -> ArgBlock:
         """Arguments for code over this routine's nodes, with slots as given."""
         args = ArgBlock(layout.slots)
-        args.set_pointer(layout.arena_slot, aligned_array((max(layout.arena_bytes, 1),), np.uint8))
+        arena = self.context.new_array((max(layout.arena_bytes, 1),), np.uint8)
+        args.set_pointer(layout.arena_slot, arena)
         for k, label in enumerate(layout.nodes):
             args.set_pointer(layout.node_slot + k, self._nodes[label].array)
         if layout.is_parallel:
@@ -308,6 +310,8 @@ class Routine:
         All nodes have the values from before afterwards. Raises as a run does.
         """
         runs = integer(runs, "the number of runs", least=1)
+        if self.context.backend == "metal":
+            raise DeviceError("there are no times of single kernels on Metal")
         with self.unchanged():
             self._seconds = profile(self._executable.module, self._args, runs)
         return self.schedule()
@@ -336,6 +340,13 @@ class Routine:
         """The PTX text of the kernels that the routine is on an NVIDIA GPU of an architecture."""
         return ptx_text(self._kernels(), arch)
 
+    def metal(self) -> str:
+        """The Metal text of the kernels that the routine is on the GPU of a Mac.
+
+        It ends in what a host has to know to run them, as JSON.
+        """
+        return to_metal(self._kernels())
+
     def assemble(self, arch: str = DEFAULT_ARCH) -> str:
         """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers that each takes,
         and the bytes that it keeps in memory for want of them.
@@ -348,7 +359,7 @@ class Routine:
         return self.schedule()
 
     def _kernels(self) -> ModuleOp:
-        if self.context.target != "gpu":
+        if self.context.target == "cpu":
             return lowered(self.code, self.name, "gpu", self.context.numbering.copy())
         module = self._executable.func.parent_op()
         assert isinstance(module, ModuleOp)

@@ -10,6 +10,7 @@ from ocannl.code import Code
 from ocannl.dialects.errors import OcannlError
 from ocannl.extract import Numbering, extract
 from ocannl.lowering.kernels_to_llvm import to_llvm
+from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import (
     PIPELINES,
     module_text,
@@ -21,9 +22,9 @@ from ocannl.lowering.pipelines import (
 from ocannl.runtime.ptx import ptx_text
 from ocannl.runtime.tunings import Tunings
 
-# Stages that are text of a target, and those that only a GPU's pipeline has.
-TEXTS: dict[str, Callable[[ModuleOp], str]] = {"llvm": to_llvm, "ptx": ptx_text}
-GPU_STAGES = ("kernels", "ptx")
+# Stages that are text of a target, and those that only a GPU has, with its pipeline.
+TEXTS: dict[str, Callable[[ModuleOp], str]] = {"llvm": to_llvm, "ptx": ptx_text, "metal": to_metal}
+GPU_STAGES = {"kernels": "gpu", "ptx": "gpu", "metal": "metal"}
 
 
 def stage_text(
@@ -35,13 +36,13 @@ def stage_text(
     tunings: Tunings | None = None,
 ) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
-    that name; "kernels" and "ptx" are what it is for a GPU. Schedules are the cost model's, but for those
-    that `tunings` have.
+    that name; "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are the cost model's, but for
+    those that `tunings` have.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(code, name, numbering)
-    target = "gpu" if stage in GPU_STAGES else target
+    target = GPU_STAGES.get(stage, target)
     try:
         passes = PIPELINES[target] if stage in TEXTS else passes_until(target, stage)
     except KeyError:

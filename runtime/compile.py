@@ -1,4 +1,6 @@
-"""Compiles a module with one routine for a CPU, which may emulate a GPU: passes, LLVM text, native code."""
+"""Compiles a module with one routine: passes, then LLVM text and native code for a CPU, which may emulate a
+GPU, or Metal text for a Mac.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
+from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import (
     PIPELINES,
     PassMaker,
@@ -30,6 +33,7 @@ from ocannl.runtime.cache import environment_cache
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.jit import CompiledModule, compile_llvm
 from ocannl.runtime.memory import ArgBlock, bind_call
+from ocannl.runtime.metal import MetalDevice, MetalProgram
 from ocannl.runtime.routine_cache import CompiledText, get_routine, put_routine, text_key
 from ocannl.runtime.tunings import Tunings, stored_tunings
 from ocannl.runtime.violation import Violation
@@ -40,16 +44,16 @@ INFERENCE = "infer-precisions"
 
 @dataclass(frozen=True)
 class Executable:
-    """Native code of one routine; `function` is the address of its `void f(ptr args)`."""
+    """Code of one routine; `function` is the address of its `void f(ptr args)`."""
 
-    code: CompiledModule
+    code: CompiledModule | MetalProgram
     function: int
     interface: Interface
     seconds: Mapping[str, float]
     loops: ModuleOp | str
     """The scheduled routine or its kernels, or the text of these if it comes from the cache."""
-    violation: Violation | None = None
-    """Where an emulated GPU that checks tells what it found."""
+    violation: Violation | MetalProgram | None = None
+    """Where a GPU, or an emulated one that checks, tells what went wrong."""
     tunings: Tunings | None = None
     """The tuned schedules that it was compiled with."""
 
@@ -63,7 +67,7 @@ class Executable:
         return the_func(self.module)
 
     def bind(self, args: ArgBlock) -> Callable[[], None]:
-        """A callable that runs the code on a block of arguments, and raises what an emulated GPU found."""
+        """A callable that runs the code on a block of arguments, and raises what went wrong on a GPU."""
         call = bind_call(self.function, args)
         if self.violation is None:
             return call
@@ -75,7 +79,7 @@ class Executable:
         return checked
 
     def raise_violation(self) -> None:
-        """Raises `DeviceError` for the first violation that an emulated GPU found."""
+        """Raises `DeviceError` for the first thing that went wrong on a GPU."""
         if self.violation is not None:
             self.violation.raise_first()
 
@@ -85,9 +89,10 @@ def compile_module(
     target: str = "cpu",
     emulation: Emulation | None = None,
     tunings: Tunings | None = None,
+    metal: MetalDevice | None = None,
 ) -> Executable:
     """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out; kernels
-    for a GPU are emulated.
+    for a GPU are for `metal`, else they are emulated.
 
     A routine that was compiled before comes from the cache as soon as its shapes and precisions are known.
     `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
@@ -97,7 +102,7 @@ def compile_module(
     if tunings is None and (cache := environment_cache()) is not None:
         tunings = stored_tunings(cache, target)
     with collector_paused():
-        executable = Compilation(module, target, emulation or Emulation(), tunings).run()
+        executable = Compilation(module, target, emulation or Emulation(), tunings, metal).run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
@@ -120,11 +125,19 @@ def collector_paused() -> Generator[None]:
 class Compilation:
     """One module on its way to native code."""
 
-    def __init__(self, module: ModuleOp, target: str, emulation: Emulation, tunings: Tunings | None) -> None:
+    def __init__(
+        self,
+        module: ModuleOp,
+        target: str,
+        emulation: Emulation,
+        tunings: Tunings | None,
+        metal: MetalDevice | None,
+    ) -> None:
         self.module = module
         self.target = target
         self.emulation = emulation
         self.tunings = tunings
+        self.metal = metal
         self.verify = os.environ.get("OCANNL_VERIFY") == "1"
         self.dump = Dump.from_environment(module)
         self.seconds: dict[str, float] = {}
@@ -161,17 +174,27 @@ class Compilation:
         self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
         interface = Interface.of(the_func(self.module))
         self.run_passes(PIPELINES[self.target][len(to_loops) :])
-        with self.clock("lower-loops-to-llvm"):
-            llvm = to_llvm(self.module, self.emulation)
-        self.dump.write("llvm", llvm, "ll")
-        return CompiledText(module_text(self.module), llvm, interface)
+        if self.metal is None:
+            with self.clock("lower-loops-to-llvm"):
+                text = to_llvm(self.module, self.emulation)
+            self.dump.write("llvm", text, "ll")
+        else:
+            with self.clock("lower-kernels-to-metal"):
+                text = to_metal(self.module)
+            self.dump.write("metal", text, "metal")
+        return CompiledText(module_text(self.module), text, interface)
 
     def finish(self, routine: CompiledText, loops: ModuleOp | str) -> Executable:
-        with self.clock("llvm"):
-            code = compile_llvm(routine.llvm)
-            function = code.address(routine.interface.name)
-            checks = self.emulation.check and VIOLATION in routine.llvm
-            violation = Violation(code.address(VIOLATION)) if checks else None
+        if self.metal is None:
+            with self.clock("llvm"):
+                code = compile_llvm(routine.code)
+                function = code.address(routine.interface.name)
+                checks = self.emulation.check and VIOLATION in routine.code
+                violation = Violation(code.address(VIOLATION)) if checks else None
+        else:
+            with self.clock("metal"):
+                code = violation = self.metal.program(routine.code, routine.interface.layout)
+                function = code.address
         return Executable(code, function, routine.interface, self.seconds, loops, violation, self.tunings)
 
     @contextmanager

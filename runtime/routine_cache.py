@@ -23,10 +23,12 @@ from ocannl.runtime.interface import Interface, NodeFacts
 
 @dataclass(frozen=True)
 class CompiledText:
-    """A routine at the end of the pipeline: its scheduled loops, their LLVM IR, and how it is called."""
+    """A routine at the end of the pipeline: its scheduled loops, their LLVM IR or Metal text, and how it is
+    called.
+    """
 
     loops: str
-    llvm: str
+    code: str
     interface: Interface
 
 
@@ -50,7 +52,7 @@ def encoded(routine: CompiledText) -> bytes:
 
 def decoded(data: bytes) -> CompiledText:
     fields = json.loads(zlib.decompress(data))
-    return CompiledText(fields["loops"], fields["llvm"], _interface(fields["interface"]))
+    return CompiledText(fields["loops"], fields["code"], _interface(fields["interface"]))
 
 
 def _interface(fields: dict[str, Any]) -> Interface:

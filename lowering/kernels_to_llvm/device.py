@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import CombineOp, LaunchOp, SharedOp, combination
 from ocannl.dialects.loops import FuncOp, StoreOp
+from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, variables
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine
@@ -31,19 +31,6 @@ ON_DEVICE = {
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCall:
-    """What a host launches: a kernel by name, its blocks, the threads of each, and its arguments: first the
-    addresses of nodes, then the values of static indices, as 64-bit numbers.
-    """
-
-    kernel: str
-    blocks: int
-    threads: int
-    nodes: tuple[SSAValue, ...]
-    indices: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceModule:
     """LLVM IR text of kernels, and the calls that make up the routines, in order."""
 
@@ -57,12 +44,9 @@ def kernels_to_device(module: ModuleOp) -> DeviceModule:
     Raises `OcannlError` for what is no kernel yet, and for functions that the hardware does not have.
     """
     emitter = _DeviceEmitter()
-    for op in module.body.block.ops:
-        if not isinstance(op, FuncOp):
-            raise OcannlError(
-                at_line(op, f"`{op.name}` has no kernels yet: run the pipeline first, `-p gpu`")
-            )
-        emitter.emit_func(op)
+    for func in routines(module):
+        for launch in launches(func):
+            emitter.emit_launch(func, launch)
     text = "\n\n".join([f'target triple = "{TRIPLE}"', *emitter.parts]) + "\n"
     return DeviceModule(text, tuple(emitter.calls))
 
@@ -72,16 +56,7 @@ class _DeviceEmitter:
         self.parts: list[str] = []
         self.calls: list[KernelCall] = []
         self.kernels: dict[str, str] = {}
-        self.names: set[str] = set()
-
-    def emit_func(self, func: FuncOp) -> None:
-        for step in func.body.block.ops:
-            if isinstance(step, LaunchOp):
-                self.emit_launch(func, step)
-            elif not isinstance(step, NodeOp):
-                raise OcannlError(
-                    at_line(step, f"`{step.name}` is no kernel yet: run lower-loops-to-kernels")
-                )
+        self.names = KernelNames()
 
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> None:
         nodes, indices = used_names(launch, func.ranges)
@@ -98,19 +73,14 @@ class _DeviceEmitter:
             f'({", ".join(parameters)}) nounwind "nvvm.maxntid"="{launch.threads}" {{\n'
             f"{b.text()}\n  ret void\n}}"
         )
-        name = self.kernel(f"{func.sym_name.data}_{launch.label.data}", text, kernel.shared)
+        name = self.kernel(func, launch, text, kernel.shared)
         self.calls.append(KernelCall(name, launch.blocks, launch.threads, tuple(nodes), tuple(indices)))
 
-    def kernel(self, name: str, text: str, shared: Mapping[str, int]) -> str:
+    def kernel(self, func: FuncOp, launch: LaunchOp, text: str, shared: Mapping[str, int]) -> str:
         """The name of the kernel with this text, emitted unless an equal one was before."""
         whole = f"{text}{shared}"
         if whole not in self.kernels:
-            name = re.sub(r"\W+", "_", name, flags=re.ASCII)
-            name = name if re.match(r"[a-zA-Z]", name) else f"k_{name}"
-            unique, count = name, 1
-            while unique in self.names:
-                unique, count = f"{name}_{count}", count + 1
-            self.names.add(unique)
+            unique = self.names.fresh(func, launch)
             for array, size in shared.items():
                 own = f"@{unique}_{array[1:]}"
                 text = re.sub(rf"{array}\b", own, text)

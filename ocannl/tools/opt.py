@@ -22,6 +22,7 @@ from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
+from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import PIPELINES
 from ocannl.runtime.ptx import DEFAULT_ARCH, ptx_text
 
@@ -52,6 +53,16 @@ class PTXTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         output.write(ptx_text(module, self.arch))
+
+
+@dataclass(frozen=True)
+class MetalTarget(Target):
+    """Metal text of the kernels of a module, with a description of them for a host."""
+
+    name: ClassVar[str] = "metal"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(to_metal(module))
 
 
 class UsageError(Exception):
@@ -118,6 +129,7 @@ class OptMain(xDSLOptMain):
     def register_all_targets(self) -> None:
         self.available_targets["llvm"] = lambda: LLVMTarget
         self.available_targets["ptx"] = lambda: PTXTarget
+        self.available_targets["metal"] = lambda: MetalTarget
         super().register_all_targets()
 
     def output_resulting_program(self, prog: ModuleOp) -> str:

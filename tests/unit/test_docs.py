@@ -40,7 +40,11 @@ from ocannl.tools.opt import main as ocannl_opt
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 PASSES = list(dict.fromkeys(p.name for passes in PIPELINES.values() for p in passes))
-TARGETS = {"lower-loops-to-llvm": "-t llvm", "lower-kernels-to-ptx": "-t ptx"}
+TARGETS = {
+    "lower-loops-to-llvm": "-t llvm",
+    "lower-kernels-to-ptx": "-t ptx",
+    "lower-kernels-to-metal": "-t metal",
+}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OMITTED = re.compile(r"^\s*(?://|;)?\s*\.\.\.\s*$", re.MULTILINE)

@@ -29,11 +29,12 @@ def weights_like(result: Array) -> Array:
     return 1 + 0.5 * np.sin(1 + np.arange(result.size)).reshape(result.shape)
 
 
-def weighted_sum(result: oc.Tensor) -> oc.Tensor:
+def weighted_sum(result: oc.Tensor, dtype: type[np.floating[Any]] = np.float64) -> oc.Tensor:
     oc.infer(result)
     rows = {"b": result.shape.batch, "o": result.shape.output, "i": result.shape.input}
     axes = "".join(letter * len(row) for letter, row in rows.items())
-    weights = oc.data(weights_like(np.zeros(result.shape.array)), axes=axes, label="weights")
+    array = weights_like(np.zeros(result.shape.array)).astype(dtype)
+    weights = oc.data(array, axes=axes, label="weights")
     return (result * weights).einsum("...|...->... => 0")
 
 
@@ -64,12 +65,13 @@ class Case:
     def found(self) -> Found:
         return self.found_on(oc.Context.cpu(threads=1))
 
-    def found_on(self, ctx: oc.Context) -> Found:
-        """What the block gives on a device."""
+    def found_on(self, ctx: oc.Context, dtype: type[np.floating[Any]] = np.float64) -> Found:
+        """What the block gives on a device, with numbers of a type."""
         axes = self.axes or [None] * len(self.inputs)
-        tensors = [oc.data(a, axes=x, label="x") for a, x in zip(self.inputs, axes, strict=True)]
+        arrays = [a.astype(dtype) if a.dtype.kind == "f" else a for a in self.inputs]
+        tensors = [oc.data(a, axes=x, label="x") for a, x in zip(arrays, axes, strict=True)]
         result = self.block(*tensors)
-        loss = weighted_sum(result)
+        loss = weighted_sum(result, dtype)
         gradients = [t.grad for t, a in zip(tensors, self.inputs, strict=True) if a.dtype.kind == "f"]
         params = oc.params(loss)
         step = ctx.compile(train.grad_update(loss) + result.forward)

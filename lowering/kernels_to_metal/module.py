@@ -1,0 +1,152 @@
+"""Whole modules: a Metal function for each different kernel, and what a host has to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.loops import FuncOp, StoreOp, element_type
+from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.kernels_to_metal.description import (
+    Buffer,
+    Dispatch,
+    RoutineDescription,
+    description_text,
+)
+from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
+from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
+from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
+from ocannl.lowering.loops_to_llvm import entry_layout
+from ocannl.lowering.loops_to_llvm.module import used_names
+from ocannl.passes.plan_memory import byte_size
+
+# What a threadgroup and a kernel may have on every GPU of Apple's.
+THREADGROUP_BYTES, MOST_ARGUMENTS, MOST_NODES = 32 * 2**10, 31, 512
+
+# Arithmetic is meant as it is written: the expansions of functions depend on each rounding.
+HEAD = """\
+// Metal Shading Language 3.1
+#include <metal_stdlib>
+using namespace metal;
+
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+#define UNROLL _Pragma("clang loop unroll(full)")
+
+// NaN if one of them is.
+template <typename T> inline T maximum(T x, T y) { return y > x || y != y ? y : x; }
+template <typename T> inline T minimum(T x, T y) { return y < x || y != y ? y : x; }"""
+
+
+def to_metal(module: ModuleOp) -> str:
+    """The Metal text of the kernels of all routines of a module, and a description of them for a host.
+
+    Raises `OcannlError` for what is no kernel yet, and for types and functions that Metal does not have.
+    """
+    writer = _Writer()
+    found = [writer.write_routine(func) for func in routines(module)]
+    return "\n\n".join([HEAD, *writer.parts, description_text(found)]) + "\n"
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.kernels: dict[str, str] = {}
+        self.names = KernelNames(RESERVED)
+
+    def write_routine(self, func: FuncOp) -> RoutineDescription:
+        calls: list[tuple[LaunchOp, KernelCall]] = []
+        for launch in launches(func):
+            try:
+                calls.append((launch, self.write_kernel(func, launch)))
+            except NotInMetal as error:
+                raise OcannlError(at_line(launch, f"kernel {launch.label.data!r}: {error}")) from None
+        used = dict.fromkeys(node for _, call in calls for node in call.nodes)
+        return RoutineDescription(
+            func.sym_name.data,
+            entry_layout(func).arena_bytes,
+            tuple(map(describe, used)),
+            func.ranges,
+            tuple(
+                Dispatch(
+                    call.kernel,
+                    call.blocks,
+                    call.threads,
+                    launch.shared_bytes,
+                    tuple(label(node) for node in call.nodes),
+                    call.indices,
+                    needs_structure(len(call.nodes), len(call.indices)),
+                )
+                for launch, call in calls
+            ),
+        )
+
+    def write_kernel(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
+        nodes, indices = used_names(launch, func.ranges)
+        if launch.shared_bytes > THREADGROUP_BYTES:
+            raise NotInMetal(
+                f"it has {launch.shared_bytes} bytes of shared memory, and Metal has {THREADGROUP_BYTES}"
+            )
+        key = f"{launch.threads}{function_text(launch, nodes, indices, '')}"
+        if key not in self.kernels:
+            self.kernels[key] = name = self.names.fresh(func, launch)
+            self.parts.append(function_text(launch, nodes, indices, name))
+        return KernelCall(self.kernels[key], launch.blocks, launch.threads, tuple(nodes), tuple(indices))
+
+
+def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence[str], name: str) -> str:
+    """The function of a kernel. Where it has too many arguments, a structure has the addresses of nodes."""
+    names = VariableNames()
+    arrays = {node: f"p{k}" for k, node in enumerate(nodes)}
+    written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
+    pointers = [
+        f"{'' if node in written else 'const '}device {metal_type(element_type(node))} *" for node in nodes
+    ]
+    parameters = [f"{type}{name}" for type, name in zip(pointers, arrays.values(), strict=True)]
+    structure, locals = "", list[str]()
+    if needs_structure(len(nodes), len(indices)):
+        structure = f"struct {name}_nodes {{\n" + "".join(f"  {p};\n" for p in parameters) + "};\n\n"
+        locals = [f"  {type}const p{k} = nodes.p{k};" for k, type in enumerate(pointers)]
+        parameters = [f"constant {name}_nodes &nodes"]
+    parameters += [f"constant long &{names[index]}" for index in indices]
+    if len(parameters) > MOST_ARGUMENTS or len(nodes) > MOST_NODES:
+        raise NotInMetal(
+            f"it uses {len(nodes)} nodes and {len(indices)} static indices; "
+            f"Metal takes {MOST_NODES} and {MOST_ARGUMENTS - 1}"
+        )
+    declared = [f"    {parameter} [[buffer({k})]]," for k, parameter in enumerate(parameters)]
+    return "\n".join(
+        [
+            f"{structure}[[kernel, max_total_threads_per_threadgroup({launch.threads})]]",
+            f"void {name}(",
+            *declared,
+            "    uint block [[threadgroup_position_in_grid]],",
+            "    uint thread [[thread_index_in_threadgroup]]) {",
+            *locals,
+            *ThreadWriter(launch, arrays, names).write(),
+            "}",
+        ]
+    )
+
+
+def needs_structure(nodes: int, indices: int) -> bool:
+    """Whether a kernel has more arguments than Metal takes."""
+    return nodes + indices > MOST_ARGUMENTS
+
+
+def describe(node: SSAValue) -> Buffer:
+    owner = node.owner
+    assert isinstance(owner, NodeOp)
+    offset = owner.offset.data if owner.offset is not None else None
+    type, shape = metal_type(element_type(node)), owner.result.type.get_shape()
+    return Buffer(owner.label.data, type, shape, byte_size(owner), owner.mode.data, offset)
+
+
+def label(node: SSAValue) -> str:
+    assert isinstance(node.owner, NodeOp)
+    return node.owner.label.data

@@ -1,0 +1,460 @@
+"""What one thread of a kernel does, as Metal text.
+
+A value with register variables is an array over them. Operations on it stand in loops over them, which the
+Metal compiler unrolls; operations with the same register variables share their loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects.addresses import flatten
+from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.bounds import Bound
+from ocannl.dialects.kernel import (
+    BarrierOp,
+    CombineOp,
+    CopyOp,
+    ForOp,
+    LaunchOp,
+    SharedOp,
+    WhereOp,
+    combination,
+)
+from ocannl.dialects.linear import Map, Space
+from ocannl.dialects.loops import (
+    POSITION,
+    IndexOp,
+    LoadOp,
+    PositionOp,
+    ReduceOp,
+    StoreOp,
+    YieldOp,
+    element_type,
+    position_sizes,
+    scope_sizes,
+)
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.lowering.kernels_to_llvm.registers import Variables, last_step, names_of, register_variables
+from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, is_aligned
+from ocannl.lowering.kernels_to_metal.names import VariableNames
+from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression
+from ocannl.lowering.kernels_to_metal.types import FLOATS, NotInMetal, float_literal, literal, metal_type
+from ocannl.lowering.loops_to_llvm.module import disjoint
+from ocannl.lowering.loops_to_llvm.types import value_type
+
+# What has a value at each point of the register variables, and waits for no other thread.
+CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, BarrierOp, CombineOp)
+VECTOR_WIDTHS = (2, 4)
+INT_VALUES = 2**31
+
+
+class ThreadWriter:
+    """Writes the body of a kernel; `arrays` are the names of its nodes."""
+
+    def __init__(self, launch: LaunchOp, arrays: Mapping[SSAValue, str], names: VariableNames) -> None:
+        self.launch = launch
+        self.variables = names
+        self.lines: list[str] = []
+        self.depth = 1
+        self.arrays = dict(arrays)
+        self.apart = disjoint(list(arrays))
+        self.sizes = dict(launch.registers.data)
+        self.over = register_variables(launch)
+        self.steps = {op: last_step(op) for op in launch.body.walk() if isinstance(op, ReduceOp)}
+        self.in_steps = {step for step in self.steps.values() if step is not None}
+        self.values: dict[SSAValue, str] = {}
+        self.open: set[str] = set()
+        self.count = 0
+        self.fence = memory_of_barriers(launch)
+
+    def write(self) -> list[str]:
+        """The lines of the body."""
+        ops = self.launch.body.block.ops
+        for number, op in enumerate(op for op in ops if isinstance(op, SharedOp)):
+            self.arrays[op.result] = name = f"s{number}"
+            self.apart.add(op.result)
+            type, count = metal_type(element_type(op.result)), math.prod(memref_shape(op.result))
+            self.line(f"alignas({VECTOR_BYTES}) threadgroup {type} {name}[{max(count, 1)}];")
+        self.variables_of("block", self.launch.grid.data)
+        self.variables_of("thread", self.launch.block.data)
+        self.write_ops(ops)
+        return self.lines
+
+    # Text.
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def braces(self, heading: str) -> Generator[None]:
+        self.line(f"{heading} {{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    @contextmanager
+    def loops(self, variables: Variables) -> Generator[None]:
+        """Loops over register variables."""
+        with ExitStack() as stack:
+            for name in variables:
+                stack.enter_context(self.braces(f"UNROLL {self.heading(name, self.sizes[name])}"))
+            self.open.update(variables)
+            yield
+            self.open.difference_update(variables)
+
+    @contextmanager
+    def space(self, space: Space) -> Generator[None]:
+        """Loops over the points of a space in turn."""
+        with ExitStack() as stack:
+            for name, size in space:
+                stack.enter_context(self.braces(self.heading(name, size)))
+            yield
+
+    @contextmanager
+    def bounded(self, op: Operation, bounds: Sequence[Bound]) -> Generator[None]:
+        """Where bounds hold."""
+        if not bounds:
+            yield
+            return
+        with self.braces(f"if ({self.condition(op, bounds)})"):
+            yield
+
+    def heading(self, name: str, size: int) -> str:
+        variable = self.variables[name]
+        return f"for (int {variable} = 0; {variable} < {size}; {variable}++)"
+
+    def fresh(self, letter: str = "v") -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def array(self, name: str, type: str, over: Variables) -> str:
+        """Declares a value with a register at each point; returns that at the point where the loops are."""
+        self.line(f"{type} {name}{''.join(f'[{self.sizes[variable]}]' for variable in over)};")
+        return name + "".join(f"[{self.variables[variable]}]" for variable in over)
+
+    def filled(self, type: str, over: Variables, text: str) -> str:
+        """Declares a value that is first that of an expression at each point."""
+        if not over:
+            name = self.fresh()
+            self.line(f"{type} {name} = {text};")
+            return name
+        found = self.array(self.fresh(), type, over)
+        with self.loops(over):
+            self.line(f"{found} = {text};")
+        return found
+
+    def free(self, over: Iterable[str]) -> Variables:
+        """The register variables that no loop is open over."""
+        return tuple(variable for variable in over if variable not in self.open)
+
+    def variables_of(self, number: str, space: Space) -> None:
+        """The variables of a space at its point `number`; the last varies fastest."""
+        inner = math.prod(size for _, size in space)
+        for name, size in space:
+            is_first = inner == math.prod(size for _, size in space)
+            inner //= size
+            value = number if inner == 1 else f"{number} / {inner}"
+            value = "0" if size == 1 else value if is_first else f"{value} % {size}"
+            self.line(f"const int {self.variables[name]} = {value};")
+
+    # Index expressions.
+
+    def linear(
+        self,
+        terms: Iterable[tuple[str, int]],
+        constant: int,
+        sizes: Mapping[str, int],
+        positions: Mapping[str, str] | None = None,
+    ) -> str:
+        """An index expression: an `int`, or a `long` with static indices and where an `int` is too narrow."""
+        terms = list(terms)
+        reach = abs(constant) + sum(abs(c) * (sizes.get(name, 1) - 1) for name, c in terms)
+        suffix = "" if reach < INT_VALUES else "L"
+        text = ""
+        for name, coefficient in terms:
+            found = (positions or {}).get(name) or self.variables[name]
+            factor = f"{abs(coefficient)}{suffix}*" if abs(coefficient) != 1 or suffix else ""
+            sign = " - " if coefficient < 0 else " + "
+            text += f"{sign}{factor}{found}"
+        if constant or not text:
+            text += f"{' - ' if constant < 0 else ' + '}{abs(constant)}{suffix}"
+        return text[3:] if text.startswith(" + ") else f"-{text[3:]}"
+
+    def condition(self, op: Operation, bounds: Sequence[Bound]) -> str:
+        spaces = [op.space.data] if isinstance(op, ReduceOp | CopyOp) else []
+        sizes = {**scope_sizes(op), **{name: size for space in spaces for name, size in space}}
+        texts = [
+            f"{self.linear(bound.index.terms, bound.index.constant, sizes)} < {bound.below}"
+            for bound in bounds
+        ]
+        return " && ".join(texts)
+
+    def element(self, op: LoadOp | StoreOp, without: str | None = None) -> str:
+        """The element that an access reaches; of the variable `without` the first one."""
+        positions = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
+        address = flatten(op.node, op.indices.data)
+        terms = [(name, coefficient) for name, coefficient in address.terms if name != without]
+        index = self.linear(terms, address.constant, scope_sizes(op) | position_sizes(op), positions)
+        return f"{self.arrays[op.node]}[{index}]"
+
+    # Operations.
+
+    def write_ops(self, ops: Iterable[Operation]) -> None:
+        """Operations in order; those that follow each other at the same points share their loops."""
+        group: list[Operation] = []
+        for op in ops:
+            if op in self.in_steps or isinstance(op, SharedOp | YieldOp):
+                continue
+            if isinstance(op, arith.ConstantOp):
+                self.values[op.result] = literal(op.value)
+                continue
+            if group and not (self.is_pointwise(op) and self.fits(group, op)):
+                self.write_group(group)
+                group = []
+            if self.is_pointwise(op):
+                group.append(op)
+            else:
+                self.write_op(op)
+        if group:
+            self.write_group(group)
+
+    def is_pointwise(self, op: Operation) -> bool:
+        return not isinstance(op, CONTROL) and self.vector_width(op) == 1
+
+    def points_of(self, op: Operation) -> Variables:
+        """The register variables at whose points an operation runs, that no loop is open over."""
+        if op.results:
+            return self.free(self.over[op.results[0]])
+        names = {name for operand in op.operands for name in self.over.get(operand, ())} | names_of(op)
+        return self.free(name for name in self.sizes if name in names)
+
+    def fits(self, group: Sequence[Operation], op: Operation) -> bool:
+        """An operation runs at the points of a group, and may do so at each point before the next one."""
+        return self.points_of(group[0]) == self.points_of(op) and not any(self.clash(o, op) for o in group)
+
+    def clash(self, first: Operation, second: Operation) -> bool:
+        """Two accesses, one of which stores, may reach the same memory."""
+        if not isinstance(first, LoadOp | StoreOp) or not isinstance(second, LoadOp | StoreOp):
+            return False
+        if not isinstance(first, StoreOp) and not isinstance(second, StoreOp):
+            return False
+        is_apart = first.node in self.apart or second.node in self.apart
+        return first.node == second.node or not is_apart
+
+    def write_op(self, op: Operation) -> None:
+        match op:
+            case LoadOp():
+                self.load_vector(op)
+            case StoreOp():
+                self.store_vector(op)
+            case ReduceOp():
+                self.reduce(op)
+            case WhereOp():
+                self.where(op)
+            case ForOp():
+                with self.space(op.space.data):
+                    self.write_ops(op.body.block.ops)
+            case CopyOp():
+                self.copy(op)
+            case BarrierOp():
+                self.barrier()
+            case CombineOp():
+                self.combine(op)
+            case _:
+                raise AssertionError(f"{op.name} is pointwise")
+
+    def write_group(self, ops: Sequence[Operation]) -> None:
+        """Operations at each point of their register variables; arrays keep what is used elsewhere."""
+        over, inside = self.points_of(ops[0]), set(ops)
+        arrays: set[SSAValue] = set()
+        for value in (result for op in ops for result in op.results):
+            self.values[value] = name = self.fresh()
+            if over and any(use.operation not in inside for use in value.uses):
+                arrays.add(value)
+                self.values[value] = self.array(name, self.type_of(value), over)
+        with self.loops(over):
+            for op in ops:
+                if isinstance(op, StoreOp):
+                    self.line(f"{self.element(op)} = {self.values[op.value]};")
+                for value, text in self.definitions(op):
+                    type = "" if value in arrays else f"const {self.type_of(value)} "
+                    self.line(f"{type}{self.values[value]} = {text};")
+
+    def type_of(self, value: SSAValue) -> str:
+        is_wide = isinstance(value.owner, PositionOp) and value.owner.size.data > INT_VALUES
+        return "long" if is_wide and isinstance(value.type, IndexType) else metal_type(value.type)
+
+    def definitions(self, op: Operation) -> list[tuple[SSAValue, str]]:
+        """The results of an operation with their texts, in the order in which they are defined."""
+        match op:
+            case StoreOp():
+                return []
+            case LoadOp():
+                return [(op.result, self.element(op))]
+            case IndexOp():
+                index = self.linear(op.index.terms, op.index.constant, scope_sizes(op))
+                return [(op.result, f"{self.type_of(op.result)}({index})")]
+            case PositionOp():
+                number, inside, type = (
+                    self.values[op.number],
+                    self.values[op.inside],
+                    self.type_of(op.position),
+                )
+                is_whole = f"{number} == trunc({number}) && " if type_is_float(op.number.type) else ""
+                return [
+                    (op.inside, f"{is_whole}{number} >= 0 && {number} < {op.size.data}"),
+                    (op.position, f"{inside} ? {type}({number}) : 0"),
+                ]
+            case _:
+                return [(op.results[0], expression(op, [self.values[operand] for operand in op.operands]))]
+
+    # Vectors.
+
+    def vector_width(self, op: Operation) -> int:
+        """How many elements along the last register variable are one access: those of an aligned vector."""
+        if not isinstance(op, LoadOp | StoreOp) or op.positions or not is_aligned(op.node):
+            return 1
+        over = self.points_of(op)
+        address, bytes = flatten(op.node, op.indices.data), value_type(element_type(op.node)).bytes
+        if not over or address.stride(over[-1]) != 1:
+            return 1
+        width = self.sizes[over[-1]]
+        steps = [coefficient for name, coefficient in address.terms if name != over[-1]]
+        is_vector = width in VECTOR_WIDTHS and width * bytes == VECTOR_BYTES
+        return width if is_vector and all(step % width == 0 for step in (*steps, address.constant)) else 1
+
+    def load_vector(self, op: LoadOp) -> None:
+        over, type, vector = self.points_of(op), self.type_of(op.result), self.fresh("w")
+        self.values[op.result] = self.array(self.fresh(), type, over)
+        with self.loops(over[:-1]):
+            self.line(f"const {type}{self.sizes[over[-1]]} {vector} = {self.vector_at(op, over[-1])};")
+            with self.loops(over[-1:]):
+                self.line(f"{self.values[op.result]} = {vector}[{self.variables[over[-1]]}];")
+
+    def store_vector(self, op: StoreOp) -> None:
+        over, type, vector = self.points_of(op), self.type_of(op.value), self.fresh("w")
+        with self.loops(over[:-1]):
+            self.line(f"{type}{self.sizes[over[-1]]} {vector};")
+            with self.loops(over[-1:]):
+                self.line(f"{vector}[{self.variables[over[-1]]}] = {self.values[op.value]};")
+            self.line(f"{self.vector_at(op, over[-1])} = {vector};")
+
+    def vector_at(self, op: LoadOp | StoreOp, along: str) -> str:
+        """The vector that begins where an access reaches the first element along a variable."""
+        place = "threadgroup" if isinstance(op.node.owner, SharedOp) else "device"
+        space = f"const {place}" if isinstance(op, LoadOp) else place
+        type = f"{metal_type(element_type(op.node))}{self.sizes[along]}"
+        return f"*({space} {type} *)&{self.element(op, along)}"
+
+    # Control.
+
+    def where(self, op: WhereOp) -> None:
+        with self.loops(self.registers_in_bounds(op)), self.bounded(op, op.where.data):
+            self.write_ops(op.body.block.ops)
+
+    def registers_in_bounds(self, op: Operation) -> Variables:
+        names = names_of(op)
+        return self.free(name for name in self.sizes if name in names)
+
+    def reduce(self, op: ReduceOp) -> None:
+        if not type_is_float(op.result.type):
+            raise NotInMetal(f"there are no accumulations of numbers of type {op.result.type}")
+        over, type = self.free(self.over[op.result]), self.type_of(op.result)
+        neutral = SCALAR_OPS[op.accum.data].neutral
+        assert neutral is not None
+        self.values[op.result] = self.filled(type, over, float_literal(neutral, type))
+        self.accumulate(op, self.values[op.result])
+
+    def accumulate(self, op: ReduceOp, total: str) -> None:
+        """Accumulates the points of a reduction into registers."""
+        bounds = () if op.where is None else op.where.data
+        with (
+            self.loops(self.registers_in_bounds(op)),
+            self.space(op.space.data),
+            self.bounded(op, bounds),
+        ):
+            self.write_ops(op.body.block.ops)
+            self.step(op, total)
+
+    def step(self, op: ReduceOp, total: str) -> None:
+        """Accumulates the contribution of one point."""
+        step = self.steps[op]
+        if isinstance(step, ReduceOp) and self.over[step.result] == self.over[op.result]:
+            self.accumulate(step, total)
+            return
+        if isinstance(step, ReduceOp):
+            self.reduce(step)
+        with self.loops(self.free(self.over[op.result])):
+            if isinstance(step, arith.MulfOp):
+                x, y = (self.values[operand] for operand in step.operands)
+                self.line(f"{total} = fma({x}, {y}, {total});")
+            else:
+                value = self.values[op.yielded]
+                self.line(f"{total} = {accumulation(op.accum.data, op.result.type, total, value)};")
+
+    # What threads do together.
+
+    def barrier(self) -> None:
+        self.line(f"threadgroup_barrier({self.fence});")
+
+    def copy(self, op: CopyOp) -> None:
+        """Each thread takes every `threads`-th point of the space."""
+        count, threads = math.prod(size for _, size in op.space.data), self.launch.threads
+        turn, number = self.fresh(), self.fresh()
+        rounds = -(-count // threads)
+        with self.braces(f"UNROLL for (int {turn} = 0; {turn} < {rounds}; {turn}++)"):
+            self.line(f"const uint {number} = thread + {turn} * {threads};")
+            with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
+                self.variables_of(number, op.space.data)
+                with self.bounded(op, op.bounds):
+                    source = self.place(op, op.source, op.source_map.data)
+                    self.line(f"{self.place(op, op.target, op.target_map.data)} = {source};")
+
+    def place(self, op: CopyOp, array: SSAValue, indices: Map) -> str:
+        address, sizes = flatten(array, indices), {**scope_sizes(op), **dict(op.space.data)}
+        return f"{self.arrays[array]}[{self.linear(address.terms, address.constant, sizes)}]"
+
+    def combine(self, op: CombineOp) -> None:
+        """In steps that double inside a SIMD group, then in order through threadgroup memory."""
+        how, type = combination(self.launch, op.across.data), op.result.type
+        over = self.free(self.over[op.result])
+        total = self.filled(self.type_of(op.result), over, self.values[op.value])
+        self.values[op.result] = total
+        with self.loops(over):
+            for mask in how.masks:
+                other = f"simd_shuffle_xor({total}, {mask})"
+                self.line(f"{total} = {accumulation(op.accum.data, type, total, other)};")
+            if how.through_memory:
+                assert op.scratch is not None
+                scratch, first = self.arrays[op.scratch], self.fresh()
+                self.line(f"{scratch}[thread] = {total};")
+                self.barrier()
+                group = how.stride * how.size
+                self.line(f"const uint {first} = thread / {group} * {group} + thread % {how.step};")
+                self.line(f"{total} = {scratch}[{first}];")
+                for k in range(1, how.count):
+                    other = f"{scratch}[{first} + {k * how.step}]"
+                    self.line(f"{total} = {accumulation(op.accum.data, type, total, other)};")
+                self.barrier()
+
+
+def type_is_float(type: Attribute) -> bool:
+    return type.__class__ in FLOATS
+
+
+def memory_of_barriers(launch: LaunchOp) -> str:
+    """What a barrier orders: threadgroup memory, and device memory that the kernel both writes and reads."""
+    written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
+    read = {op.node for op in launch.body.walk() if isinstance(op, LoadOp)}
+    read |= {op.source for op in launch.body.walk() if isinstance(op, CopyOp)}
+    shares = any(not isinstance(node.owner, SharedOp) for node in written & read)
+    own = "mem_flags::mem_threadgroup"
+    return f"mem_flags::mem_device | {own}" if shares else own

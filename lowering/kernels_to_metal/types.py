@@ -1,0 +1,81 @@
+"""Types and literals of the Metal Shading Language."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+
+FLOATS: dict[type[Attribute], str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float"}
+INTEGERS = {1: "bool", 8: "char", 16: "short", 32: "int", 64: "long"}
+
+
+class NotInMetal(Exception):
+    """A type or a constant that Metal has not."""
+
+
+def metal_type(type: Attribute) -> str:
+    """The name of a scalar type. Raises `NotInMetal`."""
+    match type:
+        case Float16Type() | BFloat16Type() | Float32Type():
+            return FLOATS[type.__class__]
+        case IndexType():
+            return "int"
+        case IntegerType() if type.width.data in INTEGERS:
+            return INTEGERS[type.width.data]
+        case Float64Type():
+            raise NotInMetal("Metal has no numbers of type f64: make data and parameters f32")
+        case _:
+            raise NotInMetal(f"Metal has no numbers of type {type}")
+
+
+def unsigned(type: Attribute) -> str:
+    """The type of the same bits without a sign; a float as it is."""
+    name = metal_type(type)
+    return name if name == "bool" or type.__class__ in FLOATS else f"u{name}"
+
+
+def literal(value: Attribute) -> str:
+    """The text of an `arith.constant`; negative numbers are in parentheses."""
+    match value:
+        case FloatAttr():
+            return float_literal(value.value.data, metal_type(value.type))
+        case IntegerAttr():
+            return int_literal(value.value.data, metal_type(value.type))
+        case _:
+            raise NotInMetal(f"Metal has no constant {value}")
+
+
+def float_literal(value: float, type: str) -> str:
+    """The shortest text that is rounded to the same number of the type."""
+    if math.isnan(value):
+        text = "NAN"
+    elif math.isinf(value):
+        text = "INFINITY"
+    else:
+        text = f"{np.float32(abs(value))!s}f"
+    if math.copysign(1.0, value) < 0 and not math.isnan(value):
+        text = f"(-{text})"
+    return text if type == "float" else f"{type}({text})"
+
+
+def int_literal(value: int, type: str) -> str:
+    if type == "bool":
+        return "true" if value else "false"
+    if type == "long":
+        # The least number has no literal of its own.
+        return f"({value + 1}L - 1)" if value == -(2**63) else f"({value}L)" if value < 0 else f"{value}L"
+    if value == -(2**31):
+        return f"({value + 1} - 1)"
+    return f"({value})" if value < 0 else str(value)

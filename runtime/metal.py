@@ -1,0 +1,180 @@
+"""Runs Metal text on the GPU of a Mac, through pyobjc.
+
+Arrays lie in memory that the CPU and the GPU share, so nothing is copied. A run of a routine is one command
+buffer, with its kernels in order, and ends when they have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.kernel import WARP
+from ocannl.lowering.kernels_to_metal.description import Dispatch, RoutineDescription, descriptions
+from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.runtime.memory import Entry
+
+FRAMEWORK = "Metal"
+MISSING = (
+    "Metal runs on a Mac, through the package pyobjc-framework-Metal: pip install 'ocannl[metal]' there; "
+    "this Python has no module `Metal`"
+)
+
+
+class MetalDevice:
+    """The default GPU of a Mac, and the buffers of arrays on it by their addresses.
+
+    Raises `DeviceError` where there is no GPU for Metal, or the package is missing.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self.framework: Any = importlib.import_module(FRAMEWORK)
+        except ImportError:
+            raise DeviceError(MISSING) from None
+        self.device: Any = self.framework.MTLCreateSystemDefaultDevice()
+        if self.device is None:
+            raise DeviceError("this Mac has no GPU for Metal")
+        self.queue: Any = self.device.newCommandQueue()
+        self.buffers: dict[int, Any] = {}
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.generic]:
+        """A zeroed C-contiguous array in a shared buffer, which `buffers` has by the array's address."""
+        element = np.dtype(dtype)
+        size = max(1, math.prod(shape) * element.itemsize)
+        buffer = self.device.newBufferWithLength_options_(size, self.framework.MTLResourceStorageModeShared)
+        if buffer is None:
+            raise DeviceError(f"Metal has no memory for a buffer of {size} bytes")
+        memory = np.frombuffer(buffer.contents().as_buffer(size), np.uint8)
+        memory[:] = 0
+        array = memory[: math.prod(shape) * element.itemsize].view(element).reshape(shape)
+        self.buffers[memory.ctypes.data] = buffer
+        return array
+
+    def program(self, text: str, layout: EntryLayout) -> MetalProgram:
+        """The routine of Metal text that has one. Raises `DeviceError`."""
+        options = self.framework.MTLCompileOptions.alloc().init()
+        options.setFastMathEnabled_(False)
+        library, error = self.device.newLibraryWithSource_options_error_(text, options, None)
+        if library is None:
+            raise DeviceError(f"Metal rejects the kernels: {error}")
+        (routine,) = descriptions(text)
+        pipelines = {k.function: self.pipeline(library, k) for k in routine.kernels}
+        return MetalProgram(self, routine, layout, pipelines)
+
+    def pipeline(self, library: Any, kernel: Dispatch) -> Any:
+        """What runs a kernel. Raises `DeviceError` where the GPU has not enough threads for it."""
+        function = library.newFunctionWithName_(kernel.function)
+        found, error = self.device.newComputePipelineStateWithFunction_error_(function, None)
+        if found is None:
+            raise DeviceError(f"Metal has no pipeline for kernel {kernel.function}: {error}")
+        most, width = found.maxTotalThreadsPerThreadgroup(), found.threadExecutionWidth()
+        if most < kernel.threads:
+            raise DeviceError(f"kernel {kernel.function} has {kernel.threads} threads, this GPU takes {most}")
+        if width != WARP:
+            raise DeviceError(f"this GPU has SIMD groups of {width} threads; kernels are for {WARP}")
+        return found
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a kernel: slot and offset in bytes of each buffer, and the slots of indices."""
+
+    buffers: tuple[tuple[int, int], ...]
+    indices: tuple[int, ...]
+
+
+class MetalProgram:
+    """A routine on a GPU. `address` is that of a function `void f(ptr args)`, as native code has it.
+
+    What goes wrong while it runs is told by `raise_first`; a run after that does nothing.
+    """
+
+    def __init__(
+        self, on: MetalDevice, routine: RoutineDescription, layout: EntryLayout, pipelines: dict[str, Any]
+    ) -> None:
+        self.on = on
+        self.pipelines = pipelines
+        self.slots = layout.slots
+        self.kernels = [(kernel, arguments(kernel, routine, layout)) for kernel in routine.kernels]
+        self.failure: Exception | None = None
+        self.entry = Entry(self.enter)
+        self.address = ctypes.cast(self.entry, ctypes.c_void_p).value or 0
+
+    def enter(self, args: int) -> None:
+        """Runs on the slots at an address. No exception may leave: native code calls this."""
+        if self.failure is None:
+            try:
+                self.run(list((ctypes.c_int64 * self.slots).from_address(args)))
+            except Exception as failure:
+                self.failure = failure
+
+    def run(self, slots: list[int]) -> None:
+        """Runs the kernels, and waits for them. Raises `DeviceError`."""
+        if not self.kernels:
+            return
+        commands = self.on.queue.commandBuffer()
+        encoder = commands.computeCommandEncoder()
+        for kernel, where in self.kernels:
+            self.encode(encoder, kernel, where, slots)
+        encoder.endEncoding()
+        commands.commit()
+        commands.waitUntilCompleted()
+        if (error := commands.error()) is not None:
+            raise DeviceError(f"Metal could not run the kernels: {error}")
+
+    def encode(self, encoder: Any, kernel: Dispatch, where: Arguments, slots: list[int]) -> None:
+        size = self.on.framework.MTLSizeMake
+        encoder.setComputePipelineState_(self.pipelines[kernel.function])
+        buffers = [(self.on.buffers[slots[slot]], offset) for slot, offset in where.buffers]
+        if kernel.structure:
+            self.encode_structure(encoder, buffers)
+        else:
+            for k, (buffer, offset) in enumerate(buffers):
+                encoder.setBuffer_offset_atIndex_(buffer, offset, k)
+        for k, slot in enumerate(where.indices, 1 if kernel.structure else len(buffers)):
+            encoder.setBytes_length_atIndex_(struct.pack("=q", slots[slot]), 8, k)
+        encoder.dispatchThreadgroups_threadsPerThreadgroup_(
+            size(kernel.threadgroups, 1, 1), size(kernel.threads, 1, 1)
+        )
+
+    def encode_structure(self, encoder: Any, buffers: list[tuple[Any, int]]) -> None:
+        """Passes the addresses of buffers, which Metal is then told to keep where the GPU finds them."""
+        framework = self.on.framework
+        usage = framework.MTLResourceUsageRead | framework.MTLResourceUsageWrite
+        for buffer, _ in buffers:
+            encoder.useResource_usage_(buffer, usage)
+        addresses = [buffer.gpuAddress() + offset for buffer, offset in buffers]
+        encoder.setBytes_length_atIndex_(
+            struct.pack(f"={len(addresses)}Q", *addresses), 8 * len(addresses), 0
+        )
+
+    def raise_first(self) -> None:
+        """Raises `DeviceError` for what went wrong, if anything did, and forgets it."""
+        failure, self.failure = self.failure, None
+        if isinstance(failure, DeviceError):
+            raise failure
+        if failure is not None:
+            raise DeviceError(f"Metal could not run the kernels: {failure!r}") from failure
+
+
+def arguments(kernel: Dispatch, routine: RoutineDescription, layout: EntryLayout) -> Arguments:
+    """Where the arguments of a kernel stand among those of its routine."""
+    offsets = {buffer.name: buffer.offset for buffer in routine.buffers}
+
+    def place(name: str) -> tuple[int, int]:
+        offset = offsets[name]
+        return (layout.node_slots[name], 0) if offset is None else (layout.arena_slot, offset)
+
+    return Arguments(
+        tuple(map(place, kernel.buffers)),
+        tuple(layout.index_slot + layout.indices.index(name) for name in kernel.indices),
+    )
