@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import math
 import struct
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,7 @@ class MetalDevice:
         self.buffers: dict[int, Any] = {}
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[np.generic]:
-        """A zeroed C-contiguous array in a shared buffer, which `buffers` has by the array's address."""
+        """A zeroed C-contiguous array in a shared buffer, which `buffers` has while the array lives."""
         element = np.dtype(dtype)
         size = max(1, math.prod(shape) * element.itemsize)
         buffer = self.device.newBufferWithLength_options_(size, self.framework.MTLResourceStorageModeShared)
@@ -57,6 +58,7 @@ class MetalDevice:
         memory[:] = 0
         array = memory[: math.prod(shape) * element.itemsize].view(element).reshape(shape)
         self.buffers[memory.ctypes.data] = buffer
+        weakref.finalize(memory, self.buffers.pop, memory.ctypes.data)
         return array
 
     def program(self, text: str, layout: EntryLayout) -> MetalProgram:
@@ -105,7 +107,7 @@ class MetalProgram:
         self.pipelines = pipelines
         self.slots = layout.slots
         self.kernels = [(kernel, arguments(kernel, routine, layout)) for kernel in routine.kernels]
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.entry = Entry(self.enter)
         self.address = ctypes.cast(self.entry, ctypes.c_void_p).value or 0
 
@@ -114,7 +116,7 @@ class MetalProgram:
         if self.failure is None:
             try:
                 self.run(list((ctypes.c_int64 * self.slots).from_address(args)))
-            except Exception as failure:
+            except BaseException as failure:
                 self.failure = failure
 
     def run(self, slots: list[int]) -> None:
@@ -158,12 +160,12 @@ class MetalProgram:
         )
 
     def raise_first(self) -> None:
-        """Raises `DeviceError` for what went wrong, if anything did, and forgets it."""
+        """Raises `DeviceError` for what went wrong, if anything did, and forgets it. Interrupts stay."""
         failure, self.failure = self.failure, None
-        if isinstance(failure, DeviceError):
-            raise failure
-        if failure is not None:
+        if isinstance(failure, Exception) and not isinstance(failure, DeviceError):
             raise DeviceError(f"Metal could not run the kernels: {failure!r}") from failure
+        if failure is not None:
+            raise failure
 
 
 def arguments(kernel: Dispatch, routine: RoutineDescription, layout: EntryLayout) -> Arguments:

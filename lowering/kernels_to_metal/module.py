@@ -39,8 +39,8 @@ using namespace metal;
 #define UNROLL _Pragma("clang loop unroll(full)")
 
 // NaN if one of them is.
-template <typename T> inline T maximum(T x, T y) { return y > x || y != y ? y : x; }
-template <typename T> inline T minimum(T x, T y) { return y < x || y != y ? y : x; }"""
+template <typename T> inline T max_nan(T x, T y) { return y > x || y != y ? y : x; }
+template <typename T> inline T min_nan(T x, T y) { return y < x || y != y ? y : x; }"""
 
 
 def to_metal(module: ModuleOp) -> str:
@@ -125,8 +125,8 @@ def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence
             f"{structure}[[kernel, max_total_threads_per_threadgroup({launch.threads})]]",
             f"void {name}(",
             *declared,
-            "    uint block [[threadgroup_position_in_grid]],",
-            "    uint thread [[thread_index_in_threadgroup]]) {",
+            "    uint block_number [[threadgroup_position_in_grid]],",
+            "    uint thread_number [[thread_index_in_threadgroup]]) {",
             *locals,
             *ThreadWriter(launch, arrays, names).write(),
             "}",

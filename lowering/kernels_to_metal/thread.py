@@ -82,8 +82,8 @@ class ThreadWriter:
             self.apart.add(op.result)
             type, count = metal_type(element_type(op.result)), math.prod(memref_shape(op.result))
             self.line(f"alignas({VECTOR_BYTES}) threadgroup {type} {name}[{max(count, 1)}];")
-        self.variables_of("block", self.launch.grid.data)
-        self.variables_of("thread", self.launch.block.data)
+        self.variables_of("block_number", self.launch.grid.data)
+        self.variables_of("thread_number", self.launch.block.data)
         self.write_ops(ops)
         return self.lines
 
@@ -411,7 +411,7 @@ class ThreadWriter:
         turn, number = self.fresh(), self.fresh()
         rounds = -(-count // threads)
         with self.braces(f"UNROLL for (int {turn} = 0; {turn} < {rounds}; {turn}++)"):
-            self.line(f"const uint {number} = thread + {turn} * {threads};")
+            self.line(f"const uint {number} = thread_number + {turn} * {threads};")
             with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
                 self.variables_of(number, op.space.data)
                 with self.bounded(op, op.bounds):
@@ -435,10 +435,12 @@ class ThreadWriter:
             if how.through_memory:
                 assert op.scratch is not None
                 scratch, first = self.arrays[op.scratch], self.fresh()
-                self.line(f"{scratch}[thread] = {total};")
+                self.line(f"{scratch}[thread_number] = {total};")
                 self.barrier()
                 group = how.stride * how.size
-                self.line(f"const uint {first} = thread / {group} * {group} + thread % {how.step};")
+                self.line(
+                    f"const uint {first} = thread_number / {group} * {group} + thread_number % {how.step};"
+                )
                 self.line(f"{total} = {scratch}[{first}];")
                 for k in range(1, how.count):
                     other = f"{scratch}[{first} + {k * how.step}]"

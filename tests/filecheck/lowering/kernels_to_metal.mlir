@@ -20,11 +20,11 @@ loops.func @turn {
 // CHECK-NEXT: void turn_y(
 // CHECK-NEXT:   const device float *p0 {{\[\[}}buffer(0)]],
 // CHECK-NEXT:   device float *p1 {{\[\[}}buffer(1)]],
-// CHECK-NEXT:   uint block {{\[\[}}threadgroup_position_in_grid]],
-// CHECK-NEXT:   uint thread {{\[\[}}thread_index_in_threadgroup]]) {
+// CHECK-NEXT:   uint block_number {{\[\[}}threadgroup_position_in_grid]],
+// CHECK-NEXT:   uint thread_number {{\[\[}}thread_index_in_threadgroup]]) {
 // CHECK-NEXT:   alignas(16) threadgroup float s0[64];
-// CHECK-NEXT:   const int b = block;
-// CHECK-NEXT:   const int t = thread;
+// CHECK-NEXT:   const int b = block_number;
+// CHECK-NEXT:   const int t = thread_number;
 // CHECK-NEXT:   const float v1 = p0[64*b + t];
 // CHECK-NEXT:   s0[t] = v1;
 // CHECK-NEXT:   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -52,9 +52,9 @@ loops.func @sums {
 // CHECK-NEXT:   v2 = v2 + simd_shuffle_xor(v2, 4);
 // CHECK-NEXT:   v2 = v2 + simd_shuffle_xor(v2, 8);
 // CHECK-NEXT:   v2 = v2 + simd_shuffle_xor(v2, 16);
-// CHECK-NEXT:   s0[thread] = v2;
+// CHECK-NEXT:   s0[thread_number] = v2;
 // CHECK-NEXT:   threadgroup_barrier(mem_flags::mem_threadgroup);
-// CHECK-NEXT:   const uint v3 = thread / 64 * 64 + thread % 32;
+// CHECK-NEXT:   const uint v3 = thread_number / 64 * 64 + thread_number % 32;
 // CHECK-NEXT:   v2 = s0[v3];
 // CHECK-NEXT:   v2 = v2 + s0[v3 + 32];
 // CHECK-NEXT:   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -83,8 +83,8 @@ loops.func @again {
 }
 // CHECK-NOT:  void again_y(
 // CHECK:      void again_1_x(
-// CHECK:        const int int_ = thread / 2;
-// CHECK-NEXT:   const int v1_ = thread % 2;
+// CHECK:        const int int_ = thread_number / 2;
+// CHECK-NEXT:   const int v1_ = thread_number % 2;
 // CHECK-NEXT:   const float v1 = p0[64*int_ + v1_];
 // CHECK-NEXT:   const float v2 = (-1.0f) / v1;
 

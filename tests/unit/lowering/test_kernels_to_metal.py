@@ -229,6 +229,7 @@ def test_no_literal_of_f64():
 def test_names():
     names = VariableNames()
     wanted = {"b": "b", "for": "for_", "v1": "v1_", "a.b": "a_b", "a$b": "a_b_", "_x": "x_", "__": "i"}
+    wanted |= {"thread": "thread_", "float4": "float4_", "o_thread": "o_thread"}
     assert {name: names[name] for name in wanted} == wanted
     assert {name: names[name] for name in wanted} == wanted
 

@@ -12,6 +12,7 @@ import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.lowering.kernels_to_metal.description import descriptions
+from ocannl.runtime.metal import MetalDevice
 
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 
@@ -175,3 +176,14 @@ def test_ids_that_are_no_positions(device: FakeDevice):
     with pytest.raises(OcannlError, match="1 id is no position of its axis"):
         oc.Context.metal().compile(found)()
     assert device.runs
+
+
+def test_buffers_live_as_long_as_their_arrays(device: FakeDevice):
+    metal = MetalDevice()
+    arrays = [metal.array(shape, np.float32) for shape in ((3, 4), (), (0, 2))]
+    assert [a.shape for a in arrays] == [(3, 4), (), (0, 2)]
+    assert not any(a.any() for a in arrays)
+    assert len(metal.buffers) == 3
+    part = arrays[0][1:]
+    arrays.clear()
+    assert list(metal.buffers) == [part.ctypes.data - 16]
