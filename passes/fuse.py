@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -153,7 +153,7 @@ class _Matcher:
 
 
 class Fuser:
-    """Goes over the nests of a function in one direction, and merges each into one that it has passed.
+    """Goes over nests that follow each other in one direction, and merges each into one that it has passed.
 
     A nest moves no further than to the nearest nest that it must not overtake.
     """
@@ -167,8 +167,7 @@ class Fuser:
         self.last_access: dict[SSAValue, int] = {}
         self.forwarded: set[SSAValue] = set()
 
-    def run(self) -> None:
-        found = nests(self.func)
+    def run(self, found: Sequence[NestOp]) -> None:
         for nest in found if self.upwards else reversed(found):
             group = Group.of(nest)
             position = self._fuse(group)
@@ -277,7 +276,7 @@ class FusePass(ModulePass):
             forwarded: set[SSAValue] = set()
             for upwards in (True, False):
                 fuser = Fuser(func, upwards)
-                fuser.run()
+                fuser.run(nests(func))
                 forwarded |= fuser.forwarded
                 remove_dead_stores(func)
             mark_virtual(func, forwarded)

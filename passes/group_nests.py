@@ -16,6 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, element_type
+from ocannl.passes.eliminate_common_subexpressions import Eliminator
+from ocannl.passes.fuse import Fuser
 from ocannl.passes.nests import (
     ZERO,
     Indexed,
@@ -206,9 +208,16 @@ class Builder:
                 nest.detach()
                 group.body.block.add_op(nest)
             self.enter(nest, member, inside)
+        self.fuse(group)
         for node, (smaller, _) in inside.items():
             node.replace_all_uses_with(smaller.result)
             Rewriter.erase_op(declaration(node))
+
+    def fuse(self, group: GroupOp) -> None:
+        """Merges what sums over the rows with what touches the same rows."""
+        Fuser(self.func, upwards=True).run(group.nests)
+        for nest in group.nests:
+            Eliminator().run(nest.body.block)
 
     def share(self, member: Member, group: GroupOp) -> NestOp:
         """Puts a nest after the group, but for the part of its reduction that the group takes over."""
@@ -279,9 +288,9 @@ class GroupNestsPass(ModulePass):
 
     It applies where at one value of the shared variables each nest touches its own part of what one of them
     writes. What only the group touches lives inside of it, with room for a few rows. A sum over the rows is
-    added up in a fixed number of parts. The policy: the cycles that loads and stores take to and from far
-    caches are weighed against those that it takes to start a nest for each block of rows; a reduction must
-    not read more than the first-level cache holds again for each of them.
+    added up in a fixed number of parts. Nests of a group are fused. The policy: the cycles that loads and
+    stores take to and from far caches are weighed against those that it takes to start a nest for each block
+    of rows; a reduction must not read more than the first-level cache holds again for each of them.
     """
 
     name = "group-nests"

@@ -231,3 +231,37 @@ loops.func @other_sums {
     loops.store %6, %t[o]
   }
 }
+
+// -----
+
+// What adds to sums over the rows is one nest, and loads a row once.
+// CHECK-LABEL: loops.func @two_sums
+// CHECK:         %[[S:.*]] = assign.node "s.partial"
+// CHECK:         %[[T:.*]] = assign.node "t.partial"
+// CHECK:         loops.group "s .. t" (b_part = 8, b = 128) {
+// CHECK-NEXT:      loops.nest "s.partial .. t.partial" (o = 4096) {
+// CHECK:             %[[X:.*]] = loops.load %x[b + 128*b_part, o]
+// CHECK-NOT:         loops.load %x
+// CHECK:             loops.store %{{.*}}, %[[S]][b_part, o]
+// CHECK:             arith.addf %{{.*}}, %[[X]]
+// CHECK-NEXT:        loops.store %{{.*}}, %[[T]][b_part, o]
+loops.func @two_sums {
+  %x = assign.node "x" constant because "data" : memref<1024x4096xf32>
+  %s = assign.node "s" on_device because "computed by forward" : memref<4096xf32>
+  %t = assign.node "t" on_device because "computed by forward" : memref<4096xf32>
+  loops.nest "s" (o = 4096) {
+    %0 = loops.reduce add (b = 1024) : f32 {
+      %1 = loops.load %x[b, o]
+      %2 = arith.mulf %1, %1 : f32
+      loops.yield %2
+    }
+    loops.store %0, %s[o]
+  }
+  loops.nest "t" (o = 4096) {
+    %3 = loops.reduce add (b = 1024) : f32 {
+      %4 = loops.load %x[b, o]
+      loops.yield %4
+    }
+    loops.store %3, %t[o]
+  }
+}
