@@ -22,6 +22,7 @@ from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
 from ocannl.lowering.loops_to_llvm import entry_layout
+from ocannl.lowering.loops_to_llvm.entry import arena_range, has_own_memory
 from ocannl.lowering.loops_to_llvm.module import used_names
 from ocannl.passes.plan_memory import byte_size
 
@@ -142,7 +143,7 @@ def needs_structure(nodes: int, indices: int) -> bool:
 def describe(node: SSAValue) -> Buffer:
     owner = node.owner
     assert isinstance(owner, NodeOp)
-    offset = owner.offset.data if owner.offset is not None else None
+    offset = None if has_own_memory(owner) else arena_range(owner)[0]
     type, shape = metal_type(element_type(node)), owner.result.type.get_shape()
     return Buffer(owner.label.data, type, shape, byte_size(owner), owner.mode.data, offset)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import OWN_MEMORY, NodeOp
+from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import steps
@@ -118,9 +119,13 @@ def has_own_memory(node: NodeOp) -> bool:
 
 
 def arena_range(node: NodeOp) -> tuple[int, int]:
-    """Offset and size of a local node in the arena, in bytes."""
-    assert node.mode.data == "local", f"{node.mode.data} node {node.label.data} is in use"
-    assert node.offset is not None, f"local node {node.label.data} has no place in the arena: run plan-memory"
+    """Offset and size of a local node in the arena, in bytes. Raises `OcannlError` if it has no place."""
+    if node.mode.data != "local":
+        raise OcannlError(at_line(node, f"{node.mode.data} node `{node.label.data}` is in use"))
+    if node.offset is None:
+        raise OcannlError(
+            at_line(node, f"local node `{node.label.data}` has no place in the arena: run plan-memory")
+        )
     size = value_type(node.result.type.get_element_type()).bytes
     for extent in node.result.type.get_shape():
         size *= extent

@@ -286,3 +286,29 @@ loops.func @f {{
 """
     with pytest.raises(OcannlError, match=f"Metal has no `math.{name}`"):
         to_metal(lowered(text))
+
+
+@pytest.mark.parametrize(
+    ("mode", "element", "message"),
+    [
+        ("local", "f32", "local node `x` has no place in the arena: run plan-memory"),
+        ("virtual", "f32", "virtual node `x` is in use"),
+        ("on_device", "i32", "kernel 'x': there are no accumulations of numbers of type i32"),
+        ("on_device", "i128", "kernel 'x': Metal has no numbers of type i128"),
+    ],
+)
+def test_what_has_no_text(mode: str, element: str, message: str):
+    text = f"""
+loops.func @f {{
+  %x = assign.node "x" {mode} : memref<4x{element}>
+  kernel.launch "x" {{
+    %s = loops.reduce add (k = 4) : {element} {{
+      %v = loops.load %x[k]
+      loops.yield %v
+    }}
+    loops.store %s, %x[0]
+  }}
+}}
+"""
+    with pytest.raises(OcannlError, match=message):
+        to_metal(parse_module(text))

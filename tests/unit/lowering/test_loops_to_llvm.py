@@ -22,6 +22,7 @@ from unit.lowering.nests import (
 )
 from xdsl.context import Context
 
+from ocannl.dialects.errors import OcannlError
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass
@@ -504,7 +505,7 @@ loops.func @homeless {
     loops.store %c, %a[i]
   }
 }"""
-    with pytest.raises(AssertionError, match="local node a has no place in the arena"):
+    with pytest.raises(OcannlError, match="local node `a` has no place in the arena: run plan-memory"):
         loops_to_llvm(parse_module(text))
 
 
