@@ -13,6 +13,7 @@ from unit.ocannl import test_operators
 from unit.ocannl.nn.check import Case
 
 import ocannl as oc
+from ocannl import nn
 from ocannl.dialects.scalar import SCALAR_OPS
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
@@ -69,3 +70,14 @@ def test_a_decoder_trains_alike():
     wanted, found = programs.train_decoder(oc.Context.cpu()), programs.train_decoder(oc.Context.metal())
     for name, array in wanted.items():
         programs.close(found[name], array, 2e-5, name)
+
+
+def test_random_numbers_are_the_same():
+    x = oc.data(np.ones((16, 40), np.float32), axes="bo")
+    dropped = nn.dropout(rate=0.3)(x, train_step=oc.index("step_n"))
+    found: list[programs.Array] = []
+    for ctx in (oc.Context.cpu(), oc.Context.metal()):
+        ctx.compile(oc.forward(dropped), name="drop")(step_n=7)
+        found.append(ctx[dropped])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert 0 < np.count_nonzero(found[0]) < found[0].size
