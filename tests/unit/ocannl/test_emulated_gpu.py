@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,20 +29,37 @@ from ocannl.dialects.errors import DeviceError
 from ocannl.dialects.scalar import SCALAR_OPS
 
 Array = NDArray[Any]
-BLOCKS: dict[str, Case] = {
-    f"{module.__name__.rpartition('_')[2]}: {name}": case
-    for module in (
-        test_layers,
-        test_attention,
-        test_batch_norm,
-        test_conv,
-        test_losses,
-        test_lstm,
-        test_pool,
-        test_vision,
-    )
-    for name, case in module.CASES.items()
-}
+MODULES = (
+    test_layers,
+    test_attention,
+    test_batch_norm,
+    test_conv,
+    test_losses,
+    test_lstm,
+    test_pool,
+    test_vision,
+)
+
+
+def cases(modules: Iterable[ModuleType]) -> dict[str, Case]:
+    return {
+        f"{module.__name__.rpartition('_')[2]}: {name}": case
+        for module in modules
+        for name, case in module.CASES.items()
+    }
+
+
+def fresh(module: ModuleType) -> ModuleType:
+    """A second copy of a module of cases: its parameters are not yet of f64, as other tests make them."""
+    spec = find_spec(module.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    copy = module_from_spec(spec)
+    spec.loader.exec_module(copy)
+    return copy
+
+
+BLOCKS = cases(MODULES)
 SAMPLE = 4
 """Every so many blocks are always tested; all of them by `pytest -m exhaustive`."""
 

@@ -19,7 +19,11 @@ from ocannl.dialects.scalar import SCALAR_OPS
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 
 # Some embeddings have parameters of f64, which Metal has not.
-BLOCKS = {name: case for name, case in programs.BLOCKS.items() if not name.startswith("layers: embedding")}
+BLOCKS = {
+    name: case
+    for name, case in programs.cases(programs.fresh(module) for module in programs.MODULES).items()
+    if not name.startswith("layers: embedding")
+}
 SAMPLE = 11
 """Every so many blocks are always tested; all of them by `pytest -m exhaustive`."""
 
