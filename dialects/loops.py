@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -27,10 +26,9 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Data, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -40,7 +38,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
     IsTerminator,
@@ -77,133 +75,8 @@ from ocannl.dialects.linear import (
 )
 from ocannl.dialects.op_helpers import given, parse_defined_operand, parse_optional_defined_operand
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
+from ocannl.dialects.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """How a nest runs: `order` of its own loops, outermost first; a register tile of `rows` x `lanes`.
-
-    `lanes` names the variable that becomes the vector dimension, with the vector width; `rows` the variable
-    that is unrolled in registers beside it, with the tile's height. `lanes` may be a reduction's variable.
-    `parallel` cuts the space into tasks that threads share: blocks of so many points of its variables.
-    `merged` are groups of variables of one space, outermost first, over which one loop runs: all accesses
-    move by equal steps over the points of a group. The other parts call it by its names with `*` between.
-    Reductions whose lanes are the nest's add up in `chains` parts, each for steps of its own.
-    `tuned` ones were chosen by running the nest.
-    """
-
-    order: tuple[str, ...] = ()
-    rows: tuple[str, int] | None = None
-    lanes: tuple[str, int] | None = None
-    parallel: tuple[tuple[str, int], ...] = ()
-    merged: tuple[tuple[str, ...], ...] = ()
-    chains: int = 1
-    tuned: bool = False
-
-    def loops(self, space: Space) -> dict[str, int]:
-        """The loops over a space and their lengths, one a variable or a group."""
-        loop_of = {name: "*".join(names) for names in self.merged for name in names}
-        loops: dict[str, int] = {}
-        for name, size in space:
-            loop = loop_of.get(name, name)
-            loops[loop] = loops.get(loop, 1) * size
-        return loops
-
-    def tile(self, variable: str) -> int:
-        """How many points of a variable are in a register tile."""
-        tiles = dict(tile for tile in (self.rows, self.lanes) if tile is not None)
-        return tiles.get(variable, 1)
-
-
-@irdl_attr_definition
-class ScheduleAttr(Data[Schedule]):
-    """`<order = (o, b), parallel = (o : 64), rows = b : 8, lanes = o : 32>`."""
-
-    name = "loops.schedule"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Schedule:
-        return parse_schedule(parser)
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(schedule_text(self.data))
-
-
-def schedule_text(schedule: Schedule) -> str:
-    parts: list[str] = ["tuned"] if schedule.tuned else []
-    if schedule.merged:
-        parts.append(f"merged = ({', '.join(map('*'.join, schedule.merged))})")
-    if schedule.order:
-        parts.append(f"order = ({', '.join(schedule.order)})")
-    if schedule.parallel:
-        parts.append(f"parallel = ({', '.join(f'{name} : {size}' for name, size in schedule.parallel)})")
-    if schedule.rows:
-        parts.append(f"rows = {schedule.rows[0]} : {schedule.rows[1]}")
-    if schedule.lanes:
-        parts.append(f"lanes = {schedule.lanes[0]} : {schedule.lanes[1]}")
-    if schedule.chains != 1:
-        parts.append(f"chains = {schedule.chains}")
-    return f"<{', '.join(parts)}>"
-
-
-SCHEDULE_PARTS = ("tuned", "merged", "order", "parallel", "rows", "lanes", "chains")
-
-
-def parse_schedule(parser: AttrParser) -> Schedule:
-    order: tuple[str, ...] = ()
-    parallel: tuple[tuple[str, int], ...] = ()
-    merged: tuple[tuple[str, ...], ...] = ()
-    chains = 1
-    tile: dict[str, tuple[str, int]] = {}
-    seen: set[str] = set()
-
-    def group() -> tuple[str, ...]:
-        names = [parser.parse_identifier(" naming an iteration variable")]
-        while parser.parse_optional_punctuation("*"):
-            names.append(parser.parse_identifier(" after `*`"))
-        return tuple(names)
-
-    def loop() -> str:
-        return "*".join(group())
-
-    def extent() -> tuple[str, int]:
-        name = loop()
-        parser.parse_punctuation(":")
-        return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
-
-    def entry() -> None:
-        nonlocal order, parallel, merged, chains
-        pos = parser.pos
-        key = parser.parse_keyword_in(SCHEDULE_PARTS, " in a schedule")
-        if key in seen:
-            parser.raise_error(f"`{key}` stands twice in the schedule", pos, parser.pos)
-        seen.add(key)
-        if key == "tuned":
-            return
-        parser.parse_punctuation("=")
-        if key == "order":
-            order = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, loop))
-        elif key == "merged":
-            merged = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, group))
-        elif key == "parallel":
-            parallel = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, extent))
-        elif key == "chains":
-            chains = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        else:
-            tile[key] = extent()
-
-    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged, chains, "tuned" in seen)
-
-
-def print_schedule(printer: Printer, schedule: ScheduleAttr | None) -> None:
-    if schedule is not None:
-        printer.print_string(" schedule " + schedule_text(schedule.data))
-
-
-def parse_optional_schedule(parser: AttrParser) -> Schedule | None:
-    return parse_schedule(parser) if parser.parse_optional_keyword("schedule") else None
 
 
 @irdl_op_definition

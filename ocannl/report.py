@@ -20,9 +20,9 @@ from ocannl.dialects.loops import (
     ReduceOp,
     StoreOp,
     YieldOp,
-    schedule_text,
     scope_sizes,
 )
+from ocannl.dialects.schedule import schedule_text
 from ocannl.passes.nest_facts import element_bytes
 from ocannl.passes.nests import is_inside, nests_of, steps
 from ocannl.passes.plan_memory import memory_report

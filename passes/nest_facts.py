@@ -17,13 +17,13 @@ from ocannl.dialects.loops import (
     LoadOp,
     NestOp,
     ReduceOp,
-    Schedule,
     StoreOp,
     YieldOp,
     address_of,
     element_type,
     scope_sizes,
 )
+from ocannl.dialects.schedule import Schedule
 
 # Instructions that a function of `math` becomes, roughly.
 FUNCTION_COST = 15

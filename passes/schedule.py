@@ -10,7 +10,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, Schedule, ScheduleAttr, StoreOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.schedule import Schedule, ScheduleAttr
 from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nest_facts import Access, Scope, nest_facts
 from ocannl.passes.nests import functions, nests_of, steps

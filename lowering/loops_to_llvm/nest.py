@@ -16,10 +16,10 @@ from ocannl.dialects.loops import (
     NestOp,
     PositionOp,
     ReduceOp,
-    Schedule,
     StoreOp,
     element_type,
 )
+from ocannl.dialects.schedule import Schedule
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.instructions import emit_position, emit_scalar
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found

@@ -20,7 +20,8 @@ from xdsl.parser import Parser
 from ocannl.dialects.assign import ASSIGN, NodeOp
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.linear import Linear, identity_map
-from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp, Schedule, schedule_text
+from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp
+from ocannl.dialects.schedule import Schedule, schedule_text
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.lowering.loops_to_llvm import entry_layout

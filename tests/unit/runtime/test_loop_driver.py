@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
 from threading import Timer
 
 import numpy as np
@@ -105,6 +106,15 @@ def test_values_are_recorded_after_each_run():
     assert first.tolist() == expected
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests run in the background and it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_a_loop_and_restores_the_indices():
     args = ArgBlock(1)
     args.set_index(0, 42)
