@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.assign import check_names
+from ocannl.dialects.linear import Linear
+from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.shape import Shape
 from ocannl.dialects.tensor_type import TensorType, parse_tensor_type
 
 
@@ -40,3 +45,21 @@ class LikeOp(TensorOp, ABC):
     def refinements(self) -> Iterable[tuple[SSAValue, SSAValue]]:
         """Pairs of values of which the second is broadcast to the first."""
         return ()
+
+
+def check_tensor_access(
+    op: IRDLOperation, shape: Shape, indices: Sequence[Linear], sizes: Mapping[str, int]
+) -> None:
+    if not shape.is_final:
+        raise VerifyException(f"an index map needs a final shape, found {shape}")
+    axes = shape.memory_sizes
+    if len(indices) != len(axes):
+        raise VerifyException(f"{len(indices)} indices for the {len(axes)} axes of {shape}")
+    for index, size in zip(indices, axes, strict=True):
+        if enclosing_routine(op) is not None:
+            check_names(op, index.names, sizes)
+        extremes = index.extremes(sizes)
+        if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():
+            raise VerifyException(
+                f"index {index} runs from {extremes[0]} to {extremes[1]}, outside size {size}"
+            )

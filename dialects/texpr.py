@@ -7,17 +7,15 @@ has an iteration space and index maps instead.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import (
     Dialect,
     Operation,
     SSAValue,
 )
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -49,14 +47,23 @@ from ocannl.dialects.linear import (
     parse_optional_map,
     parse_space,
     print_map,
-    print_space,
 )
 from ocannl.dialects.op_helpers import given, parse_defined_operand
 from ocannl.dialects.parts import Part, PartAttr, parse_part
-from ocannl.dialects.routine import RoutineOp, enclosing_routine
-from ocannl.dialects.shape import Dim, DimTerm, Shape
+from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.shape import Dim, DimTerm
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
-from ocannl.dialects.tensor_op import LikeOp, TensorOp, parse_result_type
+from ocannl.dialects.tensor_code import (
+    AssignOp,
+    BackpropOp,
+    CommentOp,
+    ForwardOp,
+    OnTensorOp,
+    TexprRoutineOp,
+    ZeroGradsOp,
+)
+from ocannl.dialects.tensor_memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
+from ocannl.dialects.tensor_op import TensorOp, check_tensor_access, parse_result_type
 from ocannl.dialects.tensor_type import (
     DimsAttr,
     ShapeAttr,
@@ -68,74 +75,35 @@ from ocannl.dialects.tensor_type import (
 from ocannl.dialects.term import Const, Term
 from ocannl.dialects.uniform import UniformOp
 
-
-class MemoryOp(TensorOp):
-    """A named tensor node: reading it gives the value that its memory has at that point."""
-
-    label = prop_def(StringAttr)
-
-    def __init__(self, label: str, type: TensorType) -> None:
-        super().__init__(properties={"label": StringAttr(label)}, result_types=[type])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        self._print_type(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        return cls(parser.parse_str_literal(" naming the node"), parse_result_type(parser))
-
-
-@irdl_op_definition
-class ParamOp(MemoryOp):
-    """A parameter: memory that training updates."""
-
-    name = "texpr.param"
-
-
-@irdl_op_definition
-class DataOp(MemoryOp):
-    """A data tensor: memory that the user fills. `texpr.data "x" flat 12` has 12 elements, in whatever
-    shape its uses give it.
-    """
-
-    name = "texpr.data"
-    elements = opt_prop_def(IntAttr)
-
-    def __init__(self, label: str, type: TensorType, elements: int | None = None) -> None:
-        super().__init__(label, type)
-        if elements is not None:
-            self.properties["elements"] = IntAttr(elements)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        if self.elements is not None:
-            printer.print_string(f" flat {self.elements.data}")
-        self._print_type(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> DataOp:
-        label = parser.parse_str_literal(" naming the node")
-        elements = None
-        if parser.parse_optional_keyword("flat"):
-            elements = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return cls(label, parse_result_type(parser), elements)
-
-    def verify_(self) -> None:
-        shape = shape_of(self.result)
-        if self.elements is not None and shape.is_final:
-            elements, found = self.elements.data, math.prod(shape.memory_sizes)
-            if elements != found:
-                raise VerifyException(f"flat data of {elements} elements has a shape of {found}: {shape}")
-
-
-@irdl_op_definition
-class NodeOp(MemoryOp):
-    """A non-differentiable tensor node, written by code."""
-
-    name = "texpr.node"
+__all__ = [
+    "TEXPR",
+    "AdjointOp",
+    "ApplyOp",
+    "AssignOp",
+    "BackpropOp",
+    "CommentOp",
+    "ConstantOp",
+    "CustomOp",
+    "DataOp",
+    "EmbedOp",
+    "ForwardOp",
+    "GradOp",
+    "JvpOp",
+    "MemoryOp",
+    "NodeOp",
+    "OfOp",
+    "OnTensorOp",
+    "ParamOp",
+    "RangeOp",
+    "SizeOp",
+    "SliceOp",
+    "TensorOp",
+    "TexprRoutineOp",
+    "UniformOp",
+    "ValueOp",
+    "VjpOp",
+    "ZeroGradsOp",
+]
 
 
 @irdl_op_definition
@@ -287,42 +255,6 @@ class SliceOp(TensorOp):
         index = only_index(self.indices.data)
         if enclosing_routine(self) is not None:
             check_names(self, index.names, {})
-
-
-class OfOp(LikeOp):
-    """Memory that belongs to a tensor: its gradient or its last value."""
-
-    source = operand_def(TensorType)
-
-    @property
-    def like(self) -> SSAValue:
-        return self.source
-
-    def __init__(self, source: SSAValue, type: TensorType) -> None:
-        super().__init__(operands=[source], result_types=[type])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        self._print_type(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        return cls(parse_defined_operand(parser), parse_result_type(parser))
-
-
-@irdl_op_definition
-class GradOp(OfOp):
-    """The gradient node of a tensor; `texpr.backprop` adds to it."""
-
-    name = "texpr.grad"
-
-
-@irdl_op_definition
-class ValueOp(OfOp):
-    """The memory that the last computation of an expression left."""
-
-    name = "texpr.value"
 
 
 @irdl_op_definition
@@ -533,7 +465,7 @@ class ApplyOp(TensorOp):
         combination = part.combination
         pairs = [(self.result, part.result_map), *zip(combination.operands, combination.maps, strict=True)]
         for value, indices in pairs:
-            _check_tensor_access(self, shape_of(value), indices, sizes)
+            check_tensor_access(self, shape_of(value), indices, sizes)
         check_term(combination.term, len(combination.operands))
 
 
@@ -544,209 +476,6 @@ def _check_logic(logic: str, operands: int) -> None:
         parse_spec(logic, operands)
     except SpecSyntaxError as error:
         raise VerifyException(str(error)) from None
-
-
-def _check_tensor_access(
-    op: IRDLOperation, shape: Shape, indices: Sequence[Linear], sizes: Mapping[str, int]
-) -> None:
-    if not shape.is_final:
-        raise VerifyException(f"an index map needs a final shape, found {shape}")
-    axes = shape.memory_sizes
-    if len(indices) != len(axes):
-        raise VerifyException(f"{len(indices)} indices for the {len(axes)} axes of {shape}")
-    for index, size in zip(indices, axes, strict=True):
-        if enclosing_routine(op) is not None:
-            check_names(op, index.names, sizes)
-        extremes = index.extremes(sizes)
-        if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():
-            raise VerifyException(
-                f"index {index} runs from {extremes[0]} to {extremes[1]}, outside size {size}"
-            )
-
-
-@irdl_op_definition
-class AssignOp(IRDLOperation):
-    """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
-
-    `:` resets the memory to the accumulation's neutral element first.
-    """
-
-    name = "texpr.assign"
-    target = operand_def(TensorType)
-    value = operand_def(TensorType)
-    accum = opt_prop_def(StringAttr)
-    reset = opt_prop_def(UnitAttr)
-    logic = opt_prop_def(StringAttr)
-    dims = opt_prop_def(DimsAttr)
-    result_map = opt_prop_def(MapAttr)
-    value_map = opt_prop_def(MapAttr)
-    space = opt_prop_def(SpaceAttr)
-
-    def __init__(
-        self,
-        target: SSAValue,
-        value: SSAValue,
-        *,
-        accum: str | None = None,
-        reset: bool = False,
-        logic: str | None = None,
-        dims: Sequence[tuple[str, DimTerm]] = (),
-        result_map: Sequence[Linear] | None = None,
-        value_map: Sequence[Linear] | None = None,
-        space: Sequence[tuple[str, int]] | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[target, value],
-            properties={
-                "accum": None if accum is None else StringAttr(accum),
-                "reset": UnitAttr() if reset else None,
-                "logic": None if logic is None else StringAttr(logic),
-                "dims": DimsAttr(tuple(dims)) if dims else None,
-                "result_map": None if result_map is None else MapAttr(tuple(result_map)),
-                "value_map": None if value_map is None else MapAttr(tuple(value_map)),
-                "space": None if space is None else SpaceAttr(tuple(space)),
-            },
-        )
-
-    @property
-    def accum_name(self) -> str | None:
-        return None if self.accum is None else self.accum.data
-
-    @property
-    def is_projected(self) -> bool:
-        return self.space is not None
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.target)
-        if self.result_map is not None:
-            print_map(printer, self.result_map.data)
-        printer.print_string(" :" if self.reset is not None else " ")
-        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
-        printer.print_ssa_value(self.value)
-        if self.value_map is not None:
-            print_map(printer, self.value_map.data)
-        if self.logic is not None:
-            printer.print_string(" logic ")
-            printer.print_string_literal(self.logic.data)
-        if self.dims is not None:
-            printer.print_string(" dims ")
-            self.dims.print_parameter(printer)
-        if self.space is not None:
-            printer.print_string(" over ")
-            print_space(printer, self.space.data)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> AssignOp:
-        target = parse_defined_operand(parser)
-        result_map = parse_optional_map(parser)
-        reset = parser.parse_optional_punctuation(":") is not None
-        accum = parser.parse_optional_identifier()
-        parser.parse_punctuation("=")
-        value = parse_defined_operand(parser)
-        value_map = parse_optional_map(parser)
-        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
-        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
-        space = parse_space(parser) if parser.parse_optional_keyword("over") else None
-        return cls(
-            target,
-            value,
-            accum=accum,
-            reset=reset,
-            logic=logic,
-            dims=dims,
-            result_map=result_map,
-            value_map=value_map,
-            space=space,
-        )
-
-    def verify_(self) -> None:
-        if self.accum is not None:
-            check_accumulator(self.accum.data)
-        if not isinstance(self.target.owner, MemoryOp | OfOp):
-            raise VerifyException(
-                "only memory can be assigned: a parameter, data, a node, a gradient or a value"
-            )
-        if self.is_projected:
-            if self.logic is not None:
-                raise VerifyException("a projected assignment has index maps, not a logic")
-            if self.result_map is None or self.value_map is None:
-                raise VerifyException("a projected assignment has two index maps")
-            assert self.space is not None
-            sizes = dict(self.space.data)
-            check_space(self, sizes)
-            if self.accum is None:
-                check_set_once(self.result_map.data, sizes)
-            _check_tensor_access(self, shape_of(self.target), self.result_map.data, sizes)
-            _check_tensor_access(self, shape_of(self.value), self.value_map.data, sizes)
-        elif self.logic is None:
-            raise VerifyException('an assignment has a logic (".", "T" or an einsum spec) or index maps')
-        elif self.result_map is not None or self.value_map is not None:
-            raise VerifyException("an assignment with a logic has no index maps yet")
-
-
-class OnTensorOp(IRDLOperation):
-    """Code about one tensor."""
-
-    tensor = operand_def(TensorType)
-
-    def __init__(self, tensor: SSAValue) -> None:
-        super().__init__(operands=[tensor])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.tensor)
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        return cls(parse_defined_operand(parser))
-
-
-@irdl_op_definition
-class ForwardOp(OnTensorOp):
-    """Computes an expression here and leaves its value in memory."""
-
-    name = "texpr.forward"
-
-
-@irdl_op_definition
-class ZeroGradsOp(OnTensorOp):
-    """Sets the gradient nodes of everything that a tensor depends on, and its own, to zero."""
-
-    name = "texpr.zero_grads"
-
-
-@irdl_op_definition
-class BackpropOp(OnTensorOp):
-    """Adds to the gradient nodes of everything that a tensor depends on, from the tensor's gradient node."""
-
-    name = "texpr.backprop"
-
-
-@irdl_op_definition
-class CommentOp(IRDLOperation):
-    """Names the code that follows it."""
-
-    name = "texpr.comment"
-    text = prop_def(StringAttr)
-
-    def __init__(self, text: str) -> None:
-        super().__init__(properties={"text": StringAttr(text)})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.text.data)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CommentOp:
-        return cls(parser.parse_str_literal())
-
-
-@irdl_op_definition
-class TexprRoutineOp(RoutineOp):
-    """A routine: expressions and the code over them, in order."""
-
-    name = "texpr.routine"
 
 
 TEXPR = Dialect(

@@ -1,0 +1,226 @@
+"""The code of a `texpr` routine: what is computed, written to memory and differentiated, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.ir import (
+    SSAValue,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.assign import check_accumulator, check_set_once, check_space
+from ocannl.dialects.linear import (
+    Linear,
+    MapAttr,
+    SpaceAttr,
+    parse_optional_map,
+    parse_space,
+    print_map,
+    print_space,
+)
+from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.routine import RoutineOp
+from ocannl.dialects.shape import DimTerm
+from ocannl.dialects.tensor_memory import MemoryOp, OfOp
+from ocannl.dialects.tensor_op import check_tensor_access
+from ocannl.dialects.tensor_type import (
+    DimsAttr,
+    TensorType,
+    shape_of,
+)
+
+
+@irdl_op_definition
+class AssignOp(IRDLOperation):
+    """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
+
+    `:` resets the memory to the accumulation's neutral element first.
+    """
+
+    name = "texpr.assign"
+    target = operand_def(TensorType)
+    value = operand_def(TensorType)
+    accum = opt_prop_def(StringAttr)
+    reset = opt_prop_def(UnitAttr)
+    logic = opt_prop_def(StringAttr)
+    dims = opt_prop_def(DimsAttr)
+    result_map = opt_prop_def(MapAttr)
+    value_map = opt_prop_def(MapAttr)
+    space = opt_prop_def(SpaceAttr)
+
+    def __init__(
+        self,
+        target: SSAValue,
+        value: SSAValue,
+        *,
+        accum: str | None = None,
+        reset: bool = False,
+        logic: str | None = None,
+        dims: Sequence[tuple[str, DimTerm]] = (),
+        result_map: Sequence[Linear] | None = None,
+        value_map: Sequence[Linear] | None = None,
+        space: Sequence[tuple[str, int]] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[target, value],
+            properties={
+                "accum": None if accum is None else StringAttr(accum),
+                "reset": UnitAttr() if reset else None,
+                "logic": None if logic is None else StringAttr(logic),
+                "dims": DimsAttr(tuple(dims)) if dims else None,
+                "result_map": None if result_map is None else MapAttr(tuple(result_map)),
+                "value_map": None if value_map is None else MapAttr(tuple(value_map)),
+                "space": None if space is None else SpaceAttr(tuple(space)),
+            },
+        )
+
+    @property
+    def accum_name(self) -> str | None:
+        return None if self.accum is None else self.accum.data
+
+    @property
+    def is_projected(self) -> bool:
+        return self.space is not None
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.target)
+        if self.result_map is not None:
+            print_map(printer, self.result_map.data)
+        printer.print_string(" :" if self.reset is not None else " ")
+        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
+        printer.print_ssa_value(self.value)
+        if self.value_map is not None:
+            print_map(printer, self.value_map.data)
+        if self.logic is not None:
+            printer.print_string(" logic ")
+            printer.print_string_literal(self.logic.data)
+        if self.dims is not None:
+            printer.print_string(" dims ")
+            self.dims.print_parameter(printer)
+        if self.space is not None:
+            printer.print_string(" over ")
+            print_space(printer, self.space.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AssignOp:
+        target = parse_defined_operand(parser)
+        result_map = parse_optional_map(parser)
+        reset = parser.parse_optional_punctuation(":") is not None
+        accum = parser.parse_optional_identifier()
+        parser.parse_punctuation("=")
+        value = parse_defined_operand(parser)
+        value_map = parse_optional_map(parser)
+        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
+        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
+        space = parse_space(parser) if parser.parse_optional_keyword("over") else None
+        return cls(
+            target,
+            value,
+            accum=accum,
+            reset=reset,
+            logic=logic,
+            dims=dims,
+            result_map=result_map,
+            value_map=value_map,
+            space=space,
+        )
+
+    def verify_(self) -> None:
+        if self.accum is not None:
+            check_accumulator(self.accum.data)
+        if not isinstance(self.target.owner, MemoryOp | OfOp):
+            raise VerifyException(
+                "only memory can be assigned: a parameter, data, a node, a gradient or a value"
+            )
+        if self.is_projected:
+            if self.logic is not None:
+                raise VerifyException("a projected assignment has index maps, not a logic")
+            if self.result_map is None or self.value_map is None:
+                raise VerifyException("a projected assignment has two index maps")
+            assert self.space is not None
+            sizes = dict(self.space.data)
+            check_space(self, sizes)
+            if self.accum is None:
+                check_set_once(self.result_map.data, sizes)
+            check_tensor_access(self, shape_of(self.target), self.result_map.data, sizes)
+            check_tensor_access(self, shape_of(self.value), self.value_map.data, sizes)
+        elif self.logic is None:
+            raise VerifyException('an assignment has a logic (".", "T" or an einsum spec) or index maps')
+        elif self.result_map is not None or self.value_map is not None:
+            raise VerifyException("an assignment with a logic has no index maps yet")
+
+
+class OnTensorOp(IRDLOperation):
+    """Code about one tensor."""
+
+    tensor = operand_def(TensorType)
+
+    def __init__(self, tensor: SSAValue) -> None:
+        super().__init__(operands=[tensor])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.tensor)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parse_defined_operand(parser))
+
+
+@irdl_op_definition
+class ForwardOp(OnTensorOp):
+    """Computes an expression here and leaves its value in memory."""
+
+    name = "texpr.forward"
+
+
+@irdl_op_definition
+class ZeroGradsOp(OnTensorOp):
+    """Sets the gradient nodes of everything that a tensor depends on, and its own, to zero."""
+
+    name = "texpr.zero_grads"
+
+
+@irdl_op_definition
+class BackpropOp(OnTensorOp):
+    """Adds to the gradient nodes of everything that a tensor depends on, from the tensor's gradient node."""
+
+    name = "texpr.backprop"
+
+
+@irdl_op_definition
+class CommentOp(IRDLOperation):
+    """Names the code that follows it."""
+
+    name = "texpr.comment"
+    text = prop_def(StringAttr)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(properties={"text": StringAttr(text)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.text.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CommentOp:
+        return cls(parser.parse_str_literal())
+
+
+@irdl_op_definition
+class TexprRoutineOp(RoutineOp):
+    """A routine: expressions and the code over them, in order."""
+
+    name = "texpr.routine"

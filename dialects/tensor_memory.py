@@ -1,0 +1,131 @@
+"""The operations of `texpr` that stand for memory: parameters, data, nodes, and what belongs to a tensor."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import (
+    SSAValue,
+)
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.tensor_op import LikeOp, TensorOp, parse_result_type
+from ocannl.dialects.tensor_type import (
+    TensorType,
+    shape_of,
+)
+
+
+class MemoryOp(TensorOp):
+    """A named tensor node: reading it gives the value that its memory has at that point."""
+
+    label = prop_def(StringAttr)
+
+    def __init__(self, label: str, type: TensorType) -> None:
+        super().__init__(properties={"label": StringAttr(label)}, result_types=[type])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parser.parse_str_literal(" naming the node"), parse_result_type(parser))
+
+
+@irdl_op_definition
+class ParamOp(MemoryOp):
+    """A parameter: memory that training updates."""
+
+    name = "texpr.param"
+
+
+@irdl_op_definition
+class DataOp(MemoryOp):
+    """A data tensor: memory that the user fills. `texpr.data "x" flat 12` has 12 elements, in whatever
+    shape its uses give it.
+    """
+
+    name = "texpr.data"
+    elements = opt_prop_def(IntAttr)
+
+    def __init__(self, label: str, type: TensorType, elements: int | None = None) -> None:
+        super().__init__(label, type)
+        if elements is not None:
+            self.properties["elements"] = IntAttr(elements)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        if self.elements is not None:
+            printer.print_string(f" flat {self.elements.data}")
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DataOp:
+        label = parser.parse_str_literal(" naming the node")
+        elements = None
+        if parser.parse_optional_keyword("flat"):
+            elements = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return cls(label, parse_result_type(parser), elements)
+
+    def verify_(self) -> None:
+        shape = shape_of(self.result)
+        if self.elements is not None and shape.is_final:
+            elements, found = self.elements.data, math.prod(shape.memory_sizes)
+            if elements != found:
+                raise VerifyException(f"flat data of {elements} elements has a shape of {found}: {shape}")
+
+
+@irdl_op_definition
+class NodeOp(MemoryOp):
+    """A non-differentiable tensor node, written by code."""
+
+    name = "texpr.node"
+
+
+class OfOp(LikeOp):
+    """Memory that belongs to a tensor: its gradient or its last value."""
+
+    source = operand_def(TensorType)
+
+    @property
+    def like(self) -> SSAValue:
+        return self.source
+
+    def __init__(self, source: SSAValue, type: TensorType) -> None:
+        super().__init__(operands=[source], result_types=[type])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        self._print_type(printer)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parse_defined_operand(parser), parse_result_type(parser))
+
+
+@irdl_op_definition
+class GradOp(OfOp):
+    """The gradient node of a tensor; `texpr.backprop` adds to it."""
+
+    name = "texpr.grad"
+
+
+@irdl_op_definition
+class ValueOp(OfOp):
+    """The memory that the last computation of an expression left."""
+
+    name = "texpr.value"
