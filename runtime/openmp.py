@@ -1,4 +1,4 @@
-"""The OpenMP runtime of this process: one that is loaded already, lest two fight; else one that is found."""
+"""The OpenMP runtime of this process: the system's, else one that a package brought."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ POLICIES = ("OMP_WAIT_POLICY", *WAITING)
 
 @cache
 def openmp() -> OpenMP | None:
-    """The runtime that this process uses from now on; None if there is none."""
-    for path in (*loaded_libraries(MAPPED_FILES), *NAMES, *installed_libraries()):
+    """The runtime that this process uses from now on; None if there is none.
+
+    The system's comes before one that a package has loaded: that one has long decided how its threads wait.
+    """
+    for path in (*NAMES, *loaded_libraries(MAPPED_FILES), *installed_libraries()):
         with brief_waiting():
             found = load(path)
         if found is not None:
