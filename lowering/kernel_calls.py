@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
@@ -17,15 +17,37 @@ from ocannl.dialects.loops import FuncOp
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """What a host launches: a kernel by name, its blocks, the threads of each, and its arguments: first the
-    addresses of nodes, then the values of static indices, as 64-bit numbers.
+    """What a host launches: a kernel by name, its blocks, the threads and the bytes of shared memory of each,
+    and its arguments: first the addresses of nodes, in one `structure` or not, then the values of static
+    indices, as 64-bit numbers.
     """
 
     kernel: str
     blocks: int
     threads: int
+    shared_bytes: int
     nodes: tuple[SSAValue, ...]
     indices: tuple[str, ...]
+    structure: bool = False
+
+    @staticmethod
+    def of(
+        launch: LaunchOp,
+        kernel: str,
+        nodes: Sequence[SSAValue],
+        indices: Sequence[str],
+        *,
+        structure: bool = False,
+    ) -> KernelCall:
+        return KernelCall(
+            kernel,
+            launch.blocks,
+            launch.threads,
+            launch.shared_bytes,
+            tuple(nodes),
+            tuple(indices),
+            structure,
+        )
 
 
 def routines(module: ModuleOp) -> Iterator[FuncOp]:

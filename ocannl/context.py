@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl import graph
@@ -22,27 +23,32 @@ from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.runtime.compile import compile_module
+from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.host import usable_cores
 from ocannl.runtime.interface import NodeFacts
-from ocannl.runtime.memory import aligned_array
 from ocannl.runtime.metal import MetalDevice
+from ocannl.runtime.native import NativeDevice
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.team import Team
 from ocannl.runtime.tunings import Tunings
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 
-# The pipeline of each backend.
-BACKENDS = {"cpu": "cpu", "emulated_gpu": "gpu", "metal": "metal"}
+# The pipeline and the device of each backend.
+BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
+    "cpu": ("cpu", NativeDevice),
+    "emulated_gpu": ("gpu", NativeDevice),
+    "metal": ("metal", MetalDevice),
+}
 
 
 class Node:
-    """One tensor node on the device: its array, and whether anything wrote it."""
+    """One tensor node on the device: its memory, and whether anything wrote it."""
 
-    __slots__ = ("array", "written")
+    __slots__ = ("memory", "written")
 
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
         self.written = False
 
 
@@ -57,14 +63,13 @@ class Context:
     """
 
     def __init__(
-        self, backend: str = "cpu", threads: int | None = None, emulation: Emulation | None = None
+        self, backend: str = "cpu", threads: int | None = None, device: Device | None = None
     ) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
-        self.target = BACKENDS[backend]
-        self._emulation = emulation
-        self._metal = MetalDevice() if backend == "metal" else None
+        self.target, make_device = BACKENDS[backend]
+        self.device = make_device() if device is None else device
         wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self._nodes: dict[tuple[SSAValue, bool], Node] = {}
@@ -89,7 +94,7 @@ class Context:
         number as `shuffle`, blocks and threads run in an order that depends on it; results have the same
         bits.
         """
-        return Context("emulated_gpu", 1, Emulation(shuffle, check))
+        return Context("emulated_gpu", 1, NativeDevice(Emulation(shuffle, check)))
 
     @staticmethod
     def metal() -> Context:
@@ -125,17 +130,13 @@ class Context:
         self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
     ) -> Routine:
         program = extract(code, name, numbering)
-        executable = compile_module(program.module, self.target, self._emulation, tunings, self._metal)
+        executable = compile_module(program.module, self.target, self.device, tunings)
         commit(program)
         interface = executable.interface
         nodes = {
             label: self._node_for(program, label, interface.nodes[label]) for label in interface.layout.nodes
         }
         return Routine(self, code, name, program, executable, nodes)
-
-    def new_array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """A zeroed array that routines of this context reach."""
-        return aligned_array(shape, dtype) if self._metal is None else self._metal.array(shape, dtype)
 
     def _node_for(self, program: Program, label: str, facts: NodeFacts) -> Node:
         return self._allocate(*origin_of(program, label), facts.shape, np.dtype(facts.dtype))
@@ -146,11 +147,11 @@ class Context:
         key = (value, is_gradient)
         node = self._nodes.get(key)
         if node is None:
-            node = self._nodes[key] = Node(self.new_array(shape, dtype))
+            node = self._nodes[key] = Node(self.device.memory(shape, dtype))
             if not is_gradient:
                 _fill(node, value)
-        assert node.array.shape == shape, "a node keeps its shape"
-        assert node.array.dtype == dtype, "a node keeps its type"
+        assert node.memory.shape == shape, "a node keeps its shape"
+        assert node.memory.dtype == dtype, "a node keeps its type"
         return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
@@ -170,7 +171,7 @@ class Context:
             initializer = initializer_of(param.op)
             assert initializer is not None
             shape = graph.known_shape(param.ir_value)
-            node.array[...] = initializer.sample(stream_key(seed, label), shape, node.array.dtype)
+            node.memory.write(initializer.sample(stream_key(seed, label), shape, node.memory.dtype))
             node.written = True
 
     def _memory(self, tensor: Tensor) -> Node:
@@ -200,7 +201,7 @@ class Context:
             where = location_text(target.op)
             made = "" if where is None else f" (made at {where})"
             raise UninitializedError(f"`{target.label}`{made} has no value yet: nothing has written it")
-        return NodeValue.copy_of(node.array)
+        return NodeValue.of(node.memory.read())
 
     def _evaluate(self, tensor: Tensor) -> Node:
         """Computes an expression that no routine keeps, anew each time that it is asked for."""
@@ -230,12 +231,12 @@ class Context:
         contents = np.asarray(array)
         if contents.dtype.kind not in "biuf":
             raise TypeError(f"`{tensor.label}` is set to numbers, found dtype {contents.dtype}")
-        if contents.shape != node.array.shape and contents.ndim:
+        if contents.shape != node.memory.shape and contents.ndim:
             raise ShapeError(
-                f"`{tensor.label}` has shape {tensor.shape}, an array of {node.array.shape}; "
+                f"`{tensor.label}` has shape {tensor.shape}, an array of {node.memory.shape}; "
                 f"found {contents.shape}"
             )
-        node.array[...] = contents
+        node.memory.write(contents)
         node.written = True
 
     def __contains__(self, tensor: object) -> bool:
@@ -265,9 +266,9 @@ def _fill(node: Node, value: SSAValue) -> None:
     if isinstance(op, texpr.DataOp):
         contents = array_of(op)
         assert contents is not None
-        node.array[...] = contents.reshape(node.array.shape)
+        node.memory.write(contents.reshape(node.memory.shape))
         node.written = True
     elif isinstance(op, texpr.NodeOp) and (initializer := initializer_of(op)) is not None:
         shape = graph.known_shape(value)
-        node.array[...] = initializer.sample(stream_key(0, ""), shape, node.array.dtype)
+        node.memory.write(initializer.sample(stream_key(0, ""), shape, node.memory.dtype))
         node.written = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,7 @@ from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
-from ocannl.runtime.loop_driver import run_loop
 from ocannl.runtime.memory import ArgBlock
-from ocannl.runtime.profile import profile
 from ocannl.runtime.ptx import DEFAULT_ARCH, kernel_resources, ptx_text
 from ocannl.runtime.ptxas import Resources
 from ocannl.stages import lowered, stage_text
@@ -65,10 +64,10 @@ class Routine:
         self._greatest = {name: self._greatest_value(name) for name in self._ranges}
         self._args = self.bind(interface.layout)
         self._checks = [
-            (op, self._nodes[self.keys[count, False]].array) for op, count in program.checks.items()
+            (op, self._nodes[self.keys[count, False]].memory) for op, count in program.checks.items()
         ]
-        run = executable.bind(self._args)
-        self._call = self._checked(run) if self._checks else run
+        self._run = executable.program.bind(self._args)
+        self._call = self._checked(self._run.call) if self._checks else self._run.call
         self._ready = False
         self._recording: dict[frozenset[Tensor], Routine] = {}
         self._seconds: list[float] | None = None
@@ -77,10 +76,11 @@ class Routine:
     def bind(self, layout: EntryLayout) -> ArgBlock:
         """Arguments for code over this routine's nodes, with slots as given."""
         args = ArgBlock(layout.slots)
-        arena = self.context.new_array((max(layout.arena_bytes, 1),), np.uint8)
-        args.set_pointer(layout.arena_slot, arena)
-        for k, label in enumerate(layout.nodes):
-            args.set_pointer(layout.node_slot + k, self._nodes[label].array)
+        arena = self.context.device.memory((max(layout.arena_bytes, 1),), np.uint8)
+        args.set_address(layout.arena_slot, arena.address, arena)
+        for slot, label in enumerate(layout.nodes, layout.node_slot):
+            memory = self._nodes[label].memory
+            args.set_address(slot, memory.address, memory)
         if layout.is_parallel:
             args.set_pointer(layout.team_slot, self.context.team.start())
         return args
@@ -91,7 +91,7 @@ class Routine:
         def run_and_check() -> None:
             run()
             for op, count in self._checks:
-                raise_for_ids(op, float(count.sum()))
+                raise_for_ids(op, float(count.read().sum()))
 
         return run_and_check
 
@@ -215,23 +215,16 @@ class Routine:
         self._check_advance(epochs * int(np.prod([s for _, s in ranged], initial=1)), advance)
         if not self._ready:
             self._prepare()
-        arrays = [self._nodes[self._label_of(t)].array for t in recorded]
-        arrays += [count for _, count in self._checks]
-        found = run_loop(
-            self._executable.function,
-            self._args,
-            epochs=epochs,
-            ranged=ranged,
-            advance=[self._slot(i) for i in advance],
-            record=arrays,
-        )
-        self._executable.raise_violation()
+        memories = [self._nodes[self._label_of(t)].memory for t in recorded]
+        memories += [count for _, count in self._checks]
+        advanced = [self._slot(i) for i in advance]
+        found = self._run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         for (op, _), counts in zip(self._checks, found[len(recorded) :], strict=True):
             raise_for_ids(op, float(counts.sum()))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
 
     def _is_number(self, tensor: Tensor) -> bool:
-        return self._nodes[self._label_of(tensor)].array.size == 1
+        return math.prod(self._nodes[self._label_of(tensor)].memory.shape) == 1
 
     def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
         for index in advance:
@@ -310,10 +303,8 @@ class Routine:
         All nodes have the values from before afterwards. Raises as a run does.
         """
         runs = integer(runs, "the number of runs", least=1)
-        if self.context.backend == "metal":
-            raise DeviceError("there are no times of single kernels on Metal")
         with self.unchanged():
-            self._seconds = profile(self._executable.module, self._args, runs)
+            self._seconds = self._run.profile(self._executable.module, runs)
         return self.schedule()
 
     @contextmanager
@@ -324,12 +315,12 @@ class Routine:
         """
         if not self._ready:
             self._prepare()
-        written = [self._nodes[label].array for label in self._facts.writes if label in self._nodes]
-        before = [array.copy() for array in written]
+        written = [self._nodes[label].memory for label in self._facts.writes if label in self._nodes]
+        before = [memory.read() for memory in written]
 
         def restore() -> None:
-            for array, values in zip(written, before, strict=True):
-                array[...] = values
+            for memory, values in zip(written, before, strict=True):
+                memory.write(values)
 
         try:
             yield restore

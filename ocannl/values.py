@@ -14,8 +14,8 @@ class NodeValue(np.ndarray[Any, np.dtype[Any]]):
     """
 
     @staticmethod
-    def copy_of(array: NDArray[Any]) -> NodeValue:
-        return array.copy().view(NodeValue)
+    def of(array: NDArray[Any]) -> NodeValue:
+        return array.view(NodeValue)
 
     def __float__(self) -> float:
         return float(self.item())

@@ -1,6 +1,4 @@
-"""Compiles a module with one routine: passes, then LLVM text and native code for a CPU, which may emulate a
-GPU, or Metal text for a Mac.
-"""
+"""Compiles a module with one routine: passes, then text for a device, and what runs it there."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +15,6 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
-from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
-from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import (
     PIPELINES,
     PassMaker,
@@ -30,30 +25,32 @@ from ocannl.lowering.pipelines import (
     with_choices,
 )
 from ocannl.runtime.cache import environment_cache
-from ocannl.runtime.interface import Interface
-from ocannl.runtime.jit import CompiledModule, compile_llvm
-from ocannl.runtime.memory import ArgBlock, bind_call
-from ocannl.runtime.metal import MetalDevice, MetalProgram
+from ocannl.runtime.device import Device, Program
+from ocannl.runtime.interface import Interface, the_func
+from ocannl.runtime.native import NativeDevice
 from ocannl.runtime.routine_cache import CompiledText, get_routine, put_routine, text_key
 from ocannl.runtime.tunings import Tunings, stored_tunings
-from ocannl.runtime.violation import Violation
 
 # The pass after which the text of a program says all that the rest of the pipeline depends on.
 INFERENCE = "infer-precisions"
+# How what writes the text of a device is called, and what its files end in, where that is not the language.
+LOWERINGS = {
+    "llvm": "lower-loops-to-llvm",
+    "ptx": "lower-kernels-to-ptx",
+    "metal": "lower-kernels-to-metal",
+}
+SUFFIXES = {"llvm": "ll"}
 
 
 @dataclass(frozen=True)
 class Executable:
-    """Code of one routine; `function` is the address of its `void f(ptr args)`."""
+    """Code of one routine."""
 
-    code: CompiledModule | MetalProgram
-    function: int
+    program: Program
     interface: Interface
     seconds: Mapping[str, float]
     loops: ModuleOp | str
     """The scheduled routine or its kernels, or the text of these if it comes from the cache."""
-    violation: Violation | MetalProgram | None = None
-    """Where a GPU, or an emulated one that checks, tells what went wrong."""
     tunings: Tunings | None = None
     """The tuned schedules that it was compiled with."""
 
@@ -66,33 +63,15 @@ class Executable:
     def func(self) -> FuncOp:
         return the_func(self.module)
 
-    def bind(self, args: ArgBlock) -> Callable[[], None]:
-        """A callable that runs the code on a block of arguments, and raises what went wrong on a GPU."""
-        call = bind_call(self.function, args)
-        if self.violation is None:
-            return call
-
-        def checked() -> None:
-            call()
-            self.raise_violation()
-
-        return checked
-
-    def raise_violation(self) -> None:
-        """Raises `DeviceError` for the first thing that went wrong on a GPU."""
-        if self.violation is not None:
-            self.violation.raise_first()
-
 
 def compile_module(
     module: ModuleOp,
     target: str = "cpu",
-    emulation: Emulation | None = None,
+    device: Device | None = None,
     tunings: Tunings | None = None,
-    metal: MetalDevice | None = None,
 ) -> Executable:
-    """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out; kernels
-    for a GPU are for `metal`, else they are emulated.
+    """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out for a
+    device, by default this CPU.
 
     A routine that was compiled before comes from the cache as soon as its shapes and precisions are known.
     `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
@@ -102,7 +81,7 @@ def compile_module(
     if tunings is None and (cache := environment_cache()) is not None:
         tunings = stored_tunings(cache, target)
     with collector_paused():
-        executable = Compilation(module, target, emulation or Emulation(), tunings, metal).run()
+        executable = Compilation(module, target, device or NativeDevice(), tunings).run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
@@ -129,15 +108,13 @@ class Compilation:
         self,
         module: ModuleOp,
         target: str,
-        emulation: Emulation,
+        device: Device,
         tunings: Tunings | None,
-        metal: MetalDevice | None,
     ) -> None:
         self.module = module
         self.target = target
-        self.emulation = emulation
+        self.device = device
         self.tunings = tunings
-        self.metal = metal
         self.verify = os.environ.get("OCANNL_VERIFY") == "1"
         self.dump = Dump.from_environment(module)
         self.seconds: dict[str, float] = {}
@@ -151,7 +128,8 @@ class Compilation:
             return self.finish(self.lower(len(inference)), self.module)
         with self.clock("cache"):
             version = "" if self.tunings is None else self.tunings.version
-            key = text_key(module_text(self.module), f"{self.target} {self.emulation}", version)
+            target = f"{self.target} {self.device.language} {self.device.key}"
+            key = text_key(module_text(self.module), target, version)
             found = get_routine(store, key)
         if found is not None:
             return self.finish(found, found.loops)
@@ -174,39 +152,22 @@ class Compilation:
         self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
         interface = Interface.of(the_func(self.module))
         self.run_passes(PIPELINES[self.target][len(to_loops) :])
-        if self.metal is None:
-            with self.clock("lower-loops-to-llvm"):
-                text = to_llvm(self.module, self.emulation)
-            self.dump.write("llvm", text, "ll")
-        else:
-            with self.clock("lower-kernels-to-metal"):
-                text = to_metal(self.module)
-            self.dump.write("metal", text, "metal")
+        language = self.device.language
+        with self.clock(LOWERINGS[language]):
+            text = self.device.text(self.module)
+        self.dump.write(language, text, SUFFIXES.get(language, language))
         return CompiledText(module_text(self.module), text, interface)
 
     def finish(self, routine: CompiledText, loops: ModuleOp | str) -> Executable:
-        if self.metal is None:
-            with self.clock("llvm"):
-                code = compile_llvm(routine.code)
-                function = code.address(routine.interface.name)
-                checks = self.emulation.check and VIOLATION in routine.code
-                violation = Violation(code.address(VIOLATION)) if checks else None
-        else:
-            with self.clock("metal"):
-                code = violation = self.metal.program(routine.code, routine.interface.layout)
-                function = code.address
-        return Executable(code, function, routine.interface, self.seconds, loops, violation, self.tunings)
+        with self.clock(self.device.language):
+            program = self.device.program(routine.code, routine.interface)
+        return Executable(program, routine.interface, self.seconds, loops, self.tunings)
 
     @contextmanager
     def clock(self, name: str) -> Generator[None]:
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-def the_func(module: ModuleOp) -> FuncOp:
-    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
-    return func
 
 
 def timing_table(name: str, seconds: Mapping[str, float]) -> str:

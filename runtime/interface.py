@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import FixedBitwidthType
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 from xdsl.ir import Attribute
 
 from ocannl.dialects.loops import FuncOp
@@ -46,6 +46,12 @@ class Interface:
             for node in nodes(func)
         }
         return Interface(func.sym_name.data, entry_layout(func), func.ranges, routine_facts(func), facts)
+
+
+def the_func(module: ModuleOp) -> FuncOp:
+    """The one routine of a module."""
+    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    return func
 
 
 def dtype_name(element: Attribute) -> str:

@@ -3,10 +3,12 @@
 import ctypes
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.errors import DeviceError
 
@@ -33,21 +35,50 @@ def aligned_array(
     return memory[start : start + size].view(element).reshape(shape)
 
 
+@dataclass(frozen=True, eq=False)
+class HostMemory:
+    """The memory of an array that the CPU reaches."""
+
+    array: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def address(self) -> int:
+        return self.array.ctypes.data
+
+    def read(self) -> NDArray[Any]:
+        return self.array.copy()
+
+    def write(self, values: ArrayLike) -> None:
+        self.array[...] = values
+
+
 class ArgBlock:
     """The arguments of a compiled routine: 8-byte slots that hold node addresses and static indices.
 
-    The block keeps the arrays that its slots point to alive.
+    The block keeps what its slots point to alive.
     """
 
     def __init__(self, slots: int):
         self.slots: NDArray[np.int64] = aligned_array((slots,), np.int64).view(np.int64)
         self.address: int = self.slots.ctypes.data
-        self._arrays: dict[int, NDArray[np.generic]] = {}
+        self._owners: dict[int, object] = {}
 
     def set_pointer(self, slot: int, array: NDArray[np.generic]) -> None:
         """Makes a slot point to the array's first element."""
-        self.slots[slot] = array.ctypes.data
-        self._arrays[slot] = array
+        self.set_address(slot, array.ctypes.data, array)
+
+    def set_address(self, slot: int, address: int, owner: object) -> None:
+        """Sets the address of memory, which is there as long as its owner."""
+        self.slots[slot] = address
+        self._owners[slot] = owner
 
     def set_index(self, slot: int, value: int) -> None:
         """Sets a static index."""

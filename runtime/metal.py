@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.errors import DeviceError
 from ocannl.dialects.kernel import WARP
-from ocannl.lowering.kernels_to_metal.description import Dispatch, RoutineDescription, descriptions
+from ocannl.lowering.description import Dispatch, RoutineDescription, descriptions
+from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
-from ocannl.runtime.memory import Entry
+from ocannl.runtime.interface import Interface
+from ocannl.runtime.memory import ArgBlock, Entry, HostMemory
+from ocannl.runtime.native import NativeRun
 
 FRAMEWORK = "Metal"
 MISSING = (
@@ -35,6 +39,9 @@ class MetalDevice:
 
     Raises `DeviceError` where there is no GPU for Metal, or the package is missing.
     """
+
+    key = ""
+    language = "metal"
 
     def __init__(self) -> None:
         try:
@@ -61,7 +68,14 @@ class MetalDevice:
         weakref.finalize(memory, self.buffers.pop, memory.ctypes.data)
         return array
 
-    def program(self, text: str, layout: EntryLayout) -> MetalProgram:
+    def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
+        """Memory that the CPU and the GPU share. Raises `DeviceError` where there is not so much."""
+        return HostMemory(self.array(shape, dtype))
+
+    def text(self, module: ModuleOp) -> str:
+        return to_metal(module)
+
+    def program(self, text: str, interface: Interface) -> MetalProgram:
         """The routine of Metal text that has one. Raises `DeviceError`."""
         options = self.framework.MTLCompileOptions.alloc().init()
         options.setFastMathEnabled_(False)
@@ -70,7 +84,7 @@ class MetalDevice:
             raise DeviceError(f"Metal rejects the kernels: {error}")
         (routine,) = descriptions(text)
         pipelines = {k.function: self.pipeline(library, k) for k in routine.kernels}
-        return MetalProgram(self, routine, layout, pipelines)
+        return MetalProgram(self, routine, interface.layout, pipelines)
 
     def pipeline(self, library: Any, kernel: Dispatch) -> Any:
         """What runs a kernel. Raises `DeviceError` where the GPU has not enough threads for it."""
@@ -111,6 +125,9 @@ class MetalProgram:
         self.entry = Entry(self.enter)
         self.address = ctypes.cast(self.entry, ctypes.c_void_p).value or 0
 
+    def bind(self, args: ArgBlock) -> MetalRun:
+        return MetalRun(self.address, args, self)
+
     def enter(self, args: int) -> None:
         """Runs on the slots at an address. No exception may leave: native code calls this."""
         if self.failure is None:
@@ -145,7 +162,7 @@ class MetalProgram:
         for k, slot in enumerate(where.indices, 1 if kernel.structure else len(buffers)):
             encoder.setBytes_length_atIndex_(struct.pack("=q", slots[slot]), 8, k)
         encoder.dispatchThreadgroups_threadsPerThreadgroup_(
-            size(kernel.threadgroups, 1, 1), size(kernel.threads, 1, 1)
+            size(kernel.blocks, 1, 1), size(kernel.threads, 1, 1)
         )
 
     def encode_structure(self, encoder: Any, buffers: list[tuple[Any, int]]) -> None:
@@ -166,6 +183,11 @@ class MetalProgram:
             raise DeviceError(f"Metal could not run the kernels: {failure!r}") from failure
         if failure is not None:
             raise failure
+
+
+class MetalRun(NativeRun):
+    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+        raise DeviceError("there are no times of single kernels on Metal")
 
 
 def arguments(kernel: Dispatch, routine: RoutineDescription, layout: EntryLayout) -> Arguments:

@@ -9,6 +9,7 @@ import llvmlite.binding
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.errors import DeviceError
+from ocannl.lowering.description import description_text
 from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
 from ocannl.runtime.jit import parse
 from ocannl.runtime.ptxas import Resources, assemble
@@ -29,20 +30,23 @@ def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:
 
 
 def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
-    """The PTX of kernels. Raises `DeviceError` for an architecture that is not one of `ARCHS`."""
+    """The PTX of kernels, and what a host has to know of them.
+
+    Raises `DeviceError` for an architecture that is not one of `ARCHS`.
+    """
     if arch not in ARCHS:
         raise DeviceError(f"there is no GPU architecture {arch!r}; known are {', '.join(ARCHS)}")
     machine = _machine(arch)
     parsed = parse(device.text)
     parsed.data_layout = str(machine.target_data)
-    return machine.emit_assembly(parsed)
+    return f"{machine.emit_assembly(parsed)}\n{description_text(device.routines)}"
 
 
 def kernel_resources(module: ModuleOp, arch: str = DEFAULT_ARCH) -> list[Resources]:
     """What each kernel of a module takes of a GPU, in the order in which they run. Raises `DeviceError`."""
     device = kernels_to_device(module)
     found = assemble(assembly(device, arch), arch)
-    return [found[call.kernel] for call in device.calls]
+    return [found[kernel.function] for routine in device.routines for kernel in routine.kernels]
 
 
 @cache

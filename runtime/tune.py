@@ -15,7 +15,7 @@ from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.step_text import step_text
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tuned_schedule import Choices, FindChoices
-from ocannl.runtime.compile import the_func
+from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock
 from ocannl.runtime.profile import Clocked
 from ocannl.runtime.search import search

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import CombineOp, LaunchOp, SharedOp, combination
 from ocannl.dialects.loops import FuncOp, StoreOp
+from ocannl.lowering.description import RoutineDescription, describe
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, variables
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
@@ -32,10 +33,10 @@ ON_DEVICE = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceModule:
-    """LLVM IR text of kernels, and the calls that make up the routines, in order."""
+    """LLVM IR text of kernels, and the routines that call them."""
 
     text: str
-    calls: tuple[KernelCall, ...]
+    routines: tuple[RoutineDescription, ...]
 
 
 def kernels_to_device(module: ModuleOp) -> DeviceModule:
@@ -44,21 +45,21 @@ def kernels_to_device(module: ModuleOp) -> DeviceModule:
     Raises `OcannlError` for what is no kernel yet, and for functions that the hardware does not have.
     """
     emitter = _DeviceEmitter()
-    for func in routines(module):
-        for launch in launches(func):
-            emitter.emit_launch(func, launch)
+    found = [
+        describe(func, [emitter.emit_launch(func, launch) for launch in launches(func)], str)
+        for func in routines(module)
+    ]
     text = "\n\n".join([f'target triple = "{TRIPLE}"', *emitter.parts]) + "\n"
-    return DeviceModule(text, tuple(emitter.calls))
+    return DeviceModule(text, tuple(found))
 
 
 class _DeviceEmitter:
     def __init__(self) -> None:
         self.parts: list[str] = []
-        self.calls: list[KernelCall] = []
         self.kernels: dict[str, str] = {}
         self.names = KernelNames()
 
-    def emit_launch(self, func: FuncOp, launch: LaunchOp) -> None:
+    def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
         b = FunctionBuilder()
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
@@ -73,8 +74,7 @@ class _DeviceEmitter:
             f'({", ".join(parameters)}) nounwind "nvvm.maxntid"="{launch.threads}" {{\n'
             f"{b.text()}\n  ret void\n}}"
         )
-        name = self.kernel(func, launch, text, kernel.shared)
-        self.calls.append(KernelCall(name, launch.blocks, launch.threads, tuple(nodes), tuple(indices)))
+        return KernelCall.of(launch, self.kernel(func, launch, text, kernel.shared), nodes, indices)
 
     def kernel(self, func: FuncOp, launch: LaunchOp, text: str, shared: Mapping[str, int]) -> str:
         """The name of the kernel with this text, emitted unless an equal one was before."""

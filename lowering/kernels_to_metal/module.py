@@ -7,24 +7,15 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, StoreOp, element_type
+from ocannl.lowering.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
-from ocannl.lowering.kernels_to_metal.description import (
-    Buffer,
-    Dispatch,
-    RoutineDescription,
-    description_text,
-)
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
-from ocannl.lowering.loops_to_llvm import entry_layout
-from ocannl.lowering.loops_to_llvm.entry import arena_range, has_own_memory
 from ocannl.lowering.loops_to_llvm.module import used_names
-from ocannl.passes.plan_memory import byte_size
 
 # What a threadgroup and a kernel may have on every GPU of Apple's.
 THREADGROUP_BYTES, MOST_ARGUMENTS, MOST_NODES = 32 * 2**10, 31, 512
@@ -51,7 +42,7 @@ def to_metal(module: ModuleOp) -> str:
     """
     writer = _Writer()
     found = [writer.write_routine(func) for func in routines(module)]
-    return "\n\n".join([HEAD, *writer.parts, description_text(found)]) + "\n"
+    return "\n\n".join([HEAD, *writer.parts, description_text(found)])
 
 
 class _Writer:
@@ -61,31 +52,13 @@ class _Writer:
         self.names = KernelNames(RESERVED)
 
     def write_routine(self, func: FuncOp) -> RoutineDescription:
-        calls: list[tuple[LaunchOp, KernelCall]] = []
+        calls: list[KernelCall] = []
         for launch in launches(func):
             try:
-                calls.append((launch, self.write_kernel(func, launch)))
+                calls.append(self.write_kernel(func, launch))
             except NotInMetal as error:
                 raise OcannlError(at_line(launch, f"kernel {launch.label.data!r}: {error}")) from None
-        used = dict.fromkeys(node for _, call in calls for node in call.nodes)
-        return RoutineDescription(
-            func.sym_name.data,
-            entry_layout(func).arena_bytes,
-            tuple(map(describe, used)),
-            func.ranges,
-            tuple(
-                Dispatch(
-                    call.kernel,
-                    call.blocks,
-                    call.threads,
-                    launch.shared_bytes,
-                    tuple(label(node) for node in call.nodes),
-                    call.indices,
-                    needs_structure(len(call.nodes), len(call.indices)),
-                )
-                for launch, call in calls
-            ),
-        )
+        return describe(func, calls, metal_type)
 
     def write_kernel(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
@@ -97,7 +70,8 @@ class _Writer:
         if key not in self.kernels:
             self.kernels[key] = name = self.names.fresh(func, launch)
             self.parts.append(function_text(launch, nodes, indices, name))
-        return KernelCall(self.kernels[key], launch.blocks, launch.threads, tuple(nodes), tuple(indices))
+        structure = needs_structure(len(nodes), len(indices))
+        return KernelCall.of(launch, self.kernels[key], nodes, indices, structure=structure)
 
 
 def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence[str], name: str) -> str:
@@ -138,16 +112,3 @@ def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence
 def needs_structure(nodes: int, indices: int) -> bool:
     """Whether a kernel has more arguments than Metal takes."""
     return nodes + indices > MOST_ARGUMENTS
-
-
-def describe(node: SSAValue) -> Buffer:
-    owner = node.owner
-    assert isinstance(owner, NodeOp)
-    offset = None if has_own_memory(owner) else arena_range(owner)[0]
-    type, shape = metal_type(element_type(node)), owner.result.type.get_shape()
-    return Buffer(owner.label.data, type, shape, byte_size(owner), owner.mode.data, offset)
-
-
-def label(node: SSAValue) -> str:
-    assert isinstance(node.owner, NodeOp)
-    return node.owner.label.data

@@ -17,8 +17,8 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerA
 from xdsl.ir import Attribute
 
 from ocannl.dialects.errors import OcannlError
+from ocannl.lowering.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.kernels_to_metal.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, literal
 from ocannl.lowering.loops_to_kernels import contraction
@@ -67,7 +67,7 @@ def run(routine: RoutineDescription, kernels: Kernels, arrays: Arrays) -> None:
         indices = [np.array(INDICES[name], np.int64) for name in kernel.indices]
         first = [structure.ctypes.data] if kernel.structure else buffers
         arguments = [*first, *(index.ctypes.data for index in indices)]
-        assert kernels[kernel.function](arguments, kernel.threadgroups, kernel.threads), "a barrier is missed"
+        assert kernels[kernel.function](arguments, kernel.blocks, kernel.threads), "a barrier is missed"
 
 
 @NEEDS_COMPILER

@@ -11,7 +11,7 @@ from metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, FakeMetal
 import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.errors import DeviceError, OcannlError
-from ocannl.lowering.kernels_to_metal.description import descriptions
+from ocannl.lowering.description import descriptions
 from ocannl.runtime.metal import MetalDevice
 
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
@@ -49,7 +49,7 @@ def test_calls(device: FakeDevice):
     assert len(device.runs) == 2
     for k, run in enumerate(device.runs):
         for encoded, kernel in zip(run, routine.kernels, strict=True):
-            assert encoded.threadgroups == (kernel.threadgroups, 1, 1)
+            assert encoded.threadgroups == (kernel.blocks, 1, 1)
             assert encoded.threads == (kernel.threads, 1, 1)
             assert len(encoded.arguments) == len(kernel.buffers) + len(kernel.indices)
             buffers = [encoded.arguments[n] for n in range(len(kernel.buffers))]

@@ -1,0 +1,134 @@
+"""What a host has to know of the text of kernels to run them, as JSON at the end of the text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from xdsl.ir import Attribute, SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import FuncOp, element_type
+from ocannl.lowering.kernel_calls import KernelCall
+from ocannl.lowering.loops_to_llvm.entry import arena_range, entry_layout, has_own_memory
+from ocannl.passes.plan_memory import byte_size
+
+HEADING = "// What a host has to know, as JSON:"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A node with elements of a type of the target: a buffer of its own; with an `offset`, a part of the
+    arena.
+    """
+
+    name: str
+    type: str
+    shape: Sequence[int]
+    bytes: int
+    mode: str
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A kernel in the order in which they run: so many blocks of so many threads of a function, with so many
+    bytes of shared memory each.
+
+    Its arguments are the buffers, then the values of static indices, of 8 bytes each. With a `structure` one
+    argument, of the GPU addresses of all buffers, comes in place of these.
+    """
+
+    function: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    buffers: Sequence[str]
+    indices: Sequence[str]
+    structure: bool
+
+
+@dataclass(frozen=True)
+class RoutineDescription:
+    """A routine: its kernels, the buffers that they use, the bytes of its arena, and its static indices with
+    their ranges.
+    """
+
+    name: str
+    arena_bytes: int
+    buffers: Sequence[Buffer]
+    indices: Mapping[str, int | None]
+    kernels: Sequence[Dispatch]
+
+
+def describe(
+    func: FuncOp, calls: Sequence[KernelCall], type_name: Callable[[Attribute], str]
+) -> RoutineDescription:
+    """The description of a routine that calls kernels in order."""
+    used = dict.fromkeys(node for call in calls for node in call.nodes)
+    return RoutineDescription(
+        func.sym_name.data,
+        entry_layout(func).arena_bytes,
+        tuple(_buffer(node, type_name) for node in used),
+        func.ranges,
+        tuple(
+            Dispatch(
+                call.kernel,
+                call.blocks,
+                call.threads,
+                call.shared_bytes,
+                tuple(_node(node).label.data for node in call.nodes),
+                call.indices,
+                call.structure,
+            )
+            for call in calls
+        ),
+    )
+
+
+def _buffer(node: SSAValue, type_name: Callable[[Attribute], str]) -> Buffer:
+    owner = _node(node)
+    offset = None if has_own_memory(owner) else arena_range(owner)[0]
+    type, shape = type_name(element_type(node)), owner.result.type.get_shape()
+    return Buffer(owner.label.data, type, shape, byte_size(owner), owner.mode.data, offset)
+
+
+def _node(value: SSAValue) -> NodeOp:
+    assert isinstance(value.owner, NodeOp)
+    return value.owner
+
+
+def description_text(routines: Sequence[RoutineDescription]) -> str:
+    """The comment that tells a host what it has to know."""
+    text = f'{{"routines": [\n{_rows(map(_routine_text, routines))}]}}'
+    return "\n".join([HEADING, *(f"// {line}" for line in text.splitlines())]) + "\n"
+
+
+def _routine_text(routine: RoutineDescription) -> str:
+    buffers, kernels = (
+        f"[\n{_rows(json.dumps(asdict(part)) for part in parts)}]"
+        for parts in (routine.buffers, routine.kernels)
+    )
+    head = json.dumps({"name": routine.name, "arena_bytes": routine.arena_bytes, "indices": routine.indices})
+    return f'{head[:-1]},\n"buffers": {buffers},\n"kernels": {kernels}}}'
+
+
+def _rows(texts: Iterable[str]) -> str:
+    return ",\n".join(texts)
+
+
+def descriptions(text: str) -> list[RoutineDescription]:
+    """What the text of kernels says of its routines."""
+    _, _, comment = text.rpartition(HEADING)
+    found = json.loads("".join(line.removeprefix("//") for line in comment.splitlines()))
+    return [
+        RoutineDescription(
+            routine["name"],
+            routine["arena_bytes"],
+            [Buffer(**buffer) for buffer in routine["buffers"]],
+            routine["indices"],
+            [Dispatch(**kernel) for kernel in routine["kernels"]],
+        )
+        for routine in found["routines"]
+    ]

@@ -1,0 +1,96 @@
+"""What the rest of the runtime knows of a device: its memory, its text, and how routines run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.runtime.interface import Interface
+from ocannl.runtime.memory import ArgBlock
+
+
+class Memory(Protocol):
+    """The memory of a C-contiguous array on a device. It is there as long as this object."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    @property
+    def address(self) -> int:
+        """Where it is for the routines of the device."""
+        ...
+
+    def read(self) -> NDArray[Any]:
+        """The values after all runs so far, in an array of its own."""
+        ...
+
+    def write(self, values: ArrayLike) -> None:
+        """Sets the values; they are broadcast and converted as NumPy does."""
+        ...
+
+
+class Run(Protocol):
+    """A routine on a block of arguments."""
+
+    @property
+    def call(self) -> Callable[[], None]:
+        """Runs it once. Raises `DeviceError`, for what goes wrong on a GPU perhaps only after later runs."""
+        ...
+
+    def loop(
+        self,
+        *,
+        epochs: int,
+        ranged: Sequence[tuple[int, int]],
+        advance: Sequence[int],
+        record: Sequence[Memory],
+    ) -> list[NDArray[Any]]:
+        """Runs it for all values of its ranged indices, as `loop_driver.run_loop` does.
+
+        Raises `DeviceError`.
+        """
+        ...
+
+    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+        """The median seconds of each step of the routine, which is that of a module, over some runs.
+
+        The runs write its nodes. Raises `DeviceError`.
+        """
+        ...
+
+
+class Program(Protocol):
+    """A compiled routine."""
+
+    def bind(self, args: ArgBlock) -> Run: ...
+
+
+class Device(Protocol):
+    """A device. What differs in `key` compiles to different text."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def language(self) -> str:
+        """What its text is, as a stage of the pipeline is called."""
+        ...
+
+    def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
+        """Zeroed memory. Raises `DeviceError` where there is not so much."""
+        ...
+
+    def text(self, module: ModuleOp) -> str:
+        """The text of a module with one routine at the end of the pipeline."""
+        ...
+
+    def program(self, text: str, interface: Interface) -> Program:
+        """The routine of such a text. Raises `DeviceError`."""
+        ...
