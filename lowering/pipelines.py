@@ -34,6 +34,7 @@ from ocannl.passes.infer_precisions import InferPrecisionsPass
 from ocannl.passes.infer_projections import InferProjectionsPass
 from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.inline_nodes import InlineNodesPass
+from ocannl.passes.order_nests import OrderNestsPass
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.schedule import SchedulePass
@@ -56,6 +57,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     EliminateCommonSubexpressionsPass,
     ReuseReductionsPass,
     ExpandMathPass,
+    OrderNestsPass,
 )
 
 PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {

@@ -29,6 +29,7 @@ from ocannl.passes.hoist_invariants import HoistInvariantsPass
 from ocannl.passes.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
+from ocannl.passes.order_nests import OrderNestsPass
 from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
 from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.shared_rows import Chain, divisors
@@ -43,6 +44,7 @@ PIPELINE = (
     EliminateCommonSubexpressionsPass,
     HoistInvariantsPass,
     ReuseReductionsPass,
+    OrderNestsPass,
     PlanMemoryPass,
 )
 Arrays = dict[str, NDArray[Any]]
