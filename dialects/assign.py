@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -42,7 +41,7 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.op_helpers import given, parse_defined_operand
+from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
@@ -51,7 +50,7 @@ OWN_MEMORY = ("on_device", "constant")
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
 
 
-@irdl_op_definition
+@operation_definition
 class NodeOp(IRDLOperation):
     """Declares a tensor node: a named array, its memory mode and why it has that mode.
 
@@ -123,7 +122,7 @@ class NodeOp(IRDLOperation):
             raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
 
 
-@irdl_op_definition
+@operation_definition
 class EmbedOp(IRDLOperation):
     """The value of static indices as a number: `assign.embed 2*step_n + 1 : f32`."""
 
@@ -152,7 +151,7 @@ class EmbedOp(IRDLOperation):
         check_names(self, only_index(self.indices.data).names, {})
 
 
-@irdl_op_definition
+@operation_definition
 class AccumOp(IRDLOperation):
     """`lhs[f(p)] = accum(lhs[f(p)], term(rhs...))` at every point of a space; `:` resets the left side first.
 
@@ -238,7 +237,7 @@ class AccumOp(IRDLOperation):
             check_set_once(self.lhs_map.data, sizes)
 
 
-@irdl_op_definition
+@operation_definition
 class RangeOp(IRDLOperation):
     """Fills a node of one axis with the positions 0, 1, 2, ...: `assign.range %r`."""
 
@@ -261,7 +260,7 @@ class RangeOp(IRDLOperation):
             raise VerifyException("a range has one axis")
 
 
-@irdl_op_definition
+@operation_definition
 class UniformOp(IRDLOperation):
     """Fills a node with random numbers in [0, 1): `assign.uniform %u "dropout#1" at %step`."""
 
@@ -298,7 +297,7 @@ class UniformOp(IRDLOperation):
             raise VerifyException(f"a counter is one number, found {self.counter.type}")
 
 
-@irdl_op_definition
+@operation_definition
 class CommentOp(IRDLOperation):
     """Names the code that follows it."""
 
@@ -317,7 +316,7 @@ class CommentOp(IRDLOperation):
         return cls(parser.parse_str_literal())
 
 
-@irdl_op_definition
+@operation_definition
 class AssignRoutineOp(RoutineOp):
     """A routine of assignments, run in order."""
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     SameVariadicOperandSize,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     var_operand_def,
@@ -21,7 +20,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.tensor_op import LikeOp, parse_result_type
 from ocannl.dialects.tensor_type import TensorType, shape_of
 
@@ -35,7 +34,7 @@ class DerivativeOp(LikeOp):
             raise VerifyException(f"the result has the shape {wanted}, found {found}")
 
 
-@irdl_op_definition
+@operation_definition
 class VjpOp(DerivativeOp):
     """`texpr.vjp %y wrt %x from %ct`: the gradient with respect to `x` of the sum of `y * ct`.
 
@@ -77,7 +76,7 @@ class VjpOp(DerivativeOp):
         return cls(tensor, wrt, cotangent, parse_result_type(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class JvpOp(DerivativeOp):
     """`texpr.jvp %y wrt (%x = %tx)`: how `y` changes when each `x` changes by its tangent."""
 
@@ -115,7 +114,7 @@ class JvpOp(DerivativeOp):
         return cls(tensor, wrt, tangents, parse_result_type(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class AdjointOp(DerivativeOp):
     """`texpr.adjoint %y`: the cotangent that reaches a custom gradient of `y`; it has no value elsewhere."""
 
@@ -139,7 +138,7 @@ class AdjointOp(DerivativeOp):
         return cls(parse_defined_operand(parser), parse_result_type(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class CustomOp(DerivativeOp):
     """`texpr.custom %y adjoint %ct pullback (%x = %g)`: the value of `y`, with a gradient of its own.
 

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, StringAttr
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -53,7 +52,7 @@ from ocannl.dialects.loops import (
     scopes,
     static_part,
 )
-from ocannl.dialects.op_helpers import given, parse_defined_operand
+from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import check_no_arguments
 
 MOST_THREADS = 1024
@@ -61,7 +60,7 @@ MOST_SHARED_BYTES = 48 * 2**10
 WARP = 32
 
 
-@irdl_op_definition
+@operation_definition
 class LaunchOp(IRDLOperation):
     """`kernel.launch "h" grid (b = 10) block (o = 16) registers (r = 4) { ... }`: the body in every thread.
 
@@ -158,7 +157,7 @@ class LaunchOp(IRDLOperation):
             raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
 
 
-@irdl_op_definition
+@operation_definition
 class SharedOp(IRDLOperation):
     """`kernel.shared memref<16x64xf32>`: an array of the block, with no values at first."""
 
@@ -211,7 +210,7 @@ def _thread_names(scope: Operation) -> list[str]:
     return [*scope.block.names, *scope.registers.names] if isinstance(scope, LaunchOp) else []
 
 
-@irdl_op_definition
+@operation_definition
 class BarrierOp(TogetherOp):
     """Every thread of the block has come here before one goes on, and sees what the others stored."""
 
@@ -228,7 +227,7 @@ class BarrierOp(TogetherOp):
         return cls()
 
 
-@irdl_op_definition
+@operation_definition
 class CopyOp(TogetherOp):
     """`kernel.copy %w[16*t + i, k] to %s[k, i] over (i = 16, k = 8) where 16*t + i < 100`
 
@@ -304,7 +303,7 @@ class CopyOp(TogetherOp):
         check_access(self, self.target, self.target_map.data, sizes, scope_bounds(self))
 
 
-@irdl_op_definition
+@operation_definition
 class CombineOp(TogetherOp):
     """`kernel.combine add %v across (k) via %s`: accumulates over threads; all get the result.
 
@@ -362,7 +361,7 @@ class CombineOp(TogetherOp):
             )
 
 
-@irdl_op_definition
+@operation_definition
 class ForOp(IRDLOperation):
     """`kernel.for (k = 3) { ... }`: each thread runs the body for every value in turn."""
 
@@ -390,7 +389,7 @@ class ForOp(IRDLOperation):
         check_fresh(self, self.space.names)
 
 
-@irdl_op_definition
+@operation_definition
 class WhereOp(IRDLOperation):
     """`kernel.where 16*b + t < 100 { ... }`: the body where all bounds hold."""
 

@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -73,13 +72,18 @@ from ocannl.dialects.linear import (
     parse_space,
     print_space,
 )
-from ocannl.dialects.op_helpers import given, parse_defined_operand, parse_optional_defined_operand
+from ocannl.dialects.op_helpers import (
+    given,
+    operation_definition,
+    parse_defined_operand,
+    parse_optional_defined_operand,
+)
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
 from ocannl.dialects.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
 
-@irdl_op_definition
+@operation_definition
 class NestOp(IRDLOperation):
     """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
 
@@ -223,7 +227,7 @@ def in_turn(loops: Sequence[str]) -> str:
     return f"points that differ in {text} store to the same cell, so run in turn"
 
 
-@irdl_op_definition
+@operation_definition
 class GroupOp(IRDLOperation):
     """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space.
 
@@ -310,7 +314,7 @@ class GroupOp(IRDLOperation):
         _verify_parallel(schedule, self)
 
 
-@irdl_op_definition
+@operation_definition
 class ReduceOp(IRDLOperation):
     """`loops.reduce add (i = 2) : f32 { ... loops.yield %p }`: accumulates the yielded value over a space.
 
@@ -390,7 +394,7 @@ class ReduceOp(IRDLOperation):
         check_bounds(bounds, sizes)
 
 
-@irdl_op_definition
+@operation_definition
 class YieldOp(IRDLOperation):
     """The value that a point contributes to the reduction around it."""
 
@@ -410,7 +414,7 @@ class YieldOp(IRDLOperation):
         return cls(parse_defined_operand(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class PositionOp(IRDLOperation):
     """`%v, %inside = loops.position %id below 65`: a number as a position of an axis, and whether it is one.
 
@@ -464,7 +468,7 @@ def has_position(index: Linear) -> bool:
     return any(name.startswith(POSITION) for name in index.names)
 
 
-@irdl_op_definition
+@operation_definition
 class LoadOp(IRDLOperation):
     """`loops.load %x[batch_n, b, %v]`: the element of a node at an index map, in which `positions` stand."""
 
@@ -497,7 +501,7 @@ class LoadOp(IRDLOperation):
         check_positions(self)
 
 
-@irdl_op_definition
+@operation_definition
 class StoreOp(IRDLOperation):
     """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map, in which `positions` stand."""
 
@@ -586,7 +590,7 @@ def check_variables(op: GroupOp | NestOp | ReduceOp, names: Sequence[str]) -> No
             raise VerifyException(f"`{name}` is the name of a position, and no iteration variable")
 
 
-@irdl_op_definition
+@operation_definition
 class IndexOp(IRDLOperation):
     """The value of an index expression as a number: `loops.index 2*i + step_n : f32`."""
 
@@ -620,7 +624,7 @@ class IndexOp(IRDLOperation):
         check_names(self, only_index(self.indices.data).names, scope_sizes(self))
 
 
-@irdl_op_definition
+@operation_definition
 class UniformOp(IRDLOperation):
     """A random number in [0, 1): `loops.uniform "dropout#1" %place at %counter : f32`.
 
@@ -669,7 +673,7 @@ class UniformOp(IRDLOperation):
             raise VerifyException(f"a counter is an i64, found {self.counter.type}")
 
 
-@irdl_op_definition
+@operation_definition
 class FuncOp(RoutineOp):
     """A routine as a sequence of nests, groups of nests, or kernels, over the nodes declared at its top."""
 

@@ -1,9 +1,44 @@
-"""What the operations of our dialects share: operands parsed without types, optional properties."""
+"""What our operations share: fast accessors, operands parsed without types, optional properties."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TypeVar
+
 from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
+from xdsl.irdl.operations import BeforeVariadicSingleAccessor
 from xdsl.parser import Parser
+
+OperationT = TypeVar("OperationT", bound=IRDLOperation)
+
+
+class Values(tuple[object, ...]):
+    """Operands, results or regions, with the access of plain tuples: that of xDSL's tuples is slower."""
+
+
+_TUPLES: dict[VarIRConstruct, Callable[[object], Values]] = {
+    VarIRConstruct.OPERAND: attrgetter("_operands"),
+    VarIRConstruct.RESULT: attrgetter("results"),
+    VarIRConstruct.REGION: attrgetter("regions"),
+}
+
+
+def operation_definition(cls: type[OperationT]) -> type[OperationT]:
+    """`irdl_op_definition`, with single operands, results and regions read from their tuples.
+
+    xDSL's accessors make a view of all first and take four times as long, where passes do little else.
+    """
+    defined = irdl_op_definition(cls)
+    for name, accessor in list(vars(defined).items()):
+        if isinstance(accessor, BeforeVariadicSingleAccessor) and accessor.construct in _TUPLES:
+            setattr(defined, name, _element(_TUPLES[accessor.construct], accessor.idx))
+    return defined
+
+
+def _element(values: Callable[[object], Values], index: int) -> property:
+    return property(lambda op: Values.__getitem__(values(op), index))
 
 
 def given(**properties: Attribute | None) -> dict[str, Attribute]:

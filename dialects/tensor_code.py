@@ -10,7 +10,6 @@ from xdsl.ir import (
 )
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -29,7 +28,7 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp
 from ocannl.dialects.shape import DimTerm
 from ocannl.dialects.tensor_memory import MemoryOp, OfOp
@@ -41,7 +40,7 @@ from ocannl.dialects.tensor_type import (
 )
 
 
-@irdl_op_definition
+@operation_definition
 class AssignOp(IRDLOperation):
     """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
 
@@ -179,28 +178,28 @@ class OnTensorOp(IRDLOperation):
         return cls(parse_defined_operand(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class ForwardOp(OnTensorOp):
     """Computes an expression here and leaves its value in memory."""
 
     name = "texpr.forward"
 
 
-@irdl_op_definition
+@operation_definition
 class ZeroGradsOp(OnTensorOp):
     """Sets the gradient nodes of everything that a tensor depends on, and its own, to zero."""
 
     name = "texpr.zero_grads"
 
 
-@irdl_op_definition
+@operation_definition
 class BackpropOp(OnTensorOp):
     """Adds to the gradient nodes of everything that a tensor depends on, from the tensor's gradient node."""
 
     name = "texpr.backprop"
 
 
-@irdl_op_definition
+@operation_definition
 class CommentOp(IRDLOperation):
     """Names the code that follows it."""
 
@@ -219,7 +218,7 @@ class CommentOp(IRDLOperation):
         return cls(parser.parse_str_literal())
 
 
-@irdl_op_definition
+@operation_definition
 class TexprRoutineOp(RoutineOp):
     """A routine: expressions and the code over them, in order."""
 

@@ -9,7 +9,6 @@ from xdsl.ir import (
     SSAValue,
 )
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -18,7 +17,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.tensor_op import LikeOp, TensorOp, parse_result_type
 from ocannl.dialects.tensor_type import (
     TensorType,
@@ -44,14 +43,14 @@ class MemoryOp(TensorOp):
         return cls(parser.parse_str_literal(" naming the node"), parse_result_type(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class ParamOp(MemoryOp):
     """A parameter: memory that training updates."""
 
     name = "texpr.param"
 
 
-@irdl_op_definition
+@operation_definition
 class DataOp(MemoryOp):
     """A data tensor: memory that the user fills. `texpr.data "x" flat 12` has 12 elements, in whatever
     shape its uses give it.
@@ -88,7 +87,7 @@ class DataOp(MemoryOp):
                 raise VerifyException(f"flat data of {elements} elements has a shape of {found}: {shape}")
 
 
-@irdl_op_definition
+@operation_definition
 class NodeOp(MemoryOp):
     """A non-differentiable tensor node, written by code."""
 
@@ -117,14 +116,14 @@ class OfOp(LikeOp):
         return cls(parse_defined_operand(parser), parse_result_type(parser))
 
 
-@irdl_op_definition
+@operation_definition
 class GradOp(OfOp):
     """The gradient node of a tensor; `texpr.backprop` adds to it."""
 
     name = "texpr.grad"
 
 
-@irdl_op_definition
+@operation_definition
 class ValueOp(OfOp):
     """The memory that the last computation of an expression left."""
 

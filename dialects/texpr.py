@@ -16,7 +16,6 @@ from xdsl.ir import (
     SSAValue,
 )
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -48,7 +47,7 @@ from ocannl.dialects.linear import (
     parse_space,
     print_map,
 )
-from ocannl.dialects.op_helpers import given, parse_defined_operand
+from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.parts import Part, PartAttr, parse_part
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.shape import Dim, DimTerm
@@ -106,7 +105,7 @@ __all__ = [
 ]
 
 
-@irdl_op_definition
+@operation_definition
 class ConstantOp(TensorOp):
     """A number at every point of its inferred shape: `texpr.constant 1.0`."""
 
@@ -139,7 +138,7 @@ class ConstantOp(TensorOp):
             raise VerifyException(f"the term of a constant is a number, found {self.term.data}")
 
 
-@irdl_op_definition
+@operation_definition
 class SizeOp(TensorOp):
     """The size of a captured dimension as a number: `texpr.size ?d7`; a constant once shapes are known."""
 
@@ -174,7 +173,7 @@ class SizeOp(TensorOp):
             raise VerifyException(f"expected one dimension, found {len(self.dims.data)}")
 
 
-@irdl_op_definition
+@operation_definition
 class RangeOp(TensorOp):
     """The positions 0, 1, 2, ... along its one output axis."""
 
@@ -196,7 +195,7 @@ class RangeOp(TensorOp):
             raise VerifyException(f"a range has one axis, in the output row; found {shape}")
 
 
-@irdl_op_definition
+@operation_definition
 class EmbedOp(TensorOp):
     """The value of static indices as a number: `texpr.embed step_n + 1`."""
 
@@ -224,7 +223,7 @@ class EmbedOp(TensorOp):
             check_names(self, index.names, {})
 
 
-@irdl_op_definition
+@operation_definition
 class SliceOp(TensorOp):
     """`texpr.slice %x at batch_n`: the leftmost batch axis at a static index."""
 
@@ -257,7 +256,7 @@ class SliceOp(TensorOp):
             check_names(self, index.names, {})
 
 
-@irdl_op_definition
+@operation_definition
 class ApplyOp(TensorOp):
     """One tensor operation.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def
+from xdsl.irdl import operand_def, opt_operand_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.op_helpers import parse_defined_operand
+from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 from ocannl.dialects.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.tensor_type import TensorType, shape_of
 
 
-@irdl_op_definition
+@operation_definition
 class UniformOp(TensorOp):
     """Random numbers in [0, 1): `texpr.uniform "dropout#1" at %step`.
 

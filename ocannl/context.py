@@ -22,6 +22,7 @@ from ocannl.leaves import array_of, dtype_of, initializer_of
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.parameters import params
 from ocannl.routine import Routine
+from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.host import usable_cores
@@ -126,6 +127,7 @@ class Context:
             self._evaluations.pop(key[0], None)
         return routine
 
+    @collector_paused()
     def _compile(
         self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
     ) -> Routine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -28,7 +27,7 @@ from ocannl.runtime.cache import environment_cache
 from ocannl.runtime.device import Device, Program
 from ocannl.runtime.interface import Interface, the_func
 from ocannl.runtime.native import NativeDevice
-from ocannl.runtime.routine_cache import CompiledText, get_routine, put_routine, text_key
+from ocannl.runtime.routine_cache import CachedRoutine, CompiledText, get_routine, put_routine, text_key
 from ocannl.runtime.tunings import Tunings, stored_tunings
 
 # The pass after which the text of a program says all that the rest of the pipeline depends on.
@@ -80,25 +79,10 @@ def compile_module(
     """
     if tunings is None and (cache := environment_cache()) is not None:
         tunings = stored_tunings(cache, target)
-    with collector_paused():
-        executable = Compilation(module, target, device or NativeDevice(), tunings).run()
+    executable = Compilation(module, target, device or NativeDevice(), tunings).run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
-
-
-@contextmanager
-def collector_paused() -> Generator[None]:
-    """Operations refer to each other, and live as long as their module: a collection while it is compiled
-    would look at all of them, again and again.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Compilation:
@@ -132,10 +116,10 @@ class Compilation:
             key = text_key(module_text(self.module), target, version)
             found = get_routine(store, key)
         if found is not None:
-            return self.finish(found, found.loops)
+            return self.finish(found.compiled, found.loops)
         routine = self.lower(len(inference))
         with self.clock("cache"):
-            put_routine(store, key, routine)
+            put_routine(store, key, CachedRoutine(module_text(self.module), routine))
         return self.finish(routine, self.module)
 
     def run_passes(self, passes: Sequence[PassMaker]) -> None:
@@ -150,13 +134,14 @@ class Compilation:
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[done:]
         self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
-        interface = Interface.of(the_func(self.module))
+        with self.clock("interface"):
+            interface = Interface.of(the_func(self.module))
         self.run_passes(PIPELINES[self.target][len(to_loops) :])
         language = self.device.language
         with self.clock(LOWERINGS[language]):
             text = self.device.text(self.module)
         self.dump.write(language, text, SUFFIXES.get(language, language))
-        return CompiledText(module_text(self.module), text, interface)
+        return CompiledText(text, interface)
 
     def finish(self, routine: CompiledText, loops: ModuleOp | str) -> Executable:
         with self.clock(self.device.language):

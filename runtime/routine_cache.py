@@ -23,13 +23,18 @@ from ocannl.runtime.interface import Interface, NodeFacts
 
 @dataclass(frozen=True)
 class CompiledText:
-    """A routine at the end of the pipeline: its scheduled loops, their LLVM IR or Metal text, and how it is
-    called.
-    """
+    """A routine as LLVM IR or Metal text, and how it is called."""
 
-    loops: str
     code: str
     interface: Interface
+
+
+@dataclass(frozen=True)
+class CachedRoutine:
+    """A routine with the text of its scheduled loops or kernels, to be looked at."""
+
+    loops: str
+    compiled: CompiledText
 
 
 def text_key(text: str, target: str, tunings: str) -> str:
@@ -37,22 +42,23 @@ def text_key(text: str, target: str, tunings: str) -> str:
     return entry_key("routine", text, target, tunings, compiler_version())
 
 
-def get_routine(store: ObjectCache, key: str) -> CompiledText | None:
+def get_routine(store: ObjectCache, key: str) -> CachedRoutine | None:
     data = store.get(key)
     return None if data is None else decoded(data)
 
 
-def put_routine(store: ObjectCache, key: str, routine: CompiledText) -> None:
+def put_routine(store: ObjectCache, key: str, routine: CachedRoutine) -> None:
     store.put(key, encoded(routine))
 
 
-def encoded(routine: CompiledText) -> bytes:
+def encoded(routine: CachedRoutine) -> bytes:
     return zlib.compress(json.dumps(asdict(routine), default=sorted).encode(), level=1)
 
 
-def decoded(data: bytes) -> CompiledText:
+def decoded(data: bytes) -> CachedRoutine:
     fields = json.loads(zlib.decompress(data))
-    return CompiledText(fields["loops"], fields["code"], _interface(fields["interface"]))
+    compiled = fields["compiled"]
+    return CachedRoutine(fields["loops"], CompiledText(compiled["code"], _interface(compiled["interface"])))
 
 
 def _interface(fields: dict[str, Any]) -> Interface:
