@@ -492,6 +492,10 @@ TERNARY = (
 SCALAR_OPS: dict[str, ScalarOp] = {op.name: op for op in (*UNARY, *BINARY, *TERNARY)}
 
 
+TRUTH_VALUES = frozenset({"or", "and"})
+"""Accumulators that make 0 or 1 of a value even where it is the only one."""
+
+
 def accumulators() -> list[ScalarOp]:
     """The operators that can accumulate: those with a neutral element."""
     return [op for op in SCALAR_OPS.values() if op.neutral is not None]

@@ -26,7 +26,7 @@ from ocannl.dialects.addresses import flatten
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear, clashing_variables
-from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.term import Arg, lower
 from ocannl.passes.images import covers
 from ocannl.passes.infer_precisions import widest
@@ -109,8 +109,9 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     body = Body(type)
     result = reduce(body, accum, reduced, value) if reduced and accum is not None else value(body)
     if accum is not None and (clashes or op.reset is None):
-        old = body.read(op.lhs, lhs_map)
-        result = SCALAR_OPS[accum].emit(body.builder, old, result)
+        result = SCALAR_OPS[accum].emit(body.builder, body.read(op.lhs, lhs_map), result)
+    elif accum in TRUTH_VALUES and not reduced:
+        result = SCALAR_OPS[accum].emit(body.builder, result, result)
     body.write(result, op.lhs, lhs_map)
     nest = loops.NestOp(label, own, body.region())
     if op.reset is None or covers(lhs_map, dict(own), assign.memref_shape(op.lhs)):

@@ -204,7 +204,9 @@ def _where_equal(count: int, neutral: float) -> Term:
 
 
 def _clamped(ids: Tensor, size: int | Dim) -> Tensor:
-    return pointwise("min", pointwise("max", ids, 0), size - 1)
+    """By a spec, because a pointwise result could have more cells than the ids."""
+    term = App("min", (App("max", (Arg(0), Const(0.0))), Arg(1)))
+    return Tensor(apply(term, [ids, size - 1], logic="... | ... -> ...; => ... | ... -> ..."))
 
 
 def _outside(ids: Tensor, size: int | Dim) -> Tensor:

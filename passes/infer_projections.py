@@ -18,7 +18,7 @@ from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, SpecError, at_line
 from ocannl.dialects.linear import Linear, Map
 from ocannl.dialects.parts import Part
-from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.shape import Dim, Shape
 from ocannl.dialects.spec import Spec, parse_spec
 from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
@@ -56,7 +56,7 @@ def project_apply(op: ApplyOp, taken: set[str]) -> None:
 def _apply_parts(op: ApplyOp, parts: Sequence[Part], type: TensorType) -> ApplyOp:
     """Parts that reach every cell once need no accumulation."""
     accum = op.accum_name
-    if accum is not None and tiles(
+    if accum not in (None, *TRUTH_VALUES) and tiles(
         ((p.result_map, dict(p.space)) for p in parts), type.shape.data.memory_sizes
     ):
         accum = None
@@ -217,6 +217,9 @@ def project_assign(op: AssignOp, taken: set[str]) -> None:
     else:
         operands = PaddedOperands(op, op.accum_name, taken)
         found = _spec_parts(op, parse_spec(op.logic.data, 1), shape, [value], taken)
+        if found[0].result.is_padded:
+            _add_padded(op, taken)
+            return
         parts = operands.parts(Arg(0), [op.value], found)
     block = op.parent_block()
     assert block is not None
@@ -224,6 +227,24 @@ def project_assign(op: AssignOp, taken: set[str]) -> None:
         block.insert_op_before(_assign_part(op, part, op.reset is not None and number == 0), op)
     op.detach()
     op.erase()
+
+
+def _add_padded(op: AssignOp, taken: set[str]) -> None:
+    """What is written beyond the ends of the memory is accumulated apart from it, and cut off."""
+    assert op.logic is not None
+    dims = () if op.dims is None else op.dims.data
+    type, accum = tensor_type(op.target), op.accum_name
+    added = ApplyOp(Arg(0), [op.value], type, accum=accum, logic=op.logic.data, dims=dims)
+    kept = AssignOp(op.target, added.result, accum=accum, reset=op.reset is not None, logic=".")
+    kept.location = op.location
+    block = op.parent_block()
+    assert block is not None
+    _insert(added, op)
+    block.insert_op_before(kept, op)
+    op.detach()
+    op.erase()
+    project_apply(added, taken)
+    project_assign(kept, taken)
 
 
 def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:

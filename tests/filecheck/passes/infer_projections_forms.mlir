@@ -59,3 +59,16 @@ texpr.routine @windows {
   texpr.forward %highest
   texpr.forward %spread
 }
+
+// -----
+
+// What is written beyond the ends of memory is accumulated apart from it, and cut off.
+// CHECK-LABEL: texpr.routine @written_beyond_the_ends
+// CHECK:         %0 = texpr.apply [2*d + f] = %x[f, d] over (f = 2, d = 2) : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %1 = texpr.apply [i] = %0[i + 1] over (i = 2) : !texpr.tensor<2, f32>
+// CHECK-NEXT:    texpr.assign %t[o] max= %1[o] over (o = 2)
+texpr.routine @written_beyond_the_ends {
+  %x = texpr.data "x" : !texpr.tensor<2, 2, f32>
+  %t = texpr.node "t" : !texpr.tensor<2, f32>
+  texpr.assign %t max= %x logic "f d => f =+ 2*d" dims <d = 2, f = 2>
+}

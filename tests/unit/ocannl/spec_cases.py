@@ -1,231 +1,252 @@
-"""Specs over products, concatenations and affine axes, with what they mean, point by point."""
+"""Specs in which all forms of the notation are mixed, for tests by hypothesis."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
-import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from unit.ocannl.spec_meaning import (
+    Affine,
+    Anything,
+    Axis,
+    Case,
+    Concat,
+    Fixed,
+    Name,
+    Product,
+    Row,
+    RowName,
+    Slot,
+    names_of,
+    points,
+    spaces,
+)
 
-Array: TypeAlias = NDArray[Any]
-Point: TypeAlias = Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Name:
-    name: str
-
-    @property
-    def text(self) -> str:
-        return self.name
-
-    @property
-    def names(self) -> list[str]:
-        return [self.name]
-
-
-@dataclass(frozen=True)
-class Product:
-    names: list[str]
-
-    @property
-    def text(self) -> str:
-        return "&".join(self.names)
-
-
-@dataclass(frozen=True)
-class Joined:
-    """All parts of the case's one concatenation."""
-
-    parts: list[str | int]
-
-    @property
-    def text(self) -> str:
-        return "^".join(map(str, self.parts))
-
-    @property
-    def names(self) -> list[str]:
-        return []
-
-
-@dataclass(frozen=True)
-class Affine:
-    stride: int
-    over: str
-    dilation: int
-    kernel: str
-    offset: int
-    padding: str
-
-    @property
-    def text(self) -> str:
-        plus = f" + {self.offset}" if self.offset else ""
-        return f"{self.stride}*{self.over} {self.padding} {self.dilation}*{self.kernel}{plus}"
-
-    @property
-    def names(self) -> list[str]:
-        return [self.over, self.kernel]
-
-
-Axis: TypeAlias = Name | Product | Joined | Affine
-
-
-@dataclass(frozen=True)
-class Case:
-    """One operation: the axes of each operand and of the result, and the sizes of all names."""
-
-    operands: list[list[Axis]]
-    result: list[Axis]
-    sizes: dict[str, int]
-    parts: list[str | int]
-
-    @property
-    def text(self) -> str:
-        slots = ["".join(f"{axis.text}, " for axis in axes) for axes in (*self.operands, self.result)]
-        return "; ".join(slots[:-1]) + " => " + slots[-1]
-
-    @property
-    def given(self) -> dict[str, int]:
-        """The sizes that no plain axis of an operand says."""
-        axes = [axis for slot in (*self.operands, self.result) for axis in slot]
-        names = {name for axis in axes if not isinstance(axis, Name) for name in axis.names}
-        names |= {"d"} & {axis.text for axis in self.result}
-        names |= {part for part in self.parts if isinstance(part, str)}
-        return {name: self.sizes[name] for name in sorted(names)}
-
-    def shape(self, axes: Sequence[Axis]) -> tuple[int, ...]:
-        return tuple(map(self.size, axes))
-
-    def size(self, axis: Axis) -> int:
-        sizes = self.sizes
-        match axis:
-            case Name(name):
-                return sizes[name]
-            case Product(names):
-                return math.prod(sizes[name] for name in names)
-            case Joined(parts):
-                return sum(map(self.part_size, parts))
-            case Affine(stride, over, dilation, kernel, offset, "<+"):
-                return stride * (sizes[over] - 1) + dilation * (sizes[kernel] - 1) + 1 + offset
-            case Affine(stride, over):
-                return stride * sizes[over]
-
-    def part_size(self, part: str | int) -> int:
-        return self.sizes[part] if isinstance(part, str) else part
-
-    def position(self, axis: Axis, point: Point, active: int) -> int:
-        match axis:
-            case Name(name):
-                return point[name]
-            case Product(names):
-                place = 0
-                for name in names:
-                    place = place * self.sizes[name] + point[name]
-                return place
-            case Joined(parts):
-                part = parts[active]
-                own = point[part] if isinstance(part, str) else point["#"]
-                return sum(map(self.part_size, parts[:active])) + own
-            case Affine(stride, over, dilation, kernel, offset, padding):
-                before = dilation * (self.sizes[kernel] - 1) // 2 if padding == "=+" else 0
-                return stride * point[over] + dilation * point[kernel] + offset - before
-
-    def is_in(self, axes: Sequence[Axis], active: int) -> bool:
-        """A slot with plain parts of the concatenation is in the spaces of those parts only."""
-        joined = {part for part in self.parts if isinstance(part, str)}
-        plain = {name for axis in axes for name in axis.names} & joined
-        return not plain or plain == {self.parts[active]}
-
-    def points(self, slots: Sequence[Sequence[Axis]], active: int) -> Iterator[Point]:
-        names = {name for axes in slots for axis in axes for name in axis.names}
-        sizes = {name: self.sizes[name] for name in sorted(names)}
-        if any(isinstance(axis, Joined) for axes in slots for axis in axes):
-            part = self.parts[active]
-            sizes[part if isinstance(part, str) else "#"] = self.part_size(part)
-        for values in itertools.product(*map(range, sizes.values())):
-            yield dict(zip(sizes, values, strict=True))
-
-    def evaluate(self, arrays: Sequence[Array], combine: str, accum: str) -> Array:
-        """The result, straight from the definition."""
-        neutral = 0.0 if accum == "add" else -math.inf
-        outside = 0.0 if combine == "mul" and len(arrays) > 1 else neutral
-        result = np.full(self.shape(self.result), neutral)
-        for active in range(max(1, len(self.parts))):
-            read = [i for i, axes in enumerate(self.operands) if not self.parts or self.is_in(axes, active)]
-            if not read or (self.parts and not self.is_in(self.result, active)):
-                continue
-            margin = outside if len(read) > 1 else neutral
-            for point in self.points([self.result, *(self.operands[i] for i in read)], active):
-                values = [self.read(arrays[i], self.operands[i], point, active, margin) for i in read]
-                value = math.prod(values) if combine == "mul" else sum(values)
-                cell = tuple(self.position(axis, point, active) for axis in self.result)
-                if all(0 <= i < n for i, n in zip(cell, result.shape, strict=True)):
-                    result[cell] = result[cell] + value if accum == "add" else max(result[cell], value)
-        return result
-
-    def read(self, array: Array, axes: Sequence[Axis], point: Point, active: int, margin: float) -> float:
-        cell = tuple(self.position(axis, point, active) for axis in axes)
-        inside = all(0 <= i < n for i, n in zip(cell, array.shape, strict=True))
-        return float(array[cell]) if inside else margin
+LETTERS = ("a", "b", "c", "d", "e", "f", "g", "é")
+WORDS = ("row", "col", "a", "hd", "x1", "ch_", "k9", "größe")
+STRIDES = ("z", "stride")
+KINDS = ("batch", "input", "output")
+MOST_POINTS = 1500
+MOST_CELLS = 300
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """Operands and a result that share plain names, and may have other forms beside them."""
-    sizes = {name: draw(st.integers(1, 3)) for name in "abcdhwok"} | {
-        n: draw(st.integers(0, 3)) for n in "pq"
-    }
-    operands: list[list[Axis]] = [[Name("a"), Name("b")]]
-    if draw(st.booleans()):
-        operands.append([Name("b"), Name("c")])
-    result: list[Axis] = [Name(n) for n in draw(st.sampled_from(["", "a", "ab", "ba", "d"]))]
-    parts: list[str | int] = []
-    if draw(st.booleans()):
-        _add_product(draw, operands, result)
-    if draw(st.booleans()):
-        parts = _add_concat(draw, operands, result)
-    if draw(st.booleans()):
-        _add_window(draw, operands, result)
-    shuffled = [draw(st.permutations(axes)) for axes in operands]
-    return Case(shuffled, draw(st.permutations(result)), sizes, parts)
+def cases(draw: st.DrawFn, most: int = 3) -> Case:
+    """One to `most` operands whose rows have up to two axes of any form, and a row variable."""
+    return _Drawer(draw, draw(st.booleans())).case(draw(st.integers(1, most)))
 
 
-def _add_product(draw: st.DrawFn, operands: list[list[Axis]], result: list[Axis]) -> None:
-    split: list[Axis] = [Name("h"), Name("w")]
-    joined: list[Axis] = [Product(draw(st.permutations(["h", "w"])))]
-    operands[0] += draw(st.sampled_from([split, joined]))
-    result += draw(st.sampled_from([split, joined, []]))
+@st.composite
+def memory_cases(draw: st.DrawFn) -> Case:
+    """One operand that is accumulated into memory, from whose shapes all sizes follow."""
+    case = replace(_Drawer(draw, draw(st.booleans()), into_memory=True).case(1), use_padding=False)
+    assume(inferred(case, (), case.slots) >= case.names)
+    return case
 
 
-def _add_concat(draw: st.DrawFn, operands: list[list[Axis]], result: list[Axis]) -> list[str | int]:
-    parts: list[str | int] = draw(st.sampled_from([["p", "q"], ["p", 2], [1, "p", "q"], ["q", 1, "p"]]))
-    joined = Joined(parts)
-    # Integer parts of two axes have nothing to do with each other.
-    both = ["keep"] if all(isinstance(part, str) for part in parts) else []
-    form = draw(st.sampled_from(["join", "select", "reduce", "pad", *both]))
-    operands[0].append(Name("p") if form in ("join", "pad") else joined)
-    if form == "join" and len(operands) > 1 and "q" in parts:
-        operands[1].append(Name("q"))
-    if form != "reduce":
-        result.append(Name("p") if form == "select" else joined)
-    return parts
+@st.composite
+def chosen_cases(draw: st.DrawFn) -> tuple[Case, list[str], bool]:
+    """An array, one or two tensors of ids, and the names of the axes of the array that they choose; or of the
+    result, which is then scattered.
+    """
+    ids, scatters = draw(st.integers(1, 2)), draw(st.booleans())
+    case = replace(_Drawer(draw, draw(st.booleans())).case(1 + ids), use_padding=False)
+    at = ["v", "w"][:ids]
+    sizes = {**case.sizes, **{name: draw(st.integers(1, 3)) for name in at}}
+    slots = [*case.slots]
+    chosen = -1 if scatters else 0
+    for name in at:
+        others = [axis.name for axis in slots[chosen].axes if isinstance(axis, Name) and axis.name not in at]
+        form: Axis = Name(name)
+        if others and draw(st.booleans()):
+            form = Product((form, Name(others[0])))
+        slots[chosen] = _with_axis(slots[chosen], draw(st.sampled_from(KINDS)), form)
+    case = replace(case, operands=tuple(slots[:-1]), result=slots[-1], sizes=sizes)
+    _assume_small(case)
+    assume(not any(_is_padded(case, slot) for slot in case.operands[1:]))
+    assume(all(len(space.reads) == 1 + ids for space in spaces(case) if 0 in space.reads))
+    return case, at, scatters
 
 
-def _add_window(draw: st.DrawFn, operands: list[list[Axis]], result: list[Axis]) -> None:
-    small = st.integers(1, 3)
-    padding = draw(st.sampled_from(["<+", "=+"]))
-    offset = draw(st.integers(0, 1)) if padding == "<+" else 0
-    window = Affine(draw(small), "o", draw(small), "k", offset, padding)
-    if draw(st.booleans()):
-        operands[0].append(window)
-        result.append(Name("o"))
-    else:
-        operands[0].append(Name("o"))
-        result.append(window)
-    if len(operands) > 1 and draw(st.booleans()):
-        operands[1].append(Name("k"))
+def _with_axis(slot: Slot, kind: str, axis: Axis) -> Slot:
+    row: Row = getattr(slot, kind)
+    return replace(slot, **{kind: replace(row, trailing=(*row.trailing, axis))})
+
+
+def _is_padded(case: Case, slot: Slot) -> bool:
+    return any(isinstance(axis, Affine) and axis.kernel and case.is_padded(axis) for axis in slot.axes)
+
+
+def _assume_small(case: Case) -> None:
+    assume(all(math.prod(case.shape(slot)) <= MOST_CELLS for slot in case.slots))
+    assume(all(points(case, space)[0] <= MOST_POINTS for space in spaces(case)))
+
+
+@dataclass
+class _Drawer:
+    draw: st.DrawFn
+    has_words: bool
+    into_memory: bool = False
+    """The result has a shape of its own, and there are no names of coefficients."""
+    names: list[str] = field(default_factory=list[str])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    rows: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    parts: list[str | int] = field(default_factory=list[str | int])
+    factors: list[RowName] = field(default_factory=list[RowName])
+    """Row variables of which an operand says the axes."""
+
+    def case(self, operands: int) -> Case:
+        draw, size = self.draw, st.integers(1, 3)
+        self.names = list(WORDS if self.has_words else LETTERS)
+        if draw(st.booleans()):
+            self._take_parts()
+        self.sizes |= {name: draw(size) for name in self.names}
+        self.rows = {name: tuple(draw(st.lists(size, max_size=2))) for name in (*KINDS, "r", "s")}
+        skeletons = [self._row_variables() for _ in range(operands + 1)]
+        self.factors = [var for rows in skeletons[:-1] for var in rows if var is not None]
+        for var in skeletons[-1]:
+            if var is not None and var not in self.factors:
+                self.rows[var.name] = ()
+        slots = tuple(
+            self._slot(rows, is_free=i == operands and not self.into_memory)
+            for i, rows in enumerate(skeletons)
+        )
+        case = Case(slots[:-1], slots[-1], self.sizes, self.rows, self.has_words, draw(st.booleans()))
+        assume(not self.has_words or "," in case.text)
+        # Every operand has to be read somewhere.
+        assume({slot for space in spaces(case) for slot in space.reads} == set(range(operands)))
+        _assume_small(case)
+        return case
+
+    def _take_parts(self) -> None:
+        """The first names become parts of concatenations, with a number among them or not."""
+        named = self.draw(st.integers(1, 3))
+        self.parts = [*self.names[:named]]
+        self.sizes |= {name: self.draw(st.integers(0, 3)) for name in self.names[:named]}
+        self.names = self.names[named:]
+        if named == 1 or self.draw(st.booleans()):
+            self.parts.insert(self.draw(st.integers(0, named)), self.draw(st.integers(1, 2)))
+
+    def _row_variables(self) -> list[RowName | None]:
+        """Those of the batch, input and output row; a slot has each at most once."""
+        found: list[RowName | None] = []
+        for kind in KINDS:
+            name = self.draw(st.sampled_from([None, None, kind, "r", "s"]))
+            var = None if name is None else RowName(name)
+            found.append(None if var in found else var)
+        return found
+
+    # An axis of a free result has the least size that its form allows.
+
+    def _slot(self, variables: Sequence[RowName | None], *, is_free: bool) -> Slot:
+        return Slot(*(self._row(var, is_free=is_free) for var in variables))
+
+    def _row(self, var: RowName | None, *, is_free: bool) -> Row:
+        axes = tuple(self._axis(is_free=is_free) for _ in range(self.draw(st.sampled_from([0, 0, 1, 1, 2]))))
+        split = 0 if var is None else self.draw(st.integers(0, len(axes)))
+        return Row(axes[:split], var, axes[split:])
+
+    def _axis(self, *, is_free: bool) -> Axis:
+        draw = self.draw
+        forms = ["name"] * 4 + ["fixed", "anything", "product", "product", "window", "window", "stride"]
+        match draw(st.sampled_from([*forms, *["part"] * (6 if self.parts else 0)])):
+            case "fixed":
+                position = draw(st.integers(0, 2))
+                return Fixed(position, position + 1 + (0 if is_free else draw(st.integers(0, 1))))
+            case "anything":
+                return Anything(1 if is_free else draw(st.integers(1, 3)))
+            case "product":
+                return self._product()
+            case "window":
+                over, kernel = self._different_names(2)
+                plus = draw(st.sampled_from(["+", "+", "=+", "<+"]))
+                return self._affine(over, kernel, draw(st.integers(1, 2)), plus)
+            case "stride":
+                (over,) = self._different_names(1)
+                affine = self._affine(over, None, 1, "+")
+                return affine if affine.stride > 1 or affine.offset else Name(over)
+            case "part":
+                return self._part()
+            case _:
+                return Name(draw(st.sampled_from(self.names)))
+
+    def _affine(self, over: str, kernel: str | None, dilation: int, plus: str) -> Affine:
+        stride, offset = self.draw(st.integers(1, 3)), self.draw(st.sampled_from([0, 0, 1, 2, 4]))
+        is_named = stride > 1 and not self.into_memory and self.draw(st.booleans())
+        name = STRIDES[self.has_words] if is_named else None
+        if name is not None:
+            stride = self.sizes.setdefault(name, stride)
+        return Affine(over, kernel, stride, dilation, offset, plus, name)
+
+    def _product(self) -> Product:
+        factors: list[Name | RowName] = [Name(name) for name in self._different_names(2)]
+        if self.factors and self.draw(st.booleans()):
+            factors[self.draw(st.integers(0, 1))] = self.draw(st.sampled_from(self.factors))
+        return Product(tuple(factors))
+
+    def _part(self) -> Axis:
+        """The whole concatenation, some of its parts, or one of them alone."""
+        names = [part for part in self.parts if isinstance(part, str)]
+        form = self.draw(st.sampled_from(["whole", "whole", "some", "name", "name"]))
+        if form == "name":
+            return Name(self.draw(st.sampled_from(names)))
+        if form == "whole":
+            return Concat(tuple(self.parts))
+        chosen = self.draw(st.permutations(self.parts))[: self.draw(st.integers(2, len(self.parts)))]
+        return Concat(tuple(chosen))
+
+    def _different_names(self, count: int) -> list[str]:
+        """Parts that are not empty among them."""
+        parts = [part for part in self.parts if isinstance(part, str) and self.sizes[part]]
+        return self.draw(st.permutations([*self.names, *parts]))[:count]
+
+
+# What is given.
+
+
+def inferred(case: Case, given: Collection[str], shapes: Sequence[Slot]) -> set[str]:
+    """The names whose sizes follow, one by one, from those given and from the shapes of some slots."""
+    known = set(given)
+    axes = [axis for slot in shapes for axis in slot.axes]
+    while found := {name for axis in axes for name in _determined(case, axis, known)} - known:
+        known |= found
+    return known
+
+
+def _determined(case: Case, axis: Axis | RowName, known: Collection[str]) -> list[str]:
+    names = names_of(axis)
+    unknown = [name for name in names if name not in known]
+    if isinstance(axis, Affine) and axis.kernel and case.is_padded(axis):
+        unknown = [name for name in unknown if name == axis.over]
+    if isinstance(axis, Product) and 0 in case.axis_sizes(axis):
+        return []
+    return unknown if len(unknown) == 1 else []
+
+
+@st.composite
+def givens(draw: st.DrawFn, case: Case, shapes: Sequence[Slot]) -> dict[str, int]:
+    """Sizes by keyword, from which and from the shapes of some slots all others follow."""
+    axes = [axis for slot in case.slots for axis in slot.axes]
+    names = case.names
+    given = {axis.stride_name for axis in axes if isinstance(axis, Affine) and axis.stride_name}
+    given |= set(draw(st.lists(st.sampled_from(sorted(names)), max_size=2))) if names else set()
+    for name in draw(st.permutations(sorted(names))):
+        if name not in inferred(case, given, shapes):
+            given.add(name)
+    return {name: case.sizes[name] for name in sorted(given)}
+
+
+def is_said_by(case: Case, slot: Slot, shapes: Sequence[Slot]) -> bool:
+    """Whether every axis of a slot follows from the sizes of names, and rows that other slots have."""
+    rows = {axis for other in shapes for axis in other.axes if isinstance(axis, RowName)}
+    own = {axis for axis in slot.axes if isinstance(axis, RowName)}
+    return own <= rows and not any(isinstance(axis, Fixed | Anything) for axis in slot.axes)
+
+
+@st.composite
+def sized_cases(draw: st.DrawFn) -> tuple[Case, dict[str, int]]:
+    case = draw(cases())
+    return case, draw(givens(case, case.operands))

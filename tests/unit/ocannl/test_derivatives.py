@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from unit.ocannl.programs import Program, axes_of, programs
-from unit.ocannl.spec_cases import Case, cases
+from unit.ocannl.spec_cases import sized_cases
+from unit.ocannl.spec_meaning import Case
 
 import ocannl as oc
 from ocannl import nn, train
@@ -157,14 +158,16 @@ SPECS: dict[str, Callable[..., oc.Tensor]] = {
 
 
 @RANDOM
-@given(cases(), st.sampled_from(sorted(SPECS)), st.integers(0, 9))
-def test_transposes_of_specs(case: Case, function: str, seed: int):
-    """Affine axes, concatenations and products; integers, so that maxima have ties."""
+@given(sized_cases(), st.sampled_from(sorted(SPECS)), st.integers(0, 9))
+def test_transposes_of_specs(sized: tuple[Case, dict[str, int]], function: str, seed: int):
+    """Squares of specs of all forms; integers, so that maxima have ties."""
+    case, sizes = sized
     note(case.text)
     random = np.random.default_rng(seed)
-    arrays = [random.integers(-2, 3, case.shape(axes)).astype(np.float64) for axes in case.operands]
-    xs = [data(a) for a in arrays]
-    y = SPECS[function](case.text, *xs, use_padding=False, **case.given)
+    arrays = [random.integers(-2, 3, case.shape(slot)).astype(np.float64) for slot in case.operands]
+    slots = zip(arrays, case.operands, strict=True)
+    xs = [oc.data(a, axes=case.letters(slot), label="x") for a, slot in slots]
+    y = SPECS[function](case.text, *xs, use_padding=case.use_padding, **sizes)
     finite = oc.where(oc.abs(y) < 1e6, y, 0.0)
     check_transposed(finite * finite, xs, arrays, seed)
 
