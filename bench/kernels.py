@@ -1,114 +1,156 @@
-"""Times pointwise, broadcast and reduction kernels in OCANNL beside PyTorch, forward and with backward.
+"""The single kernels that are measured: their names, shapes and data.
 
-The peers take turns in processes pinned to the same cores. Before that, each peer's values and gradients are
-compared with PyTorch's in float64. `GB/s` counts the arrays that a kernel has to read and write, each once.
+A name ends with `_backward` where the gradient of `x` is wanted, too. Products of matrices are called
+`gemm_<rows>x<summed>x<columns>`, of any sizes; `gemm_tn_...` if the first operand is stored transposed.
 """
 
-import argparse
-import json
-import statistics
-import tempfile
-from dataclasses import dataclass, field
-from pathlib import Path
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
 
 import numpy as np
-from kernel_worker import KERNELS, PEERS, SIZE
 from numpy.typing import NDArray
-from run import Missing, Worker, pin
 
-WORKER = Path(__file__).with_name("kernel_worker.py")
-# Arrays of SIZE that a kernel has to move: forward, and with backward.
-ARRAYS = {"add": (3, 5), "transpose": (2, 4), "cross_entropy": (1, 2)}
-USUAL = 2, 5
+Floats = NDArray[np.float32]
+Shape = tuple[int, ...]
 
-
-@dataclass
-class Measured:
-    """The seconds of each run."""
-
-    kernel: str
-    backward: bool
-    peer: str
-    seconds: list[float] = field(default_factory=list[float])
+ROWS = (4096, 1024)
+BACKWARD = "_backward"
+GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)")
+# A timing of a kernel takes about so many seconds at these rates.
+SECONDS, FLOPS, BYTES = 0.03, 5e10, 1e10
 
 
-def values(worker: Worker, folder: Path) -> dict[str, NDArray[np.float64]]:
-    """What a peer computes, by way of a file."""
-    path = folder / "values.npz"
-    worker.ask("save", str(path))
-    with np.load(path) as arrays:
-        return {name: np.asarray(arrays[name], np.float64) for name in arrays}
+@dataclass(frozen=True)
+class Kernel:
+    """`y = f(x, other)`.
+
+    Attributes:
+        block: what peers call f.
+        x, other, y: the shapes.
+        flops: floating-point operations, where they are what counts.
+        moved: how many floats are read and written, each once, where memory is what counts.
+        product: of which axes a product is, as `ik,kj->ij`.
+    """
+
+    block: str
+    x: Shape
+    other: Shape
+    y: Shape
+    flops: int = 0
+    moved: int = 0
+    product: str = ""
+    backward: bool = False
+
+    @property
+    def calls(self) -> int:
+        return max(1, round(SECONDS / (self.flops / FLOPS + 4 * self.moved / BYTES)))
+
+    def rate(self, seconds: float) -> str:
+        """What is achieved by a call in so many seconds."""
+        if self.flops:
+            return f"{self.flops / seconds / 1e9:.0f} GFLOP/s"
+        return f"{4 * self.moved / seconds / 1e9:.1f} GB/s"
 
 
-def verify(workers: list[Worker], expected: dict[str, NDArray[np.float64]], folder: Path) -> None:
-    for worker in workers:
-        found = values(worker, folder)
-        for name, array in expected.items():
-            scale = float(np.abs(array).max())
-            np.testing.assert_allclose(
-                found[name].reshape(array.shape), array, rtol=1e-4, atol=1e-5 * scale, err_msg=worker.peer
-            )
+@dataclass(frozen=True)
+class Data:
+    """The operands, a class for each row of x, and a gradient of y."""
+
+    x: Floats
+    other: Floats
+    ids: NDArray[np.int32]
+    gradient: Floats
 
 
-def measure(kernel: str, backward: bool, peers: list[str], threads: int, rounds: int) -> list[Measured]:
-    problem = f"{kernel}{' backward' if backward else ''}"
-    workers: list[Worker] = []
-    for peer in peers:
-        try:
-            workers.append(Worker(peer, problem, threads, WORKER))
-        except Missing as reason:
-            print(f"{problem}: without {peer}: {reason}")
-    with tempfile.TemporaryDirectory() as name:
-        reference = Worker("torch f64", problem, threads, WORKER)
-        expected = values(reference, Path(name))
-        reference.close()
-        verify(workers, expected, Path(name))
-    results = {worker.peer: Measured(kernel, backward, worker.peer) for worker in workers}
-    for turn in range(rounds):
-        start = turn % len(workers)
-        for worker in workers[start:] + workers[:start]:
-            results[worker.peer].seconds.append(worker.ask("time", 10))
-    for worker in workers:
-        worker.close()
-    return list(results.values())
-
-
-def line(measured: list[Measured]) -> str:
-    """Medians, each with its ratio to OCANNL's."""
-    first = measured[0]
-    base = statistics.median(first.seconds)
-    moved = ARRAYS.get(first.kernel, USUAL)[first.backward] * SIZE[0] * SIZE[1] * 4
-    cells = [f"{first.kernel:<16}{'forward + backward' if first.backward else 'forward':<20}"]
-    for result in measured:
-        median = statistics.median(result.seconds)
-        cells.append(f"{median * 1e3:8.2f} ms {moved / median / 1e9:6.1f} GB/s x{median / base:<6.2f}")
-    return "".join(cells)
-
-
-def main(args: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def data_of(kernel: Kernel) -> Data:
+    rng = np.random.default_rng(0)
+    x, other, gradient = (
+        rng.standard_normal(shape).astype(np.float32) for shape in (kernel.x, kernel.other, kernel.y)
     )
-    parser.add_argument("--kernel", choices=KERNELS, action="append", help="default: all")
-    parser.add_argument("--peer", choices=PEERS, action="append", help="default: ocannl and torch")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", type=Path, help="where to write every measurement")
-    options = parser.parse_args(args)
-
-    pin(options.threads)
-    peers = options.peer or ["ocannl", "torch"]
-    print(f"{f'{SIZE[0]} x {SIZE[1]} f32':<36}" + "".join(f"{peer:<31}" for peer in peers))
-    results: list[Measured] = []
-    for kernel in options.kernel or KERNELS:
-        for backward in (False, True):
-            measured = measure(kernel, backward, peers, options.threads, options.rounds)
-            print(line(measured), flush=True)
-            results += measured
-    if options.json:
-        rows = [{"kernel": r.kernel, "backward": r.backward, "peer": r.peer, "s": r.seconds} for r in results]
-        options.json.write_text(json.dumps(rows, indent=1))
+    return Data(x, other, rng.integers(0, kernel.x[-1], len(x)).astype(np.int32), gradient)
 
 
-if __name__ == "__main__":
-    main()
+def rows(block: str, moved: int, y: Shape = ROWS, backward: bool = False) -> Kernel:
+    """A kernel over ROWS that moves so many arrays of that size."""
+    return Kernel(block, ROWS, ROWS, y, moved=moved * math.prod(ROWS), backward=backward)
+
+
+def product(spec: str, **sizes: int) -> Kernel:
+    x, other, y = (tuple(sizes[axis] for axis in part) for part in re.split(",|->", spec))
+    return Kernel("product", x, other, y, flops=2 * math.prod(sizes.values()), product=spec)
+
+
+def gemm(first: str | None, second: str | None, *sizes: str) -> Kernel:
+    i, k, j = map(int, sizes)
+    left, right = "ki" if first == "t" else "ik", "jk" if second == "t" else "kj"
+    return product(f"{left},{right}->ij", i=i, k=k, j=j)
+
+
+def convolution(backward: bool) -> Kernel:
+    """LeNet's second one; its backward pass gives the gradient of the image alone."""
+    flops = 2 * 64 * 14 * 14 * 16 * 5 * 5 * 6
+    shapes = (64, 14, 14, 6), (16, 5, 5, 6), (64, 14, 14, 16)
+    return Kernel("convolution", *shapes, flops=flops * (1 + backward), backward=backward)
+
+
+# Arrays that have to be moved: forward, and with backward; and the shape of y.
+MOVED = {
+    "add": (3, 5, ROWS),
+    "gelu": (2, 5, ROWS),
+    "tanh": (2, 5, ROWS),
+    "softmax": (2, 5, ROWS),
+    "log_softmax": (2, 5, ROWS),
+    "layer_norm": (2, 5, ROWS),
+    "rms_norm": (2, 5, ROWS),
+    "batch_norm": (2, 5, ROWS),
+    "cross_entropy": (1, 2, (1,)),
+    "transpose": (2, 4, ROWS[::-1]),
+}
+SIZES = [
+    *(f"{n}x{n}x{n}" for n in (128, 256, 512, 1024, 2048)),
+    *("128x128x17", "1024x1024x17", "1x256x256", "1x1024x1024", "1000x1000x8", "333x77x129"),
+    *("4096x64x64", "64x64x4096", "64x4096x64", "1000x8x1000"),
+]
+# Attention of 16 x 4 heads, as it is in a model: the heads stand beside the features.
+HEADS = {"b": 16, "h": 4, "i": 64, "j": 64, "d": 32}
+
+OTHERS = {
+    "attention_scores": product("bihd,bjhd->bhij", **HEADS),
+    "attention_mix": product("bhij,bjhd->bihd", **HEADS),
+    "convolution": convolution(False),
+    "convolution_backward": convolution(True),
+}
+KERNEL_GROUPS = {
+    "gemm": [f"gemm_{size}" for size in SIZES] + [f"gemm_{t}_512x512x512" for t in ("nt", "tn", "tt")],
+    "rows": [f"{block}{suffix}" for block in MOVED for suffix in ("", BACKWARD)],
+    "others": list(OTHERS),
+}
+
+
+def kernel(name: str) -> Kernel:
+    """The kernel of a name. Raises KeyError if there is none."""
+    matched = GEMM.fullmatch(name)
+    if matched is not None:
+        return gemm(*matched.groups())
+    if name in OTHERS:
+        return OTHERS[name]
+    block = name.removesuffix(BACKWARD)
+    forward, both, y = MOVED[block]
+    return rows(block, forward, y) if block == name else rows(block, both, y, backward=True)
+
+
+def views(kernel: Kernel, x: Floats, other: Floats) -> tuple[Floats, Floats, list[int]]:
+    """The operands of a product as matrices, or batches of them; and how to transpose their product to y."""
+    left, right, result = re.split(",|->", kernel.product)
+    batch = [axis for axis in result if axis in left and axis in right]
+    outer, inner = ([axis for axis in result if axis in own and axis not in batch] for own in (left, right))
+    summed = [axis for axis in left if axis not in result]
+    first, second = (
+        array.transpose([own.index(axis) for axis in order])
+        for array, own, order in ((x, left, batch + outer + summed), (other, right, batch + summed + inner))
+    )
+    found = batch + outer + inner
+    return first, second, [found.index(axis) for axis in result]

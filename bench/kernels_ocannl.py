@@ -1,65 +1,68 @@
 """The kernels in OCANNL, as users write them."""
 
+import re
 from collections.abc import Callable
-from importlib import metadata
+from functools import partial
 from typing import Any
 
 import numpy as np
-from kernel_worker import SIZE, data
+from kernels import Kernel, data_of
 
 import ocannl as oc
 from ocannl import nn
 
-Block = Callable[[oc.Tensor], oc.Tensor]
+CONVOLUTION = "..., h + i, w + j | c; o, i, j | c => ..., h, w | o"
+BLOCKS: dict[str, Callable[[oc.Tensor, oc.Tensor, oc.Tensor], oc.Tensor]] = {
+    "add": lambda x, other, ids: x + other,
+    "gelu": lambda x, other, ids: nn.gelu(x),
+    "tanh": lambda x, other, ids: oc.tanh(x),
+    "softmax": lambda x, other, ids: nn.softmax()(x),
+    "log_softmax": lambda x, other, ids: nn.log_softmax()(x),
+    "layer_norm": lambda x, other, ids: nn.layer_norm()(x),
+    "rms_norm": lambda x, other, ids: nn.rms_norm()(x),
+    "batch_norm": lambda x, other, ids: nn.batch_norm1d()(x, train_step=1),
+    "cross_entropy": lambda x, other, ids: nn.cross_entropy(x, ids),
+    "transpose": lambda x, other, ids: oc.einsum("b | o => o | b", x),
+    "convolution": lambda x, other, ids: oc.einsum(CONVOLUTION, x, other, use_padding=True),
+}
 
 
-def blocks(other: oc.Tensor, ids: oc.Tensor) -> dict[str, Block]:
-    return {
-        "add": lambda x: x + other,
-        "gelu": nn.gelu,
-        "tanh": oc.tanh,
-        "softmax": lambda x: nn.softmax()(x),
-        "log_softmax": lambda x: nn.log_softmax()(x),
-        "layer_norm": lambda x: nn.layer_norm()(x),
-        "rms_norm": lambda x: nn.rms_norm()(x),
-        "batch_norm": lambda x: nn.batch_norm1d()(x, train_step=1),
-        "cross_entropy": lambda x: nn.cross_entropy(x, ids),
-        "transpose": lambda x: oc.einsum("b | o => o | b", x),
-    }
+def product(spec: str, x: oc.Tensor, other: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
+    """The last axis of each is its output, as `oc.data` has it."""
+    left, right, result = (f"{', '.join(part[:-1])} | {part[-1]}" for part in re.split(",|->", spec))
+    return oc.einsum(f"{left}; {right} => {result}", x, other)
 
 
-class Compiled:
-    version = metadata.version("ocannl")
-
-    def __init__(self, name: str, backward: bool):
-        values, other, ids = data()
-        rows, columns = SIZE
-        self.backward = backward
+class Runs:
+    def __init__(self, kernel: Kernel):
+        self.kernel, self.data = kernel, data_of(kernel)
+        *batch, columns = kernel.x
         self.x = (
-            oc.param("x", values, batch=[rows], output=[columns], input=[])
-            if backward
-            else oc.data(values, label="x")
+            oc.param("x", self.data.x, batch=batch, output=[columns], input=[])
+            if kernel.backward
+            else oc.data(self.data.x, label="x")
         )
-        block = blocks(oc.data(other, label="other"), oc.data(ids, axes="b", label="ids"))[name]
-        self.y = block(self.x)
-        code = oc.forward(self.y)
-        if backward:
+        other = oc.data(self.data.other, label="other")
+        ids = oc.data(self.data.ids, axes="b", label="ids")
+        block = partial(product, kernel.product) if kernel.product else BLOCKS[kernel.block]
+        self.y = block(self.x, other, ids)
+        self.code = oc.forward(self.y)
+        if kernel.backward:
             zeros = sum((oc.set(p.grad, 0) for p in oc.params(self.y).values()), oc.Code())
-            code = code + zeros + self.y.backprop
-        self.context = oc.Context.cpu()
-        self.step = self.context.compile(code, name=name)
-        self.context.init_params(self.y, seed=1)
-        if backward:
-            gradient = other.T if name == "transpose" else np.ones(1) if name == "cross_entropy" else other
-            self.context[self.y.grad] = np.ascontiguousarray(gradient)
+            self.code = self.code + zeros + self.y.backprop
 
-    def run(self) -> None:
-        self.step()
+    def first(self) -> None:
+        self.context = oc.Context.cpu()
+        self.routine = self.context.compile(self.code, name=self.kernel.block)
+        self.context.init_params(self.y, seed=1)
+        if self.kernel.backward:
+            self.context[self.y.grad] = self.data.gradient
+        self.routine()
+
+    def call(self, count: int) -> None:
+        for _ in range(count):
+            self.routine()
 
     def values(self) -> dict[str, Any]:
         y = {"y": np.asarray(self.context[self.y])}
-        return y | {"x.grad": np.asarray(self.context[self.x.grad])} if self.backward else y
-
-
-def build(name: str, backward: bool) -> Compiled:
-    return Compiled(name, backward)
+        return y | {"x.grad": np.asarray(self.context[self.x.grad])} if self.kernel.backward else y

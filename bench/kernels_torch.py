@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from kernel_worker import SIZE, data
+from kernels import Kernel, data_of, views
+from steps_torch import compile_anew, in_torch_layout
 from torch import Tensor
 from torch.nn import functional
 
-Block = Callable[[Tensor], Tensor]
+EPSILON = 1e-5
 
 
-def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str, Block]:
-    shape = (SIZE[1],)
+def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
+    shape = gain.shape
     return {
         "add": lambda x: x + other,
         "gelu": functional.gelu,
@@ -21,47 +22,62 @@ def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str
         "softmax": lambda x: functional.softmax(x, -1),
         "log_softmax": lambda x: functional.log_softmax(x, -1),
         "layer_norm": lambda x: functional.layer_norm(x, shape, gain, offset),
-        "rms_norm": lambda x: functional.rms_norm(x, shape, gain, 1e-5),
+        "rms_norm": lambda x: functional.rms_norm(x, shape, gain, EPSILON),
         "batch_norm": lambda x: functional.batch_norm(x, None, None, gain, offset, training=True),
         "cross_entropy": lambda x: functional.cross_entropy(x, ids),
         "transpose": lambda x: x.T.contiguous(),
+        "convolution": lambda x: functional.conv2d(x, other, padding="same"),
+        "product": lambda x: torch.matmul(x, other),
     }
 
 
 class Runs:
-    version = torch.__version__
-
-    def __init__(self, name: str, backward: bool, compiled: bool, double: bool):
-        values, other, ids = data()
+    def __init__(self, kernel: Kernel, compiled: bool = False, double: bool = False):
         dtype = torch.float64 if double else torch.float32
-        self.backward = backward
-        self.x = torch.tensor(values, dtype=dtype, requires_grad=backward)
-        self.gain = torch.ones(SIZE[1], dtype=dtype, requires_grad=backward)
-        self.offset = torch.zeros(SIZE[1], dtype=dtype, requires_grad=backward)
-        gradient = torch.tensor(other, dtype=dtype)
-        block = blocks(gradient, torch.tensor(ids, dtype=torch.int64), self.gain, self.offset)[name]
-        self.block: Block = torch.compile(block) if compiled else block
-        self.gradient = gradient.T.contiguous() if name == "transpose" else gradient
-        if name == "cross_entropy":
-            self.gradient = torch.ones((), dtype=dtype)
-        self.run()
+        self.kernel, data = kernel, data_of(kernel)
+        x, other, gradient = data.x, data.other, data.gradient
+        if kernel.product:
+            x, other, self.order = views(kernel, x, other)
+        self.x, other, self.gradient = (
+            in_torch_layout(array, dtype) if kernel.block == "convolution" else as_it_is(array, dtype)
+            for array in (x, other, gradient)
+        )
+        self.x.requires_grad_(kernel.backward)
+        self.parameters = [
+            torch.full(kernel.x[-1:], value, dtype=dtype, requires_grad=kernel.backward)
+            for value in (1.0, 0.0)
+        ]
+        block = blocks(other, torch.tensor(data.ids).long(), *self.parameters)[kernel.block]
+        self.block = compile_anew(block) if compiled else block
 
-    def run(self) -> None:
-        if self.backward:
-            self.x.grad = self.gain.grad = self.offset.grad = None
-            self.y = self.block(self.x)
-            self.y.backward(self.gradient)
-        else:
-            with torch.no_grad():
+    def first(self) -> None:
+        self.call(1)
+
+    def call(self, count: int) -> None:
+        for _ in range(count):
+            if self.kernel.backward:
+                for tensor in (self.x, *self.parameters):
+                    tensor.grad = None
                 self.y = self.block(self.x)
+                self.y.backward(self.gradient.view(self.y.shape))
+            else:
+                with torch.no_grad():
+                    self.y = self.block(self.x)
 
     def values(self) -> dict[str, Any]:
-        found = {"y": np.atleast_1d(self.y.detach().numpy())}
-        if self.backward:
+        found = {"y": self.in_own_layout(self.y.detach())}
+        if self.kernel.backward:
             assert self.x.grad is not None
-            found["x.grad"] = self.x.grad.numpy()
+            found["x.grad"] = self.in_own_layout(self.x.grad)
         return found
 
+    def in_own_layout(self, tensor: Tensor) -> Any:
+        array = tensor.numpy()
+        if self.kernel.product:
+            return array.transpose(self.order)
+        return np.moveaxis(array, 1, 3) if self.kernel.block == "convolution" else array
 
-def build(name: str, backward: bool, compiled: bool = False, double: bool = False) -> Runs:
-    return Runs(name, backward, compiled, double)
+
+def as_it_is(array: Any, dtype: torch.dtype) -> Tensor:
+    """The same array, with its strides, where the dtype is its own."""
+    return torch.from_numpy(array).to(dtype)

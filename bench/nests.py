@@ -1,16 +1,16 @@
-"""Times every nest of OCANNL's step by itself: seconds, arithmetic, and its part of a core's peak."""
+"""Times every nest of a step in OCANNL by itself: seconds, arithmetic, and its part of a core's peak."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from peer_ocannl import Steps
-from problems import PROBLEMS
+from peak import fastest, peak
+from steps import PROBLEMS
+from steps_ocannl import Runs
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.parser import Parser
 
@@ -24,9 +24,6 @@ from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 from ocannl.runtime.team import Team
 
-# Chains of multiply-add that hide its latency, and how often the peak's loop runs.
-CHAINS, REPEATS, LANES = 24, 100_000, 16
-
 
 @dataclass(frozen=True)
 class Timed:
@@ -35,18 +32,6 @@ class Timed:
     step: NestOp | GroupOp
     seconds: float
     flops: int
-
-
-def fastest(call: Callable[[], object], seconds: float = 0.02) -> float:
-    """The seconds of the fastest of the calls that fit in a time."""
-    best, end = float("inf"), time.perf_counter() + seconds
-    while True:
-        start = time.perf_counter()
-        call()
-        now = time.perf_counter()
-        best = min(best, now - start)
-        if now > end:
-            return best
 
 
 def alone(func: FuncOp, number: int) -> FuncOp:
@@ -83,33 +68,6 @@ def time_steps(func: FuncOp) -> Iterator[Timed]:
         yield Timed(step, fastest(call), sum(flops(nest) for nest in nests_of(step)))
 
 
-def peak() -> float:
-    """The floating-point operations a second of one core: independent chains of multiply-add."""
-    type, chains = f"<{LANES} x float>", range(CHAINS)
-    lines = [
-        "define void @peak(ptr %args) {",
-        "entry:",
-        f"  %a = load {type}, ptr %args",
-        "  br label %loop",
-        "loop:",
-        "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]",
-        *(f"  %x{c} = phi {type} [ zeroinitializer, %entry ], [ %y{c}, %loop ]" for c in chains),
-        *(f"  %y{c} = call {type} @llvm.fma.v{LANES}f32({type} %x{c}, {type} %a, {type} %a)" for c in chains),
-        "  %j = add i64 %i, 1",
-        f"  %again = icmp ult i64 %j, {REPEATS}",
-        "  br i1 %again, label %loop, label %end",
-        "end:",
-        *(f"  %p{c} = getelementptr {type}, ptr %args, i64 {c}" for c in chains),
-        *(f"  store {type} %y{c}, ptr %p{c}" for c in chains),
-        "  ret void",
-        "}",
-    ]
-    compiled = compile_llvm("\n".join(lines) + "\n", cache=None)
-    block = ArgBlock(CHAINS * LANES)
-    call = bind_call(compiled.address("peak"), block)
-    return 2 * LANES * CHAINS * REPEATS / fastest(call, 0.2)
-
-
 def row(timed: Timed, peak_rate: float) -> str:
     """One line about a nest or a group."""
     step = timed.step
@@ -123,10 +81,10 @@ def row(timed: Timed, peak_rate: float) -> str:
 
 def main(args: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problem", choices=PROBLEMS, default="lenet")
+    parser.add_argument("step", nargs="?", choices=PROBLEMS, default="lenet")
     options = parser.parse_args(args)
     os.environ["OCANNL_CACHE"] = "off"
-    measured = Steps(PROBLEMS[options.problem]())
+    measured = Runs(PROBLEMS[options.step]())
     measured.first()
     module = Parser(new_context(), measured.routine.ir("loops")).parse_module()
     (func,) = functions(module)

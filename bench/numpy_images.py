@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from problems import Floats
+from steps import Floats
 
 
 def windows(x: Floats, size: int) -> Floats:

@@ -1,4 +1,4 @@
-"""One peer with one problem in a process of its own: it answers commands, one JSON value a line.
+"""A peer in a process of its own: it answers commands, one JSON value a line.
 
 Importing and building are not timed.
 """
@@ -7,57 +7,82 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
-from importlib import import_module
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
 
-from problems import PROBLEMS, Problem, Stepper
-
-PEERS: dict[str, tuple[str, dict[str, object]]] = {
-    "ocannl": ("peer_ocannl", {}),
-    "jax": ("peer_jax", {}),
-    "torch": ("peer_torch", {}),
-    "torch.compile": ("peer_torch", {"compiled": True}),
-    "numpy": ("peer_numpy", {}),
-    "c -O3": ("peer_c", {"options": ("-O3",)}),
-    "c native": ("peer_c", {"options": ("-O3", "-march=native", "-ffast-math")}),
-}
-
-MODES = ("call", "loop")
+import numpy as np
+from kernels import kernel
+from peers import ALL, Missing
+from steps import PROBLEMS
 
 
-def build(peer: str, problem: Problem) -> tuple[Stepper, str]:
-    """The steps of a peer, and the peer's version."""
-    name, options = PEERS[peer]
-    module = import_module(name)
-    return module.Steps(problem, **options), module.version()
+class Answers:
+    """What a peer says to commands; all but `build` are about the benchmark that was built last."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = ALL[peer]
+        self.runs: Any = None
+
+    def build(self, name: str) -> None:
+        """Raises Missing, or ImportError and OSError where the peer is not installed."""
+        self.runs = None
+        is_step = name in PROBLEMS
+        if not is_step and not self.peer.has_kernels:
+            raise Missing
+        module = import_module(f"{'steps' if is_step else 'kernels'}_{self.peer.framework}")
+        self.before = peak_bytes()
+        self.runs = module.Runs(PROBLEMS[name]() if is_step else kernel(name), **self.peer.options)
+
+    def version(self) -> str:
+        framework = self.peer.framework
+        return import_module("steps_c").version() if framework == "c" else metadata.version(framework)
+
+    def first(self) -> float:
+        """Seconds from what is built to the first result."""
+        return timed(self.runs.first)
+
+    def memory(self) -> int:
+        """Bytes at most that the benchmark took since it was built, its data among them."""
+        return peak_bytes() - self.before
+
+    def save(self, path: str) -> None:
+        np.savez(path, **self.runs.values())
+
+    def call(self, count: int) -> float:
+        return timed(lambda: self.runs.call(count))
+
+    def loop(self, count: int) -> float | None:
+        """None where a peer always returns to Python."""
+        return timed(lambda: self.runs.loop(count)) if hasattr(self.runs, "loop") else None
 
 
-def timed(action: Callable[[], object]) -> tuple[float, object]:
+def timed(action: Callable[[], object]) -> float:
     start = time.perf_counter()
-    result = action()
-    return time.perf_counter() - start, result
+    action()
+    return time.perf_counter() - start
 
 
-def answer(steps: Stepper, command: str, count: int) -> object:
-    """What is said to a command: seconds, losses, or None where the peer lacks what is asked."""
-    if command == "first":
-        return timed(steps.first)[0]
-    if command == "losses":
-        return steps.losses(count)
-    action = getattr(steps, command, None)
-    return None if action is None else timed(partial(action, count))[0]
+def peak_bytes() -> int:
+    """The most memory that this process had. The system's `ru_maxrss` would count its parent's, too."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def main(peer: str, problem: str) -> None:
+def answer(answers: Answers, command: str, *arguments: Any) -> dict[str, Any]:
     try:
-        steps, version = build(peer, PROBLEMS[problem]())
-    except (ImportError, OSError, NotImplementedError) as error:
-        print(json.dumps({"missing": str(error)}), flush=True)
-        return
-    print(json.dumps({"version": version}), flush=True)
+        return {"value": getattr(answers, command)(*arguments)}
+    except Missing:
+        return {"missing": ""}
+    except (ImportError, OSError) as error:
+        return {"missing": str(error)}
+
+
+def main(peer: str) -> None:
+    answers = Answers(peer)
     for line in sys.stdin:
-        command, count = json.loads(line)
-        print(json.dumps(answer(steps, command, count)), flush=True)
+        print(json.dumps(answer(answers, *json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

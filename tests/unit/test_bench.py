@@ -1,59 +1,132 @@
-"""The benchmark compares like with like."""
+"""The benchmark compares like with like, and sees what becomes slower."""
 
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
+import kernels
 import numpy as np
-import peer_numpy
-import peer_ocannl
-import products
 import pytest
+from baseline import Saved, changes, load, save
 from layering import ROOT
-from problems import PROBLEMS
+from steps import PROBLEMS
+
+
+def double(kind: str, what: Any) -> dict[str, Any]:
+    """What PyTorch computes in float64."""
+    pytest.importorskip("torch").set_num_threads(1)
+    runs = import_module(f"{kind}_torch").Runs(what, double=True)
+    runs.first()
+    return runs.values()
+
+
+def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        atol = 1e-5 * np.abs(array).max()
+        np.testing.assert_allclose(np.reshape(found[name], np.shape(array)), array, rtol=1e-4, atol=atol)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
+def test_the_losses_are_those_of_pytorch(name: str):
+    problem = PROBLEMS[name]()
+    steps = import_module("steps_ocannl").Runs(problem)
+    first = steps.first()
+    found = steps.values()
+    assert first == found["losses"][0]
+    assert_close(found, double("steps", problem))
+
+
+@pytest.mark.parametrize("name", ["moons", "lenet"])
 def test_the_losses_are_those_of_numpy(name: str):
     problem = PROBLEMS[name]()
-    steps = peer_ocannl.Steps(problem)
-    first = steps.first()
-    losses = steps.losses(problem.verified_steps)
-    assert first == losses[0]
-    np.testing.assert_allclose(
-        losses, peer_numpy.Steps(problem).losses(problem.verified_steps), rtol=2e-3, atol=1e-4
-    )
+    steps, expected = (import_module(f"steps_{peer}").Runs(problem) for peer in ("ocannl", "numpy"))
+    steps.first()
+    assert_close(steps.values(), expected.values())
 
 
-@pytest.mark.parametrize("spec", [*products.TRANSPOSITIONS, *products.ATTENTION])
-def test_peers_compute_the_same_product(spec: str):
-    sizes = {"b": 2, "h": 3, "i": 4, "j": 5, "k": 6, "d": 7}
-    operands, result = spec.split("->")
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal([sizes[n] for n in own]).astype(np.float32) for own in operands.split(","))
-    product = np.matmul(*products.as_matrices(spec, a, b))
-    expected = np.einsum(f"{operands}->{''.join(n for n in 'bhijd' if n in result)}", a, b)
-    np.testing.assert_allclose(product, expected, rtol=1e-5, atol=1e-5)
+SMALL = {"b": 2, "h": 3, "i": 4, "j": 5, "d": 7}
+
+
+@pytest.mark.parametrize("peer", ["ocannl", "numpy"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *(kernels.kernel(f"gemm_{transposed}_5x3x4") for transposed in ("nn", "nt", "tn", "tt")),
+        *(
+            kernels.product(kernels.OTHERS[f"attention_{part}"].product, **SMALL)
+            for part in ("scores", "mix")
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.product,
+)
+def test_peers_compute_the_same_product(peer: str, kernel: kernels.Kernel):
+    data = kernels.data_of(kernel)
+    runs = import_module(f"kernels_{peer}").Runs(kernel)
+    runs.first()
+    exact = np.einsum(kernel.product, data.x.astype(float), data.other.astype(float))
+    assert_close(runs.values(), {"y": exact})
+
+
+def test_a_convolution_with_its_gradient_is_that_of_pytorch():
+    kernel = kernels.kernel("convolution_backward")
+    runs = import_module("kernels_ocannl").Runs(kernel)
+    runs.first()
+    assert_close(runs.values(), double("kernels", kernel))
+
+
+def saved(seconds: float, noise: float = 0.02, peer: float = 1.0, version: str = "1") -> Saved:
+    return {
+        ("add", "ocannl", "0.1", 1): {"call": (seconds, noise)},
+        ("add", "numpy", version, 1): {"call": (peer, 0.1)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("now", "is_slower"),
+    [
+        (saved(1.04), False),
+        (saved(1.06), True),
+        (saved(0.9), False),
+        (saved(1.06, noise=0.1), False),
+        (saved(1.2, peer=1.2), False),
+        (saved(1.0, peer=0.9), True),
+        (saved(1.2, peer=1.2, version="2"), True),
+    ],
+)
+def test_what_is_slower_beyond_the_noise(now: Saved, is_slower: bool):
+    (change,) = changes(saved(1.0), now)
+    assert change.is_slower == is_slower
+
+
+def test_what_is_measured_again_replaces_what_was_saved(tmp_path: Path):
+    path = tmp_path / "saved.json"
+    other: Saved = {("add", "ocannl", "0.1", 2): {"call": (3.0, 0.1)}}
+    save(path, "a processor", saved(1.0) | other)
+    save(path, "a processor", saved(2.0, version="2"))
+    assert load(path, "a processor") == saved(2.0, version="2") | other
+    with pytest.raises(SystemExit, match="was measured on a processor; this is another"):
+        load(path, "another")
+
+
+def run(*options: str, file: str = "run.py") -> str:
+    command = [sys.executable, str(ROOT / "bench" / file), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_time_of_each_nest():
-    command = [sys.executable, str(ROOT / "bench" / "nests.py"), "--problem", "moons"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "w1.grad" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("us all")
+    printed = run("moons", file="nests.py")
+    assert "w1.grad" in printed
+    assert printed.splitlines()[-1].endswith("us all")
 
 
-def test_the_command_prints_a_table():
-    options = ["--peer", "numpy", "--problem", "moons", "--rounds", "1", "--first-rounds", "1"]
-    command = [sys.executable, str(ROOT / "bench" / "run.py"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "step by step" in done.stdout
-    assert "numpy" in done.stdout
-
-
-def test_the_table_of_kernels():
-    """Which are compared with PyTorch first."""
-    pytest.importorskip("torch")
-    options = ["--peer", "ocannl", "--kernel", "layer_norm", "--rounds", "1"]
-    command = [sys.executable, str(ROOT / "bench" / "kernels.py"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "layer_norm      forward + backward" in done.stdout
+def test_the_command_prints_tables_and_saves_them(tmp_path: Path):
+    path = tmp_path / "saved.json"
+    quick = ["--rounds", "1", "--first-rounds", "1", "--peer", "ocannl", "--save", str(path)]
+    printed = run("moons", "layer_norm_backward", *quick)
+    assert re.search(r"^moons +step by step", printed, re.MULTILINE)
+    assert re.search(r"^layer_norm_backward .* GB/s", printed, re.MULTILINE)
+    assert {name for name, *_ in load(path, printed.partition(", ")[0])} == {"moons", "layer_norm_backward"}

@@ -1,8 +1,11 @@
 """The steps in plain NumPy, with the gradients written by hand."""
 
+from typing import Any
+
 import numpy as np
 from numpy_images import convolution, convolution_gradients, pool, pool_gradient
-from problems import MLP_LEARNING_RATE, Floats, Problem, moons_learning_rate
+from peers import Missing
+from steps import LEARNING_RATE, WEIGHT_DECAY, Floats, Layers, Problem, moons_learning_rate
 
 
 def hinge(scores: Floats, targets: Floats) -> tuple[float, Floats]:
@@ -21,8 +24,10 @@ def cross_entropy(logits: Floats, targets: Floats) -> tuple[float, Floats]:
     return float(loss), (exponentials / totals - targets) / np.float32(len(logits))
 
 
-class Steps:
+class Runs:
     def __init__(self, problem: Problem):
+        if not isinstance(problem, Layers):
+            raise Missing
         self.problem = problem
         self.is_moons = problem.name == "moons"
         self.reset()
@@ -47,8 +52,8 @@ class Steps:
         return found
 
     def update(self, parameter: Floats, gradient: Floats, step_n: int) -> None:
-        rate = moons_learning_rate(step_n) if self.is_moons else MLP_LEARNING_RATE
-        parameter -= np.float32(rate) * (gradient + np.float32(self.problem.weight_decay) * parameter)
+        rate = moons_learning_rate(step_n) if self.is_moons else LEARNING_RATE
+        parameter -= np.float32(rate) * (gradient + np.float32(WEIGHT_DECAY) * parameter)
 
     def step(self, step_n: int) -> float:
         batch = step_n % self.problem.batches
@@ -74,14 +79,10 @@ class Steps:
     def first(self) -> float:
         return self.step(0)
 
-    def losses(self, steps: int) -> list[float]:
+    def values(self) -> dict[str, Any]:
         self.reset()
-        return [self.step(step_n) for step_n in range(steps)]
+        return {"losses": [self.step(step_n) for step_n in range(self.problem.verified_steps)]}
 
-    def call(self, steps: int) -> None:
-        for step_n in range(steps):
+    def call(self, count: int) -> None:
+        for step_n in range(count):
             self.step(step_n)
-
-
-def version() -> str:
-    return np.__version__

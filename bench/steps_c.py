@@ -4,9 +4,11 @@ import ctypes
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from problems import Floats, Problem
+from peers import Missing
+from steps import Floats, Layers, Problem
 
 SOURCE = Path(__file__).with_name("moons.c")
 
@@ -15,10 +17,10 @@ def pointer(array: Floats) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-class Steps:
+class Runs:
     def __init__(self, problem: Problem, options: tuple[str, ...]):
-        if problem.name != "moons":
-            raise NotImplementedError("only moons is written in C")
+        if not isinstance(problem, Layers) or problem.name != "moons":
+            raise Missing
         subprocess.run(["gcc", "--version"], check=True, capture_output=True)
         self.problem = problem
         self.options = options
@@ -46,18 +48,18 @@ class Steps:
         self.library.moons_step(step_n % self.problem.batches, step_n, *self.arguments)
         return float(self.loss[0])
 
-    def losses(self, steps: int) -> list[float]:
+    def values(self) -> dict[str, Any]:
         for parameter, initial in zip(self.parameters, self.initial, strict=True):
             parameter[...] = initial
-        return [self.step(step_n) for step_n in range(steps)]
+        return {"losses": [self.step(step_n) for step_n in range(self.problem.verified_steps)]}
 
-    def call(self, steps: int) -> None:
+    def call(self, count: int) -> None:
         step, arguments, batches = self.library.moons_step, self.arguments, self.problem.batches
-        for step_n in range(steps):
+        for step_n in range(count):
             step(step_n % batches, step_n, *arguments)
 
-    def loop(self, steps: int) -> None:
-        self.library.moons_steps(steps, *self.arguments)
+    def loop(self, count: int) -> None:
+        self.library.moons_steps(count, *self.arguments)
 
 
 def version() -> str:

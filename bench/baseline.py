@@ -1,0 +1,115 @@
+"""Saved measurements, and what OCANNL needs more time for since, beyond the noise.
+
+The file has a line for each benchmark of each peer: medians and their noise. Between two runs the machine may
+have become slower as a whole: as much as the peers did, if they are of the same version.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure import Measured
+
+# What is compared, all in seconds.
+KINDS = ("call", "loop", "cold", "warm")
+# A smaller part is never told.
+LEAST = 0.05
+
+# By benchmark, peer, version and threads: the median and its noise, of each kind that was measured.
+Key = tuple[str, str, str, int]
+Summary = dict[str, tuple[float, float]]
+Saved = dict[Key, Summary]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What took `before` seconds, and takes `now`; the peers take `drift` times what they took."""
+
+    name: str
+    kind: str
+    before: float
+    now: float
+    drift: float
+    noise: float
+
+    @property
+    def ratio(self) -> float:
+        return self.now / self.before / self.drift
+
+    @property
+    def is_slower(self) -> bool:
+        return self.ratio > 1 + max(LEAST, self.noise)
+
+    def __str__(self) -> str:
+        change = f"{self.before:.3g} s -> {self.now:.3g} s, peers x{self.drift:.2f}"
+        return f"{self.name} {self.kind}: x{self.ratio:.2f} (noise {self.noise:.0%}; {change})"
+
+
+def summary(samples: Sequence[float]) -> tuple[float, float]:
+    """The median, and the distance between the quartiles as a part of it."""
+    if len(samples) < 2:
+        return samples[0], 0.0
+    lower, median, upper = statistics.quantiles(samples, n=4, method="inclusive")
+    return median, (upper - lower) / median
+
+
+def summaries(results: Iterable[Measured]) -> Saved:
+    return {
+        (r.name, r.peer, r.version, r.threads): {
+            kind: summary(getattr(r, kind)) for kind in KINDS if getattr(r, kind)
+        }
+        for r in results
+    }
+
+
+def drift(before: Saved, now: Saved, name: str, kind: str) -> float:
+    """How many times as long the peers take as they took."""
+    ratios = [
+        kinds[kind][0] / before[key][kind][0]
+        for key, kinds in now.items()
+        if key[0] == name and key[1] != "ocannl" and kind in kinds and kind in before.get(key, {})
+    ]
+    return statistics.median(ratios or [1.0])
+
+
+def changes(before: Saved, now: Saved) -> list[Change]:
+    """Of all that OCANNL was measured with before; the noise is that of both measurements."""
+    known = {(name, threads): kinds for (name, peer, _, threads), kinds in before.items() if peer == "ocannl"}
+    found: list[Change] = []
+    for (name, peer, _, threads), kinds in now.items():
+        old = known.get((name, threads), {}) if peer == "ocannl" else {}
+        for kind in [kind for kind in kinds if kind in old]:
+            (median, noise), (old_median, old_noise) = kinds[kind], old[kind]
+            peers = drift(before, now, name, kind)
+            found.append(Change(name, kind, old_median, median, peers, noise + old_noise))
+    return found
+
+
+def save(path: Path, processor: str, now: Saved) -> None:
+    """Adds to what the file has of the same processor: what is measured again is replaced."""
+    known = load(path, processor) if path.exists() else {}
+    again = {(name, peer, threads) for name, peer, _, threads in now}
+    kept = {key: kinds for key, kinds in known.items() if (key[0], key[1], key[3]) not in again}
+    lines = [json.dumps([*key, rounded(kinds)]) for key, kinds in (kept | now).items()]
+    text = ",\n".join(lines)
+    path.write_text(f'{{"processor": {json.dumps(processor)}, "results": [\n{text}\n]}}\n')
+
+
+def rounded(kinds: Summary) -> dict[str, Any]:
+    return {kind: [float(f"{median:.4g}"), round(noise, 3)] for kind, (median, noise) in kinds.items()}
+
+
+def load(path: Path, processor: str) -> Saved:
+    """Raises SystemExit for measurements of another processor."""
+    content = json.loads(path.read_text())
+    if content["processor"] != processor:
+        raise SystemExit(f"{path} was measured on {content['processor']}; this is {processor}")
+    return {
+        (name, peer, version, threads): {kind: (median, noise) for kind, (median, noise) in kinds.items()}
+        for name, peer, version, threads, kinds in content["results"]
+    }

@@ -1,0 +1,130 @@
+"""Measures benchmarks: the peers take turns, each in a process of its own, and must compute the same."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+from kernels import kernel
+from numpy.typing import NDArray
+from peers import REFERENCE, Missing
+from processes import Worker
+from steps import PROBLEMS
+
+# How far what peers compute may be from PyTorch's values in float64; absolute to the largest of an array.
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+MODES = ("call", "loop")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much is measured: rounds of runs, and of new processes for the time to the first result."""
+
+    peers: tuple[str, ...]
+    threads: int = 1
+    rounds: int = 11
+    first_rounds: int = 3
+
+
+@dataclass
+class Measured:
+    """Seconds to the first result of what is built, with empty and with filled caches; seconds of a run that
+    is called from Python, and of one in the peer's own loop; and the most bytes that were in use.
+
+    Steps have all of that, kernels `call` alone.
+    """
+
+    name: str
+    peer: str
+    version: str
+    threads: int
+    cold: list[float] = field(default_factory=list[float])
+    warm: list[float] = field(default_factory=list[float])
+    call: list[float] = field(default_factory=list[float])
+    loop: list[float] = field(default_factory=list[float])
+    memory: int = 0
+
+
+def is_built(worker: Worker, name: str, told: set[str]) -> bool:
+    """Whether the peer has the benchmark. What is not installed is told once."""
+    try:
+        worker.ask("build", name)
+    except Missing as reason:
+        line = f"without {worker.peer}: {reason}"
+        if str(reason) and line not in told:
+            told.add(line)
+            print(line, file=sys.stderr)
+        return False
+    return True
+
+
+def measure_first(measured: Measured, options: Options) -> None:
+    """First results, in new processes; the memory is that of one which found its code in the cache."""
+    for _ in range(options.first_rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            for seconds in (measured.cold, measured.warm):
+                with Worker(measured.peer, options.threads, cache) as worker:
+                    worker.ask("build", measured.name)
+                    seconds.append(worker.ask("first"))
+                    measured.memory = worker.ask("memory")
+
+
+def verify(worker: Worker, expected: dict[str, NDArray[np.float64]]) -> None:
+    """Raises AssertionError where a peer computes something else."""
+    found = worker.values()
+    for name, array in expected.items():
+        atol = ABSOLUTE * float(np.abs(array).max())
+        shaped = found[name].reshape(array.shape)
+        np.testing.assert_allclose(shaped, array, rtol=RELATIVE, atol=atol, err_msg=f"{worker.peer}: {name}")
+
+
+def alternate(workers: Sequence[Worker], results: Sequence[Measured], calls: int, rounds: int) -> None:
+    """Fills in the seconds of a run; the order turns, so that no peer always follows the same one."""
+    pairs = list(zip(workers, results, strict=True))
+    for worker, _ in pairs:
+        for mode in MODES:
+            worker.ask(mode, calls)
+    for turn in range(rounds):
+        first = turn % len(pairs)
+        for worker, measured in pairs[first:] + pairs[:first]:
+            for mode in MODES:
+                seconds = worker.ask(mode, calls)
+                if seconds is not None:
+                    getattr(measured, mode).append(seconds / calls)
+
+
+def calls_of(name: str) -> int:
+    return PROBLEMS[name]().calls if name in PROBLEMS else kernel(name).calls
+
+
+def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
+    """What each peer takes for each benchmark that it has. Raises AssertionError if one computes what PyTorch
+    in float64 does not.
+    """
+    told: set[str] = set()
+    with ExitStack() as stack:
+        *workers, reference = (
+            stack.enter_context(
+                Worker(peer, options.threads, stack.enter_context(tempfile.TemporaryDirectory()))
+            )
+            for peer in (*options.peers, REFERENCE)
+        )
+        for name in names:
+            present = [worker for worker in workers if is_built(worker, name, told)]
+            results = [Measured(name, w.peer, w.ask("version"), options.threads) for w in present]
+            for worker, measured in zip(present, results, strict=True):
+                if name in PROBLEMS:
+                    measure_first(measured, options)
+                worker.ask("first")
+            if present and is_built(reference, name, told):
+                reference.ask("first")
+                expected = reference.values()
+                for worker in present:
+                    verify(worker, expected)
+            if present:
+                alternate(present, results, calls_of(name), options.rounds)
+            yield results

@@ -1,0 +1,82 @@
+"""Workers: processes of one peer each, on the same cores and with the same number of threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from peers import Missing
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+def environment(threads: int, cache: str) -> dict[str, str]:
+    """Holds a peer to a number of threads, and to one folder for what it compiles."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OCANNL_THREADS")
+    settings = dict.fromkeys(names, str(threads)) | {
+        "JAX_PLATFORMS": "cpu",
+        "OCANNL_BACKEND": "cpu",
+        "OCANNL_CACHE": cache,
+        "JAX_COMPILATION_CACHE_DIR": cache,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        "TORCHINDUCTOR_CACHE_DIR": cache,
+    }
+    if threads == 1:
+        settings["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    return os.environ | settings
+
+
+def pin(threads: int) -> None:
+    """Keeps this process and its workers on the first cores, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+class Worker:
+    """A peer in a process that waits between commands."""
+
+    def __init__(self, peer: str, threads: int, cache: str):
+        self.peer = peer
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), peer],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(threads, cache),
+        )
+
+    def ask(self, command: str, *arguments: int | str) -> Any:
+        """The answer to a command. Raises Missing if the peer has none, and why if it is not installed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.peer} stopped with exit status {self.process.wait()}")
+        answer = json.loads(line)
+        if "missing" in answer:
+            raise Missing(answer["missing"])
+        return answer["value"]
+
+    def values(self) -> dict[str, NDArray[np.float64]]:
+        """What the peer computes, by way of a file."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "values.npz"
+            self.ask("save", str(path))
+            with np.load(path) as arrays:
+                return {name: np.asarray(arrays[name], np.float64) for name in arrays}
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate()
