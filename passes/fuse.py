@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.linear import Linear, Map
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp, UniformOp
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
@@ -113,10 +113,17 @@ def legal_renaming(target: Group, group: Group) -> Renaming | None:
     if renaming is None:
         return None
     for node in conflicts:
-        maps = [*target.accesses.maps[node], *(renamed(m, renaming) for m in group.accesses.maps[node])]
-        if maps[0] is None or any(m != maps[0] for m in maps):
+        ours = [renamed(indices, renaming) for indices in group.accesses.maps[node]]
+        if not all(_same_or_apart(a, b) for a in target.accesses.maps[node] for b in ours):
             return None
     return renaming
+
+
+def _same_or_apart(a: Map | None, b: Map | None) -> bool:
+    """Two accesses to a node are of one element at a point, or of different ones at all points."""
+    if a is None or b is None:
+        return False
+    return a == b or any(not (i.names or j.names) and i != j for i, j in zip(a, b, strict=True))
 
 
 def _matching_variables(target: Group, group: Group, conflicts: list[SSAValue]) -> Renaming | None:

@@ -298,3 +298,47 @@ loops.func @random_numbers indices (step_n) {
     loops.store %r, %y[b, o]
   }
 }
+
+// -----
+
+// Nests that write different cells of a node at all points do not disturb each other.
+// CHECK-LABEL: loops.func @cells_apart
+// CHECK:         loops.nest "y" (i = 8) {
+// CHECK:           loops.store %v, %y[0, i]
+// CHECK:           loops.store %n, %y[1, i]
+// CHECK-NOT:     loops.nest
+loops.func @cells_apart {
+  %x = assign.node "x" on_device : memref<8xf32>
+  %y = assign.node "y" on_device : memref<2x8xf32>
+  loops.nest "y" (i = 8) {
+    %v = loops.load %x[i]
+    loops.store %v, %y[0, i]
+  }
+  loops.nest "y" (k = 8) {
+    %v = loops.load %x[k]
+    %n = arith.negf %v : f32
+    loops.store %n, %y[1, k]
+  }
+}
+
+// -----
+
+// Here the first nest reads at one point what the second one writes at another.
+// CHECK-LABEL: loops.func @cells_that_meet
+// CHECK:         loops.nest "z" (i = 7)
+// CHECK:         loops.nest "y" (k = 7)
+loops.func @cells_that_meet {
+  %x = assign.node "x" on_device : memref<8xf32>
+  %y = assign.node "y" on_device : memref<2x8xf32>
+  %z = assign.node "z" on_device : memref<8xf32>
+  loops.nest "z" (i = 7) {
+    %v = loops.load %x[i]
+    %w = loops.load %y[1, i + 1]
+    %s = arith.addf %v, %w : f32
+    loops.store %s, %z[i]
+  }
+  loops.nest "y" (k = 7) {
+    %v = loops.load %x[k]
+    loops.store %v, %y[1, k]
+  }
+}
