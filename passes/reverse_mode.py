@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.derivatives import CustomOp
@@ -18,7 +19,7 @@ from ocannl.dialects.term import App, Arg, simplify
 from ocannl.dialects.texpr import ApplyOp
 from ocannl.passes.derivative_builder import gradient_type, insert, parts_of, sum_of, sum_to
 from ocannl.passes.derivative_paths import all_operands, dependencies, dependents
-from ocannl.passes.images import covers
+from ocannl.passes.images import box_of, covers, tiles
 from ocannl.passes.slopes import ZERO, gated, partial
 
 
@@ -40,14 +41,42 @@ def adjoints(
         (result,) = step.results
         if result not in contributions or result not in active:
             continue
-        adjoint = sum_of(contributions.pop(result), before)
+        adjoint = _total(contributions.pop(result), before)
         if result in targets:
             yield result, adjoint
         for operand, contribution in _contributions(step, adjoint, active, before):
             contributions.setdefault(operand, []).append(contribution)
     for target in targets:
         if target in contributions:
-            yield target, sum_of(contributions[target], before)
+            yield target, _total(contributions[target], before)
+
+
+def _total(values: Sequence[SSAValue], before: Operation) -> SSAValue:
+    """The sum of contributions. Those to boxes of cells, as of slices, are one operation: none needs an array
+    of its own that is zero elsewhere.
+    """
+    boxes = [value.owner for value in values if _is_box(value)]
+    if len(boxes) < 2:
+        return sum_of(values, before)
+    ops = [op for op in boxes if isinstance(op, ApplyOp)]
+    parts = [part for op in ops for part in op.parts]
+    type, hint = ops[0].result.type, ops[0].result.name_hint
+    images = [(part.result_map, dict(part.space)) for part in parts]
+    accum = None if tiles(images, shape_of(ops[0].result).memory_sizes) else "add"
+    others = [value for value in values if value.owner not in boxes]
+    for op in ops:
+        Rewriter.erase_op(op)
+    together = insert(ApplyOp.of_parts(parts, type, accum), before).result
+    together.name_hint = hint
+    return sum_of([together, *others], before)
+
+
+def _is_box(value: SSAValue) -> bool:
+    """Whether a contribution fills a box of cells, each by one point, and nothing else has used it."""
+    op = value.owner
+    if not isinstance(op, ApplyOp) or op.accum_name != "add" or value.uses.get_length():
+        return False
+    return all(box_of(part.result_map, dict(part.space)) is not None for part in op.parts)
 
 
 def _contributions(

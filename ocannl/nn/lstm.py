@@ -27,12 +27,12 @@ def lstm(hid_dim: int, *, label: str = "lstm") -> Layer:
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         inputs = w_x @ x + b
-        positions = oc.range(_length(x))
-        h = c = result = oc.constant(0.0)
+        h = c = oc.constant(0.0)
+        states: list[oc.Tensor] = []
         for t in range(_length(x)):
             h, c = step(oc.einsum(f"..., {t} | gate, h => ... | gate, h", inputs), h, c)
-            result = result + oc.einsum("... | h; t => ... t | h", h, oc.eq(positions, t))
-        return result.named(label)
+            states.append(h)
+        return oc.einsum("t ... | h => ... t | h", oc.stack(states, axis="batch")).named(label)
 
     return apply
 

@@ -286,3 +286,27 @@ texpr.routine @declared_later {
   %g = texpr.grad %w : !texpr.tensor<3, f32>
   texpr.assign %w add= %g logic "."
 }
+
+// The gradients of slices are boxes of one array: none of them is filled up with zeros and added.
+// CHECK-LABEL: texpr.routine @boxes {
+// CHECK:         %w_grad = texpr.apply [o + 1, i] = mul(%b_grad[o, i], cos(%w[o + 1, i])) over (o = 3, i = 2) then [0, i] = %a_grad[i] over (i = 2) : !texpr.tensor<2 -> 4, f32>
+// CHECK-NEXT:    %w_grad_1 = texpr.grad %w
+// CHECK-NEXT:    texpr.assign %w_grad_1[o, i] add= %w_grad[o, i] over (o = 4, i = 2)
+texpr.routine @boxes {
+  %w = texpr.param "w" : !texpr.tensor<2 -> 4, f32>
+  %a = texpr.apply [i] = %w[0, i] over (i = 2) : !texpr.tensor<2, f32>
+  %b = texpr.apply [o, i] = sin(%w[o + 1, i]) over (o = 3, i = 2) : !texpr.tensor<3, 2, f32>
+  %l = texpr.apply [i] add= mul(%a[i], %b[o, i]) over (o = 3, i = 2) : !texpr.tensor<2, f32>
+  texpr.backprop %l
+}
+
+// Where they leave cells out, or meet, they are accumulated.
+// CHECK-LABEL: texpr.routine @boxes_that_meet {
+// CHECK:         %w_grad = texpr.apply [i + 1] add= %b_grad[i] over (i = 2) then [i] add= %a_grad[i] over (i = 2) : !texpr.tensor<4, f32>
+texpr.routine @boxes_that_meet {
+  %w = texpr.param "w" : !texpr.tensor<4, f32>
+  %a = texpr.apply [i] = %w[i] over (i = 2) : !texpr.tensor<2, f32>
+  %b = texpr.apply [i] = %w[i + 1] over (i = 2) : !texpr.tensor<2, f32>
+  %l = texpr.apply [i] = mul(%a[i], %b[i]) over (i = 2) : !texpr.tensor<2, f32>
+  texpr.backprop %l
+}
