@@ -26,6 +26,10 @@ class Address:
                 return coefficient
         return 0
 
+    def after(self, first: int) -> Address:
+        """The same position, counted from an element."""
+        return Address(self.terms, self.constant - first) if first else self
+
     def merge(self, groups: Iterable[tuple[str, ...]]) -> Address:
         """The same position over loops that merge variables, each called by their names with `*` between.
 

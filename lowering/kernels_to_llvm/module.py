@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
@@ -31,9 +33,10 @@ class _EmulationEmitter(ModuleEmitter):
         step: Operation,
         pointers: dict[SSAValue, str],
         positions: dict[str, Position],
+        first: Mapping[SSAValue, int],
     ) -> None:
         if isinstance(step, LaunchOp):
             self.kernels += 1
             EmulatedKernel(b, step, pointers, positions, self.emulation, self.kernels).emit()
         else:
-            super().emit_body(b, step, pointers, positions)
+            super().emit_body(b, step, pointers, positions, first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops import FuncOp, element_type
 from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import steps
 from ocannl.passes.tasks import task_count
@@ -138,6 +138,7 @@ class Entry:
     def __init__(self, func: FuncOp) -> None:
         self.layout = layout = entry_layout(func)
         self.lines: list[str] = []
+        self.elements: set[str] = set()
         self.frame_slots = 0
         owners = [
             op for op in func.body.block.ops if isinstance(op, NodeOp) and op.result.first_use is not None
@@ -160,26 +161,38 @@ class Entry:
     def load_slot(self, name: str, type: str, number: int) -> None:
         self.lines += load_slot("%args", name, type, number)
 
-    def arguments(self, nodes: Sequence[SSAValue], indices: Sequence[str]) -> list[str]:
-        """What a kernel is called with, with types."""
+    def arguments(
+        self, nodes: Sequence[SSAValue], first: Mapping[SSAValue, int], indices: Sequence[str]
+    ) -> list[str]:
+        """What a kernel is called with, with types: pointers to its nodes, or to elements of them."""
         return [
-            *(f"ptr {self.pointers[node]}" for node in nodes),
+            *(f"ptr {self.pointer(node, first.get(node, 0))}" for node in nodes),
             *(f"i64 %index.{name}" for name in indices),
         ]
 
-    def call(self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
-        self.lines.append(f"  call void {kernel}({', '.join(self.arguments(nodes, indices))})")
+    def pointer(self, node: SSAValue, element: int) -> str:
+        start = self.pointers[node]
+        if not element:
+            return start
+        name = f"{start}.{element}"
+        if name not in self.elements:
+            self.elements.add(name)
+            type = value_type(element_type(node)).element
+            self.lines.append(f"  {name} = getelementptr {type}, ptr {start}, i64 {element}")
+        return name
 
-    def run_by_team(self, share: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
+    def call(self, kernel: str, arguments: Sequence[str]) -> None:
+        self.lines.append(f"  call void {kernel}({', '.join(arguments)})")
+
+    def run_by_team(self, share: str, arguments: Sequence[str]) -> None:
         """Has all threads run their shares of a kernel's tasks: they find its arguments in a frame."""
         number = len(self.lines)
-        arguments = ["ptr %team", *self.arguments(nodes, indices)]
-        for k, argument in enumerate(arguments):
+        for k, argument in enumerate(["ptr %team", *arguments]):
             place = f"%frame.{number}.{k}"
             self.lines.append(f"  {place} = getelementptr i64, ptr %frame, i64 {k}")
             self.lines.append(f"  store {argument}, ptr {place}, align 8")
         self.lines.append(f'  call void @"run by team"(ptr {share}, ptr %frame, ptr %team)')
-        self.frame_slots = max(self.frame_slots, len(arguments))
+        self.frame_slots = max(self.frame_slots, 1 + len(arguments))
 
     def text(self) -> str:
         frame = [f"  %frame = alloca [{self.frame_slots} x i64], align 8"] if self.frame_slots else []
@@ -194,12 +207,12 @@ class ClockedEntry(Entry):
         self.count = 0
         self.tick()
 
-    def call(self, kernel: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
-        super().call(kernel, nodes, indices)
+    def call(self, kernel: str, arguments: Sequence[str]) -> None:
+        super().call(kernel, arguments)
         self.add_up()
 
-    def run_by_team(self, share: str, nodes: Sequence[SSAValue], indices: Sequence[str]) -> None:
-        super().run_by_team(share, nodes, indices)
+    def run_by_team(self, share: str, arguments: Sequence[str]) -> None:
+        super().run_by_team(share, arguments)
         self.add_up()
 
     def tick(self) -> None:

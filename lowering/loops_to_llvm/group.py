@@ -31,11 +31,13 @@ class GroupEmitter:
         group: GroupOp,
         pointers: Mapping[SSAValue, str],
         positions: dict[str, Position],
+        first: Mapping[SSAValue, int],
     ) -> None:
         self.b = b
         self.group = group
         self.pointers = dict(pointers)
         self.positions = positions
+        self.first = first
         self.blocks: dict[str, Block] = {}
 
     def emit(self) -> None:
@@ -53,7 +55,7 @@ class GroupEmitter:
         if not space:
             ahead = steps_ahead(self.group)
             for nest in self.group.nests:
-                NestEmitter(self.b, nest, self.pointers, self.positions, ahead).emit()
+                NestEmitter(self.b, nest, self.pointers, self.positions, self.first, ahead).emit()
             return
         (variable, size), *inner = space
         block = self.blocks.get(variable)

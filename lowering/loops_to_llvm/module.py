@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import MapAttr
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, address_of
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
@@ -52,12 +52,13 @@ class ModuleEmitter:
         step: Operation,
         pointers: dict[SSAValue, str],
         positions: dict[str, Position],
+        first: Mapping[SSAValue, int],
     ) -> None:
         match step:
             case NestOp():
-                NestEmitter(b, step, pointers, positions).emit()
+                NestEmitter(b, step, pointers, positions, first).emit()
             case GroupOp():
-                GroupEmitter(b, step, pointers, positions).emit()
+                GroupEmitter(b, step, pointers, positions, first).emit()
             case _:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
@@ -75,7 +76,8 @@ class ModuleEmitter:
         b = FunctionBuilder()
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        self.emit_body(b, step, pointers, positions)
+        first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}
+        self.emit_body(b, step, pointers, positions, first)
         apart = disjoint(nodes)
         parameters = [f"ptr{' noalias' if node in apart else ''} {pointers[node]}" for node in nodes]
         parameters += [f"i64 {positions[name].name}" for name in indices]
@@ -85,14 +87,15 @@ class ModuleEmitter:
         tasks = task_count(step) if isinstance(step, NestOp | GroupOp) else 1
         if tasks > 1:
             parameters.append("i64 %task")
+        arguments = entry.arguments(nodes, first, indices)
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
             share = share_of_tasks(kernel, len(nodes), len(indices), tasks)
-            entry.run_by_team(self.function(f"{name}.share", share), nodes, indices)
+            entry.run_by_team(self.function(f"{name}.share", share), arguments)
             self.helpers.add(TEAM)
         else:
-            entry.call(kernel, nodes, indices)
+            entry.call(kernel, arguments)
 
     def function(self, name: str, rest: str) -> str:
         """The name of the function with this text, emitted unless an equal one was before."""
@@ -123,6 +126,19 @@ def used_names(step: Operation, ranges: Mapping[str, int | None]) -> tuple[list[
             for index in indices_of.data:
                 indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
     return list(nodes), list(indices)
+
+
+def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:
+    """The element of each node before which a step touches none, where it is not the first one.
+
+    A step gets the pointer to it, so that equal steps on other parts of a node are one function.
+    """
+    first: dict[SSAValue, int] = {}
+    for op in step.walk():
+        if isinstance(op, LoadOp | StoreOp):
+            constant = address_of(op).constant
+            first[op.node] = min(constant, first.get(op.node, constant))
+    return {node: element for node, element in first.items() if element > 0}
 
 
 def disjoint(nodes: list[SSAValue]) -> set[SSAValue]:

@@ -36,8 +36,9 @@ from ocannl.passes.tasks import Cut, cuts
 class NestEmitter:
     """Emits one nest, or the task of it whose number is in `%task`.
 
-    `positions` hold the static indices and, while loops are open, their variables. `ahead` tells of loads
-    how many elements further the next point of a group will be.
+    `positions` hold the static indices and, while loops are open, their variables. `first` tells which
+    element of a node its pointer is that of, if not of the first one. `ahead` tells of loads how many
+    elements further the next point of a group will be.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class NestEmitter:
         nest: NestOp,
         pointers: Mapping[SSAValue, str],
         positions: dict[str, Position],
+        first: Mapping[SSAValue, int],
         ahead: Mapping[Operation, int] | None = None,
     ) -> None:
         schedule = nest.schedule.data if nest.schedule is not None else Schedule()
         self.b = b
         self.pointers = pointers
         self.positions = positions
+        self.first = first
         self.ahead = ahead or {}
         self.placement: Placement = place(nest, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
@@ -151,7 +154,7 @@ class NestEmitter:
 
     def access(self, op: LoadOp | StoreOp) -> RowAccess:
         """The places that an access of the tile has."""
-        address = self.placement.addresses[op]
+        address = self.placement.addresses[op].after(self.first.get(op.node, 0))
         element = value_type(element_type(op.node))
         tiles = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
         rows: list[ElementAccess] = []

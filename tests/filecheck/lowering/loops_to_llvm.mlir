@@ -195,6 +195,31 @@ loops.func @shared indices (n = 4) {
 // CHECK:         store i64 %index.n, ptr {{.*}}, align 8
 // CHECK-NEXT:    call void @"run by team"(ptr @"shared.y.share", ptr %frame, ptr %team)
 
+// Equal steps on different rows of a node are one function, which gets the pointer to a row.
+loops.func @rows {
+  %x = assign.node "x" on_device : memref<3x8xf32>
+  %y = assign.node "y" on_device : memref<2x8xf32>
+  loops.nest "a" (i = 8) {
+    %v = loops.load %x[1, i]
+    %w = loops.load %x[2, i]
+    %s = arith.addf %v, %w : f32
+    loops.store %s, %y[1, i]
+  }
+  loops.nest "b" (i = 8) {
+    %v = loops.load %x[0, i]
+    %w = loops.load %x[1, i]
+    %s = arith.addf %v, %w : f32
+    loops.store %s, %y[0, i]
+  }
+}
+// CHECK-LABEL: define internal void @"rows.a"(ptr noalias %p0, ptr noalias %p1)
+// CHECK-NOT:   define internal
+// CHECK-LABEL: define void @"rows"(ptr %args)
+// CHECK:         %n0.8 = getelementptr float, ptr %n0, i64 8
+// CHECK-NEXT:    %n1.8 = getelementptr float, ptr %n1, i64 8
+// CHECK-NEXT:    call void @"rows.a"(ptr %n0.8, ptr %n1.8)
+// CHECK-NEXT:    call void @"rows.a"(ptr %n0, ptr %n1)
+
 // Only several threads need the runtime.
 // CHECK-LABEL: define internal void @"run by team"(ptr %share, ptr %frame, ptr %team)
 // CHECK:         %several = icmp ugt i64 %threads, 1
