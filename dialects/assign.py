@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    Float32Type,
-    Float64Type,
     IntAttr,
     MemRefType,
     ShapedType,
@@ -42,6 +40,7 @@ from ocannl.dialects.linear import (
     print_space,
 )
 from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.precisions import is_float
 from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
@@ -289,8 +288,8 @@ class UniformOp(IRDLOperation):
     def verify_(self) -> None:
         assert isa(self.lhs.type, MemRefType[Attribute])
         element = self.lhs.type.get_element_type()
-        if not isinstance(element, Float32Type | Float64Type):
-            raise VerifyException(f"random numbers are f32 or f64, found {element}")
+        if not is_float(element):
+            raise VerifyException(f"random numbers are floats, found {element}")
         if not isinstance(self.counter.owner, NodeOp | EmbedOp):
             raise VerifyException("a counter is a node or an embedded index")
         if any(size != 1 for size in memref_shape(self.counter)):

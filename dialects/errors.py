@@ -19,6 +19,10 @@ class SpecError(OcannlError, ValueError):
     """A malformed einsum spec, or one that does not fit its operands."""
 
 
+class PrecisionError(OcannlError, TypeError):
+    """An element type that there is not, or that does not fit."""
+
+
 class UninitializedError(OcannlError):
     """A node is read that nobody has written."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, opt_operand_def, prop_def
 from xdsl.parser import Parser
@@ -10,6 +9,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.precisions import is_float
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 from ocannl.dialects.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.tensor_type import TensorType, shape_of
@@ -55,8 +55,8 @@ class UniformOp(TensorOp):
 
     def verify_(self) -> None:
         element = self.result.type.element_or_none
-        if not isinstance(element, Float32Type | Float64Type | None):
-            raise VerifyException(f"random numbers are f32 or f64, found {element}")
+        if element is not None and not is_float(element):
+            raise VerifyException(f"random numbers are floats, found {element}")
         shape = shape_of(self.counter)
         if shape.is_final and any(size != 1 for size in shape.memory_sizes):
             raise VerifyException(f"a counter is one number, found shape {shape}")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
-    Float32Type,
-    Float64Type,
     IntegerType,
+    MemRefType,
     ModuleOp,
     i32,
     i64,
@@ -24,12 +24,15 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects import assign, loops
 from ocannl.dialects.addresses import flatten
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear, clashing_variables
+from ocannl.dialects.precisions import computed_in, is_float, widest
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
+from ocannl.dialects.small_floats import small_format
 from ocannl.dialects.term import Arg, lower
 from ocannl.passes.images import covers
-from ocannl.passes.infer_precisions import widest
+from ocannl.passes.nests import fresh_label
 from ocannl.passes.projection import whole
 
 Space = Sequence[tuple[str, int]]
@@ -69,21 +72,20 @@ class Body:
 
 def conversion(source: Attribute, target: Attribute) -> type[Operation]:
     """The `arith` operation between two different element types."""
-    is_float, to_float = (isinstance(t, Float32Type | Float64Type) for t in (source, target))
-    if not is_float and not to_float:
-        assert isinstance(source, FixedBitwidthType)
-        assert isinstance(target, FixedBitwidthType)
-        return arith.ExtSIOp if source.bitwidth < target.bitwidth else arith.TruncIOp
-    if is_float and to_float:
-        return arith.ExtFOp if isinstance(source, Float32Type) else arith.TruncFOp
-    return arith.SIToFPOp if to_float else arith.FPToSIOp
+    assert isinstance(source, FixedBitwidthType)
+    assert isinstance(target, FixedBitwidthType)
+    of_float, to_float = is_float(source), is_float(target)
+    if of_float != to_float:
+        return arith.SIToFPOp if to_float else arith.FPToSIOp
+    if source.bitwidth < target.bitwidth:
+        return arith.ExtFOp if to_float else arith.ExtSIOp
+    return arith.TruncFOp if to_float else arith.TruncIOp
 
 
 def compute_type(op: assign.AccumOp) -> ScalarType:
     """The widest float among the operands and the result."""
     nodes = [v for v in (op.lhs, *op.rhs) if not isinstance(v.owner, assign.EmbedOp)]
-    found = widest([loops.element_type(v) for v in nodes])
-    return found if isinstance(found, Float64Type) else Float32Type()
+    return computed_in(widest([loops.element_type(v) for v in nodes]))
 
 
 def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
@@ -119,6 +121,45 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     return [fill(op, accum, taken), nest]
 
 
+def accumulates_apart(op: assign.AccumOp) -> bool:
+    """Whether a node of small floats takes part in the accumulation itself: each step would be rounded, and
+    there may be no infinity to start from.
+    """
+    if op.accum is None or small_format(loops.element_type(op.lhs)) is None:
+        return False
+    space, lhs_map = dict(op.space.data), op.lhs_map.data
+    names = {n for index in lhs_map for n in index.names if n in space}
+    own = {n: size for n, size in space.items() if n in names}
+    if clashing_variables(lhs_map, own):
+        return True
+    neutral = SCALAR_OPS[op.accum.data].neutral
+    assert neutral is not None
+    return op.reset is not None and math.isinf(neutral) and not covers(lhs_map, own, shape_of(op))
+
+
+def shape_of(op: assign.AccumOp) -> tuple[int, ...]:
+    return assign.memref_shape(op.lhs)
+
+
+def accumulate_apart(
+    op: assign.AccumOp, label: str, taken: Iterable[str]
+) -> tuple[assign.NodeOp, list[assign.AccumOp]]:
+    """The accumulation in a node of its own, which is rounded in the end."""
+    type = MemRefType(compute_type(op), shape_of(op))
+    node = assign.NodeOp(label, "local", f"accumulates for {node_label(op.lhs)}", type)
+    cells, space = whole(shape_of(op), taken)
+
+    def copy(target: SSAValue, source: SSAValue) -> assign.AccumOp:
+        return assign.AccumOp(target, cells, Combination(Arg(0), (source,), (cells,)), space)
+
+    assert op.accum is not None
+    accum = assign.AccumOp(
+        node.result, op.lhs_map.data, op.combination, op.space.data, op.accum.data, op.reset is not None
+    )
+    first = [] if op.reset is not None else [copy(node.result, op.lhs)]
+    return node, [*first, accum, copy(op.lhs, node.result)]
+
+
 def is_copy(op: assign.AccumOp) -> bool:
     """The elements move as they are: integers, too, which a float could not hold."""
     if (
@@ -149,21 +190,28 @@ def fill(op: assign.AccumOp, accum: str | None, taken: Iterable[str]) -> Operati
 
 def range_to_nest(op: assign.RangeOp, taken: Iterable[str]) -> Operation:
     indices, space = whole(assign.memref_shape(op.lhs), taken)
-    element = loops.element_type(op.lhs)
-    body = Body(element if isinstance(element, Float64Type) else Float32Type())
+    body = Body(computed_in(loops.element_type(op.lhs)))
     body.write(body.add(loops.IndexOp(indices[0], body.type)), op.lhs, indices)
     return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
 def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
     indices, space = whole(assign.memref_shape(op.lhs), taken)
-    element = loops.element_type(op.lhs)
-    body = Body(element if isinstance(element, Float64Type) else Float32Type())
+    body = Body(computed_in(loops.element_type(op.lhs)))
     place = body.add(loops.IndexOp(place_in_memory(op.lhs, indices), place_type(op.lhs)))
-    body.write(
-        body.add(loops.UniformOp(op.stream.data, place, counter(op, body), body.type)), op.lhs, indices
-    )
+    number = body.add(loops.UniformOp(op.stream.data, place, counter(op, body), body.type))
+    body.write(upper_bits(number, op.lhs, body.builder), op.lhs, indices)
     return loops.NestOp(node_label(op.lhs), space, body.region())
+
+
+def upper_bits(number: SSAValue, node: SSAValue, b: ArithBuilder) -> SSAValue:
+    """As many bits of a number in [0, 1) as a small float has: rounding might give 1."""
+    format = small_format(loops.element_type(node))
+    if format is None:
+        return number
+    scale = 2.0 ** (format.fraction + 1)
+    whole = b.float_op(math_dialect.FloorOp, b.mul(number, b.const(scale)))
+    return b.mul(whole, b.const(1 / scale))
 
 
 def place_in_memory(node: SSAValue, indices: Sequence[Linear]) -> Linear:
@@ -192,24 +240,30 @@ def node_label(node: SSAValue) -> str:
 def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
     func = loops.FuncOp(routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes))
     func.location = routine.location
+    nodes = [op for op in routine.body.block.ops if isinstance(op, assign.NodeOp)]
     ops: list[Operation] = []
     for op in list(routine.body.block.ops):
         match op:
             case assign.NodeOp():
                 op.detach()
-                ops.append(op)
             case assign.AccumOp():
-                nests = accum_to_nests(op, routine.ranges)
-                for nest in nests:
-                    nest.location = op.location
-                ops += nests
+                steps = [op]
+                if accumulates_apart(op):
+                    label = fresh_label(f"{node_label(op.lhs)}.sum", {n.label.data for n in nodes})
+                    node, steps = accumulate_apart(op, label, routine.ranges)
+                    nodes.append(node)
+                for step in steps:
+                    nests = accum_to_nests(step, routine.ranges)
+                    for nest in nests:
+                        nest.location = op.location
+                    ops += nests
             case assign.RangeOp():
                 ops.append(range_to_nest(op, routine.ranges))
             case assign.UniformOp():
                 ops.append(uniform_to_nest(op, routine.ranges))
             case _:
                 pass
-    func.body.block.add_ops(ops)
+    func.body.block.add_ops([*nodes, *ops])
     return func
 
 

@@ -8,7 +8,15 @@ from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
 from ocannl.derivatives import custom_gradient, grad, jvp, vjp
-from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, SpecError, UninitializedError
+from ocannl.dialects.errors import (
+    DeviceError,
+    OcannlError,
+    PrecisionError,
+    ShapeError,
+    SpecError,
+    UninitializedError,
+)
+from ocannl.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from ocannl.encoding import one_hot
 from ocannl.functions import OPERATORS, Operator
 from ocannl.indexing import gather, scatter
@@ -25,6 +33,7 @@ from ocannl.tensor import (
     Tensor,
     TensorLike,
     as_tensor,
+    cast,
     concat,
     einmax,
     einsum,
@@ -43,6 +52,7 @@ __all__ = [
     "Dim",
     "Index",
     "OcannlError",
+    "PrecisionError",
     "Routine",
     "RowSizes",
     "ShapeError",
@@ -55,8 +65,10 @@ __all__ = [
     "add_update",
     "as_tensor",
     "backprop",
+    "bfloat16",
     "block",
     "block_comment",
+    "cast",
     "code",
     "concat",
     "constant",
@@ -64,6 +76,11 @@ __all__ = [
     "data",
     "einmax",
     "einsum",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float16",
+    "float32",
+    "float64",
     "forward",
     "gather",
     "grad",

@@ -16,9 +16,10 @@ from ocannl.code import Code, forward
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.tensor_type import tensor_type
+from ocannl.dtypes import computed_dtype, dtype_of, is_numeric
 from ocannl.extract import Numbering, Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
-from ocannl.leaves import array_of, dtype_of, initializer_of
+from ocannl.leaves import array_of, initializer_of
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.parameters import params
 from ocannl.routine import Routine
@@ -173,7 +174,8 @@ class Context:
             initializer = initializer_of(param.op)
             assert initializer is not None
             shape = graph.known_shape(param.ir_value)
-            node.memory.write(initializer.sample(stream_key(seed, label), shape, node.memory.dtype))
+            dtype = computed_dtype(node.memory.dtype)
+            node.memory.write(initializer.sample(stream_key(seed, label), shape, dtype))
             node.written = True
 
     def _memory(self, tensor: Tensor) -> Node:
@@ -231,7 +233,7 @@ class Context:
             raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
         node = self._memory(tensor)
         contents = np.asarray(array)
-        if contents.dtype.kind not in "biuf":
+        if not is_numeric(contents.dtype):
             raise TypeError(f"`{tensor.label}` is set to numbers, found dtype {contents.dtype}")
         if contents.shape != node.memory.shape and contents.ndim:
             raise ShapeError(
@@ -272,5 +274,6 @@ def _fill(node: Node, value: SSAValue) -> None:
         node.written = True
     elif isinstance(op, texpr.NodeOp) and (initializer := initializer_of(op)) is not None:
         shape = graph.known_shape(value)
-        node.memory.write(initializer.sample(stream_key(0, ""), shape, node.memory.dtype))
+        dtype = computed_dtype(node.memory.dtype)
+        node.memory.write(initializer.sample(stream_key(0, ""), shape, dtype))
         node.written = True

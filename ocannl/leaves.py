@@ -9,8 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from xdsl.dialects.builtin import f32, f64, i32, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from ocannl import graph
 from ocannl.checks import integer
@@ -19,19 +18,12 @@ from ocannl.dialects.errors import ShapeError, SpecError
 from ocannl.dialects.shape import Dim as KnownDim
 from ocannl.dialects.shape import Row, Shape, closed_row
 from ocannl.dialects.tensor_type import TensorType
+from ocannl.dtypes import ELEMENTS, element_of, stored_dtype
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.scopes import scoped
 from ocannl.shapes import Dim, RowSizes, row_of
 from ocannl.tensor import Index, Tensor, as_tensor
-
-ELEMENTS: dict[np.dtype[Any], Attribute] = {
-    np.dtype(np.float32): f32,
-    np.dtype(np.float64): f64,
-    np.dtype(np.int32): i32,
-    np.dtype(np.int64): i64,
-}
-DTYPES: dict[Attribute, np.dtype[Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
 
 # Contents of data, and how parameters and nodes begin: not part of the program's text.
 _arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()
@@ -46,24 +38,6 @@ def array_of(op: Operation) -> NDArray[Any] | None:
 def initializer_of(op: Operation) -> Initializer | None:
     """How a parameter or a node gets its first value."""
     return _initializers.get(op)
-
-
-def element_of(dtype: DTypeLike | None) -> Attribute | None:
-    """The element type of a NumPy dtype; None where the precision is to be inferred.
-
-    Raises TypeError for a dtype that no target stores.
-    """
-    if dtype is None:
-        return None
-    found = ELEMENTS.get(np.dtype(dtype))
-    if found is None:
-        names = ", ".join(str(d) for d in ELEMENTS)
-        raise TypeError(f"no target stores {np.dtype(dtype)}; use one of {names}")
-    return found
-
-
-def dtype_of(element: Attribute) -> np.dtype[Any]:
-    return DTYPES[element]
 
 
 def data(
@@ -94,13 +68,13 @@ def data(
 def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     contents = np.asarray(array)
     contents = contents.astype(contents.dtype.newbyteorder("="), copy=False)
-    if contents.dtype == object or contents.dtype.kind in "USOV":
+    if contents.dtype not in ELEMENTS and contents.dtype.kind in "USOV":
         raise TypeError(f"data needs an array of numbers, found dtype {contents.dtype}")
     if dtype is not None:
-        return contents.astype(dtype)
+        return contents.astype(stored_dtype(dtype))
     if contents.dtype == np.bool_:
         return contents.astype(np.float32)
-    if not isinstance(array, np.ndarray | np.generic) or contents.dtype == np.float16:
+    if not isinstance(array, np.ndarray | np.generic):
         return contents.astype(np.float32)
     if contents.dtype == np.uint64 and contents.size and contents.max() > np.iinfo(np.int64).max:
         raise ValueError(f"integers are of 64 bits with a sign, found {contents.max()}")

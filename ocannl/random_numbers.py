@@ -7,19 +7,21 @@ import math
 
 import numpy as np
 from numpy.typing import DTypeLike
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntAttr
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Attribute
 
 from ocannl import graph
 from ocannl.dialects import texpr
 from ocannl.dialects.linear import Linear
+from ocannl.dialects.precisions import computed_in
 from ocannl.dialects.shape import Shape
 from ocannl.dialects.stream import Stream
 from ocannl.dialects.tensor_type import TensorType, shape_of
 from ocannl.dialects.uniform import UniformOp
-from ocannl.leaves import element_of
+from ocannl.dtypes import float_element
 from ocannl.scopes import scoped
 from ocannl.shapes import RowSizes, row_of
-from ocannl.tensor import SCALAR, Tensor, TensorLike, as_tensor, pointwise
+from ocannl.tensor import SCALAR, Tensor, TensorLike, as_tensor, convert, pointwise
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 
@@ -41,15 +43,18 @@ def uniform(
     label: str = "uniform",
 ) -> Tensor:
     """Random numbers uniform in [low, high), up to rounding: `low + (high - low) * u`, where u in [0, 1) has
-    24 random bits in f32 and 53 in f64.
+    24 random bits in f32, 53 in f64, and in a smaller float as many as its fraction and one.
 
     The number of an element depends on the key, the counter and the element's place in memory, on nothing
     else. The counter is an integer, an `oc.index` or a tensor of one whole number. Equal keys give equal
     numbers; a call without a key has its own, made from its label and scope. Rows that are not given are
     inferred from the uses, or are those of the tensor `like`. No gradient goes to the counter.
     """
-    (unit,) = _units(1, counter, key, like, (batch, input, output), dtype, label)
-    return unit if (low, high) == (0.0, 1.0) else (low + (high - low) * unit).named(label)
+    element, rows = _element(dtype), (batch, input, output)
+    if (low, high) == (0.0, 1.0):
+        return _units(1, counter, key, like, rows, element, label)[0]
+    (unit,) = _units(1, counter, key, like, rows, _computed(element), label)
+    return _rounded(low + (high - low) * unit, element).named(label)
 
 
 def normal(
@@ -70,10 +75,25 @@ def normal(
     From the two uniform numbers `u`, `v` of an element: `sqrt(-2 log(1 - u)) cos(2 pi v)`, which is 5.8 at
     most in f32, and 8.6 in f64.
     """
-    u, v = _units(2, counter, key, like, (batch, input, output), dtype, label)
+    element = _element(dtype)
+    u, v = _units(2, counter, key, like, (batch, input, output), _computed(element), label)
     radius = pointwise("sqrt", -2 * pointwise("log", 1 - u))
     standard = radius * pointwise("cos", 2 * math.pi * v)
-    return (standard if (mean, std) == (0.0, 1.0) else mean + std * standard).named(label)
+    number = standard if (mean, std) == (0.0, 1.0) else mean + std * standard
+    return _rounded(number, element).named(label)
+
+
+def _element(dtype: DTypeLike | None) -> Attribute | None:
+    return None if dtype is None else float_element(dtype, "random numbers are")
+
+
+def _computed(element: Attribute | None) -> Attribute | None:
+    return None if element is None else computed_in(element)
+
+
+def _rounded(number: Tensor, element: Attribute | None) -> Tensor:
+    """A number that was computed for an element type in that type."""
+    return number if element is None or element == computed_in(element) else convert(number, element)
 
 
 def _units(
@@ -82,13 +102,10 @@ def _units(
     key: str | int | None,
     like: TensorLike | None,
     rows: Rows,
-    dtype: DTypeLike | None,
+    element: Attribute | None,
     label: str,
 ) -> list[Tensor]:
     """The first `count` numbers in [0, 1) of each element's block, two at most."""
-    element = element_of(dtype)
-    if not isinstance(element, Float32Type | Float64Type | None):
-        raise TypeError(f"random numbers are of dtype float32 or float64, found {np.dtype(dtype)}")
     if like is not None and rows != (None, None, None):
         raise TypeError("random numbers have the rows of `like`, or those given, not both")
     source = None if like is None else as_tensor(like).ir_value

@@ -9,8 +9,9 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ocannl import graph
 from ocannl.arithmetic import Arithmetic
@@ -24,6 +25,7 @@ from ocannl.dialects.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_type import TensorType
 from ocannl.dialects.term import App, Arg, Term
+from ocannl.dtypes import SMALL_SCALARS, float_element
 from ocannl.shapes import Dim, ShapeView
 
 if TYPE_CHECKING:
@@ -266,7 +268,7 @@ def memory_key(tensor: Tensor) -> tuple[SSAValue, bool]:
 
 
 def is_tensor_like(value: object) -> bool:
-    return isinstance(value, Arithmetic | int | float | np.number | np.bool_) or (
+    return isinstance(value, (Arithmetic, int, float, np.number, np.bool_, *SMALL_SCALARS)) or (
         isinstance(value, np.ndarray) and value.ndim == 0
     )
 
@@ -429,6 +431,21 @@ def size_of(dim: Dim) -> Tensor:
     are.
     """
     return Tensor(graph.add(texpr.SizeOp(dim.term, TensorType.of(SCALAR))))
+
+
+def convert(x: TensorLike, element: Attribute) -> Tensor:
+    """The value in an element type."""
+    type = graph.fresh_type(element)
+    return Tensor(graph.add(texpr.ApplyOp(Arg(0), [as_tensor(x).ir_value], type, logic="."), "cast"))
+
+
+def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
+    """The value in a floating dtype, rounded to the nearest number of it, and to the even one of two.
+
+    What is too large becomes infinity, or NaN where there is none. The gradient is converted back. Raises
+    `PrecisionError` for a dtype that no target stores, and for integers.
+    """
+    return convert(x, float_element(dtype, "a cast is to a value"))
 
 
 def stop_gradient(x: TensorLike) -> Tensor:

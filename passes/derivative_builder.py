@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from xdsl.dialects.builtin import Float32Type, Float64Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Map, Space
 from ocannl.dialects.parts import Part
+from ocannl.dialects.precisions import float_or
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.shape import ROW_KINDS
 from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
@@ -25,8 +25,7 @@ OpT = TypeVar("OpT", bound=Operation)
 
 def gradient_element(value: SSAValue) -> Attribute:
     """Gradients of floats have their precision, those of integers are f32."""
-    element = tensor_type(value).element
-    return element if isinstance(element, Float32Type | Float64Type) else f32
+    return float_or(tensor_type(value).element)
 
 
 def gradient_type(value: SSAValue) -> TensorType:

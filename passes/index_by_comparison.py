@@ -37,6 +37,7 @@ from ocannl.passes.choices import Choice, Elsewhere, choices, slice_of, variable
 from ocannl.passes.nests import (
     Copier,
     Names,
+    fresh_label,
     functions,
     names_in,
     nests,
@@ -249,7 +250,7 @@ class Scatterer:
         """Gives the reduction a nest and a node of its own."""
         nest, reduce = scatter.nest, scatter.reduce
         type = MemRefType(reduce.result.type, [size for _, size in nest.space.data])
-        label = self.fresh_label(f"{nest.label.data}.parts")
+        label = fresh_label(f"{nest.label.data}.parts", {node.label.data for node in nodes(self.func)})
         node = NodeOp(label, "local", f"scattered for {nest.label.data}", type)
         Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
         indices = identity_map(nest.space.names)
@@ -265,13 +266,6 @@ class Scatterer:
         Rewriter.erase_op(reduce)
         remove_unused_operations(nest.body.block)
         self.run(own)
-
-    def fresh_label(self, label: str) -> str:
-        taken = {node.label.data for node in nodes(self.func)}
-        candidate, count = label, 1
-        while candidate in taken:
-            candidate, count = f"{label}.{count}", count + 1
-        return candidate
 
     def needed(self, nest: NestOp, reduce: ReduceOp) -> list[Operation]:
         wanted = slice_of([reduce.result])

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp, f32
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.precisions import computed_in, float_or, widest
 from ocannl.dialects.tensor_op import LikeOp, TensorOp
 from ocannl.dialects.tensor_type import TensorType, refine_type
-from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TexprRoutineOp
-
-_RANK: dict[type[Attribute], int] = {Float32Type: 1, Float64Type: 2}
-
-
-def widest(types: list[Attribute]) -> Attribute | None:
-    """The widest float type; integers, which are converted where they are read, count only alone."""
-    floats = [t for t in types if type(t) in _RANK]
-    return max(floats, key=lambda t: _RANK[type(t)], default=None)
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, SliceOp, TexprRoutineOp
+from ocannl.dialects.uniform import UniformOp
 
 
 @dataclass
 class Precisions:
-    """Element types by value: up from operands to results, down from results into leaves, to a fixpoint."""
+    """Element types by value: up from operands to results, down from results into leaves, to a fixpoint.
+
+    What is computed from `numbers` alone - constants, positions, static indices, random numbers - has at
+    least f32: in fewer bits, positions are not exact.
+    """
 
     known: dict[SSAValue, Attribute]
+    numbers: set[SSAValue]
     changed: bool = False
 
     def element(self, value: SSAValue) -> Attribute | None:
@@ -39,40 +39,56 @@ class Precisions:
         self.known[value] = element
         self.changed = True
 
+    def demand(self, value: SSAValue, element: Attribute | None) -> None:
+        """What a value is used for gives it a float type."""
+        if element is not None:
+            self.learn(value, computed_in(element) if value in self.numbers else float_or(element))
+
     def up(self, op: Operation) -> None:
         if isinstance(op, SliceOp):
             self.learn(op.result, self.element(op.source))
         elif isinstance(op, ApplyOp):
             self.learn(op.result, widest([e for e in map(self.element, op.operands) if e is not None]))
         elif isinstance(op, LikeOp):
-            self.learn(op.result, _float_or(self.element(op.like)))
+            like = self.element(op.like)
+            self.learn(op.result, None if like is None else float_or(like))
             self.learn(op.like, self.element(op.result))
 
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
             for operand in op.operands:
-                self.learn(operand, self._demand(operand))
+                self.demand(operand, self._uses(operand))
         elif isinstance(op, LikeOp):
             for result, operand in op.refinements:
-                self.learn(operand, _float_or(self.element(result)))
+                self.demand(operand, self.element(result))
         elif isinstance(op, AssignOp):
-            self.learn(op.value, _float_or(self.element(op.target)))
+            self.demand(op.value, self.element(op.target))
             self.learn(op.target, self.element(op.value))
 
-    def _demand(self, operand: SSAValue) -> Attribute | None:
+    def _uses(self, operand: SSAValue) -> Attribute | None:
         """The widest precision of the results that a value is used for."""
         users = (use.operation for use in operand.uses)
         results = [self.element(user.result) for user in users if isinstance(user, ApplyOp | SliceOp)]
         return widest([e for e in results if e is not None])
 
 
-def _float_or(element: Attribute | None) -> Attribute | None:
-    return element if element is None or type(element) in _RANK else f32
+def numbers(ops: Iterable[Operation]) -> set[SSAValue]:
+    """The values that are computed from constants, positions, static indices and random numbers alone."""
+    found: set[SSAValue] = set()
+    for op in ops:
+        match op:
+            case ConstantOp() | EmbedOp() | RangeOp() | UniformOp():
+                found.add(op.result)
+            case ApplyOp() if found.issuperset(op.operands):
+                found.add(op.result)
+            case _:
+                pass
+    return found
 
 
 def infer_precisions(routine: TexprRoutineOp) -> None:
     ops = list(routine.body.block.ops)
-    precisions = Precisions({})
+    precisions = Precisions({}, numbers(ops))
     while True:
         precisions.changed = False
         for op in ops:

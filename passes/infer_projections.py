@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -18,6 +18,7 @@ from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, SpecError, at_line
 from ocannl.dialects.linear import Linear, Map
 from ocannl.dialects.parts import Part
+from ocannl.dialects.precisions import is_float
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.shape import Dim, Shape
 from ocannl.dialects.spec import Spec, parse_spec
@@ -141,7 +142,7 @@ class PaddedOperands:
     def copy(self, value: SSAValue, margins: Margins, accum: str | None) -> SSAValue:
         """The margins hold the neutral element of `accum`, or zero."""
         element = tensor_type(value).element_or_none
-        if element is not None and not isinstance(element, Float32Type | Float64Type):
+        if element is not None and not is_float(element):
             element = self.widest()
         type = TensorType.of(padded_shape(shape_of(value), margins), element)
         indices, space = whole(shape_of(value).memory_sizes, self.taken)

@@ -8,8 +8,16 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import FixedBitwidthType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    FixedBitwidthType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.loops import (
     POSITION,
@@ -24,10 +32,18 @@ from ocannl.dialects.loops import (
     scope_sizes,
 )
 from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.small_floats import small_format
 
 # Instructions that a function of `math` becomes, roughly.
 FUNCTION_COST = 15
 DIVISION_COST = 6
+# To widen and to narrow.
+CONVERSION_COST: Mapping[type[Attribute], tuple[int, int]] = {
+    Float16Type: (1, 1),
+    BFloat16Type: (2, 8),
+    Float8E5M2Type: (10, 16),
+    Float8E4M3FNType: (10, 14),
+}
 SIMPLE_FUNCTIONS = (math_dialect.AbsFOp, math_dialect.FmaOp, math_dialect.CopySignOp)
 DIVISIONS = (arith.DivfOp, math_dialect.SqrtOp)
 
@@ -36,13 +52,15 @@ DIVISIONS = (arith.DivfOp, math_dialect.SqrtOp)
 class Access:
     """A load or store, with its strides in elements along the loops.
 
-    Along `scattered` loops a position that is found at run time moves, as if by one each step.
+    Along `scattered` loops a position that is found at run time moves, as if by one each step. `conversion`
+    are the instructions that widen what is loaded, or narrow what is stored.
     """
 
     op: LoadOp | StoreOp
     strides: dict[str, int]
     bytes: int
     scattered: frozenset[str]
+    conversion: int
 
 
 @dataclass(slots=True)
@@ -116,7 +134,12 @@ def read_access(op: LoadOp | StoreOp, depends: Mapping[SSAValue, set[str]], sche
         scattered |= depends[position]
         for name in sorted(depends[position]):
             strides[name] = strides.get(name, 0) + stride
-    return Access(op, strides, element_bytes(op), frozenset(scattered))
+    return Access(op, strides, element_bytes(op), frozenset(scattered), conversion(op))
+
+
+def conversion(op: LoadOp | StoreOp) -> int:
+    widening, narrowing = CONVERSION_COST.get(element_type(op.node).__class__, (0, 0))
+    return widening if isinstance(op, LoadOp) else narrowing
 
 
 def element_bytes(op: LoadOp | StoreOp) -> int:
@@ -125,9 +148,25 @@ def element_bytes(op: LoadOp | StoreOp) -> int:
     return type.size
 
 
+def computed_bytes(nest: NestOp) -> int:
+    """The bytes of the widest float that a nest computes: small ones are wider in registers."""
+    results = [result.type for op in nest.body.walk() for result in op.results]
+    return max([t.size for t in results if isinstance(t, Float32Type | Float64Type)], default=0)
+
+
+def is_at_access(op: arith.ExtFOp | arith.TruncFOp) -> bool:
+    """Whether a conversion counts as part of a load or store of a small float."""
+    if isinstance(op, arith.ExtFOp):
+        return small_format(op.input.type) is not None and isinstance(op.input.owner, LoadOp)
+    users = [use.operation for use in op.result.uses]
+    return small_format(op.result.type) is not None and all(isinstance(user, StoreOp) for user in users)
+
+
 def instructions(op: Operation) -> int:
     if isinstance(op, DIVISIONS):
         return DIVISION_COST
+    if isinstance(op, arith.ExtFOp | arith.TruncFOp) and is_at_access(op):
+        return 0
     if op.name.startswith("math.") and not isinstance(op, SIMPLE_FUNCTIONS):
         return FUNCTION_COST
     return 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -71,6 +71,14 @@ Cell: TypeAlias = tuple[SSAValue, Map, tuple[SSAValue, ...]]
 def cell(op: LoadOp | StoreOp) -> Cell:
     """What tells the element that an access touches, at each point, from others of the same nest."""
     return op.node, op.indices.data, tuple(op.positions)
+
+
+def fresh_label(label: str, taken: Collection[str]) -> str:
+    """The label, with a number if need be."""
+    candidate, count = label, 1
+    while candidate in taken:
+        candidate, count = f"{label}.{count}", count + 1
+    return candidate
 
 
 def names_in(indices: Map) -> set[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
@@ -70,7 +71,9 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None)
     source = load.node.owner
     assert isinstance(source, NodeOp)
     label = f"{source.label.data}.packed"
-    type = MemRefType(element_type(load.node), [size for _, size in space])
+    widened = only_extension(load)
+    element = element_type(load.node) if widened is None else widened.result.type
+    type = MemRefType(element, [size for _, size in space])
     node = NodeOp(label, "local", f"contiguous copy for {nest.label.data}", type)
     reader = step_that_copies(nest, load)
     block = reader.parent
@@ -79,13 +82,27 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None)
     Rewriter.insert_op(node, InsertPoint.after(declared[-1]) if declared else InsertPoint.at_start(block))
 
     indices = identity_map(names)
-    copied = LoadOp(load.node, load.indices.data)
-    body = Region(Block([copied, StoreOp(copied.result, node.result, indices)]))
-    copy = NestOp(label, space, body)
+    copied: list[Operation] = [LoadOp(load.node, load.indices.data)]
+    if widened is not None:
+        copied.append(arith.ExtFOp(copied[0].results[0], element))
+    stored = StoreOp(copied[-1].results[0], node.result, indices)
+    copy = NestOp(label, space, Region(Block([*copied, stored])))
     Rewriter.insert_op(copy, InsertPoint.before(reader))
-    load.operands[0] = node.result
-    load.properties["indices"] = MapAttr(indices)
+    if widened is None:
+        load.operands[0] = node.result
+        load.properties["indices"] = MapAttr(indices)
+    else:
+        Rewriter.replace_op(widened, LoadOp(node.result, indices))
+        Rewriter.erase_op(load)
     return copy
+
+
+def only_extension(load: LoadOp) -> arith.ExtFOp | None:
+    """The conversion to a wider float, if that is all that becomes of a number: the copy then has that."""
+    users = [use.operation for use in load.result.uses]
+    if len(users) == 1 and isinstance(users[0], arith.ExtFOp):
+        return users[0]
+    return None
 
 
 def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:

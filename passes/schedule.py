@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.schedule import Schedule, ScheduleAttr
 from ocannl.passes.merge_loops import mergeable_loops
-from ocannl.passes.nest_facts import Access, Scope, nest_facts
+from ocannl.passes.nest_facts import Access, Scope, computed_bytes, nest_facts
 from ocannl.passes.nests import functions, nests_of, steps
 from ocannl.passes.pack import pack
 from ocannl.passes.parallel import parallel_group, parallel_nest
@@ -121,7 +121,8 @@ class Chooser:
         self.merged = merged
         reductions = [scope for scope in facts.walk() if scope is not facts]
         self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
-        self.element_bytes = max(a.bytes for scope in facts.walk() for a in scope.accesses)
+        accesses = max(a.bytes for scope in facts.walk() for a in scope.accesses)
+        self.element_bytes = max(accesses, computed_bytes(nest))
         self.elements = max(1, target.vector_bytes // self.element_bytes)
         self.in_turn = bool(nest.clashing)
         self.work = sum(scope.work for scope in facts.walk())

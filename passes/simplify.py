@@ -17,6 +17,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.arith_builder import ArithBuilder
 from ocannl.dialects.linear import SpaceAttr
 from ocannl.dialects.loops import IndexOp, ReduceOp
+from ocannl.dialects.small_floats import small_format
 from ocannl.passes.nests import (
     Indexed,
     drop_unit_variables,
@@ -283,15 +284,15 @@ def simplify_logic(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 def simplify_extend(b: ArithBuilder, op: Operation) -> SSAValue | None:
     known = number(op.operands[0])
-    return None if known is None else b.const(known)
+    return None if known is None or small_format(op.operands[0].type) else b.const(known)
 
 
 def simplify_truncate(b: ArithBuilder, op: Operation) -> SSAValue | None:
-    (x,) = op.operands
+    (x,), type = op.operands, op.results[0].type
     known = number(x)
-    if known is not None:
+    if known is not None and small_format(type) is None:
         return constant(b, known)
-    if isinstance(x.owner, arith.ExtFOp) and x.owner.operands[0].type == b.type:
+    if isinstance(x.owner, arith.ExtFOp) and x.owner.operands[0].type == type:
         return x.owner.operands[0]
     return None
 

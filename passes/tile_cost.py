@@ -192,8 +192,13 @@ class TileCost:
         return FARTHEST
 
     def access(self, access: Access, view: View, distance: float) -> float:
-        """The cost of an access of one tile, in instructions."""
+        """The cost of an access of one tile, in instructions, with what converts it."""
         rows = self.rows(access, view)
+        converted = access.conversion * rows * (view.vectors if view.stride(access) else 1)
+        return converted + self.moved(access, view, rows, distance)
+
+    def moved(self, access: Access, view: View, rows: float, distance: float) -> float:
+        """The cost of the loads or stores of an access."""
         issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
         match self.layout(access, view):
             case Layout.UNIFORM:

@@ -25,6 +25,7 @@ class HostCpu:
         vector_bytes: bytes in the widest vector register.
         vector_registers: how many such registers there are.
         cores: processor cores that this process may use.
+        converted: small floats that it converts from and to f32 by an instruction.
         cache_bytes: data cache sizes from level 1 up; empty where the system does not tell cheaply.
     """
 
@@ -34,6 +35,7 @@ class HostCpu:
     vector_bytes: int
     vector_registers: int
     cores: int
+    converted: frozenset[str]
     cache_bytes: tuple[int, ...]
 
 
@@ -50,6 +52,7 @@ def host_target() -> HostCpu:
         vector_bytes=vector_bytes,
         vector_registers=vector_registers,
         cores=usable_cores(),
+        converted=converted_floats(triple, features),
         cache_bytes=data_cache_bytes(SYSFS_CPUS / "cpu0/cache"),
     )
 
@@ -66,6 +69,12 @@ def vector_shape(triple: str, features: dict[str, bool]) -> tuple[int, int]:
     if features.get("avx512f") and features.get("avx512vl"):
         return 64, 32
     return (32 if features.get("avx") else 16), 16
+
+
+def converted_floats(triple: str, features: dict[str, bool]) -> frozenset[str]:
+    """Instructions that convert bf16 take denormal numbers for zero, so they are none."""
+    has_f16 = triple.startswith(("aarch64", "arm64")) or features.get("f16c", False)
+    return frozenset({"f16"} if has_f16 else ())
 
 
 def usable_cores() -> int:

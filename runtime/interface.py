@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.precisions import dtype_name
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
-from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import nodes
 from ocannl.passes.routine_facts import RoutineFacts, routine_facts
 
@@ -52,10 +50,3 @@ def the_func(module: ModuleOp) -> FuncOp:
     """The one routine of a module."""
     (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
     return func
-
-
-def dtype_name(element: Attribute) -> str:
-    """The NumPy name of an element type."""
-    assert isinstance(element, FixedBitwidthType)
-    kind = "f" if value_type(element).is_float else "i"
-    return np.dtype(f"{kind}{element.size}").name

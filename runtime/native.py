@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.runtime.device import Memory
+from ocannl.runtime.host import host_target
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.jit import CompiledModule, compile_llvm
 from ocannl.runtime.loop_driver import run_loop
@@ -29,13 +30,13 @@ class NativeDevice:
 
     @property
     def key(self) -> str:
-        return str(self.emulation)
+        return " ".join([str(self.emulation), *sorted(host_target().converted)])
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
         return HostMemory(aligned_array(shape, dtype))
 
     def text(self, module: ModuleOp) -> str:
-        return to_llvm(module, self.emulation)
+        return to_llvm(module, self.emulation, converted=host_target().converted)
 
     def program(self, text: str, interface: Interface) -> NativeProgram:
         code = compile_llvm(text)

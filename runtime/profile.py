@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.assign import NodeOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
+from ocannl.runtime.host import host_target
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, bind_call
@@ -21,7 +22,7 @@ class Clocked:
     def __init__(self, module: ModuleOp, args: ArgBlock) -> None:
         func = the_func(module)
         steps = [op for op in func.body.block.ops if not isinstance(op, NodeOp)]
-        self.code = compile_llvm(to_llvm(module, clocked=True))
+        self.code = compile_llvm(to_llvm(module, clocked=True, converted=host_target().converted))
         self.args = args
         self.call = bind_call(self.code.address(func.sym_name.data), args)
         self.ticks = _array_at(self.code.address(TICKS.strip('@"')), len(steps))

@@ -13,17 +13,23 @@ from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
 
 
-def to_llvm(module: ModuleOp, emulation: Emulation | None = None, *, clocked: bool = False) -> str:
+def to_llvm(
+    module: ModuleOp,
+    emulation: Emulation | None = None,
+    *,
+    clocked: bool = False,
+    converted: frozenset[str] = frozenset(),
+) -> str:
     """The LLVM IR text of all routines of a module, for a CPU: nests are its code, kernels are emulated.
 
-    `clocked` is that of `loops_to_llvm`.
+    `clocked` and `converted` are those of `loops_to_llvm`.
     """
-    return _EmulationEmitter(emulation or Emulation(), clocked).emit(module)
+    return _EmulationEmitter(emulation or Emulation(), clocked, converted).emit(module)
 
 
 class _EmulationEmitter(ModuleEmitter):
-    def __init__(self, emulation: Emulation, clocked: bool) -> None:
-        super().__init__(clocked)
+    def __init__(self, emulation: Emulation, clocked: bool, converted: frozenset[str]) -> None:
+        super().__init__(clocked, converted)
         self.emulation = emulation
         self.kernels = 0
 

@@ -43,9 +43,12 @@ class Loop:
 
 
 class FunctionBuilder:
-    """The body of one function."""
+    """The body of one function. `converted` names the small floats that the target converts from and to f32
+    by an instruction.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, converted: frozenset[str] = frozenset()) -> None:
+        self.converted = converted
         self.lines: list[str | list[str]] = ["entry:"]
         self.scopes: list[Scope] = [Scope()]
         self.declarations: set[str] = set()

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
+from ocannl.lowering.loops_to_llvm.conversions import extend, truncate
 from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector
 
 Ops: TypeAlias = dict[type[Operation], str]
@@ -33,8 +34,6 @@ BINARY: Ops = {
 
 CASTS: Ops = {
     arith.BitcastOp: "bitcast",
-    arith.ExtFOp: "fpext",
-    arith.TruncFOp: "fptrunc",
     arith.ExtSIOp: "sext",
     arith.ExtUIOp: "zext",
     arith.TruncIOp: "trunc",
@@ -115,6 +114,10 @@ def emit_other(
     match op:
         case arith.NegfOp():
             return b.emit(f"fneg {type.text} {operands[0]}")
+        case arith.ExtFOp():
+            return extend(b, operands[0], op.operands[0].type, type, result)
+        case arith.TruncFOp():
+            return truncate(b, operands[0], op.results[0].type, type, result)
         case arith.MaximumfOp():
             return extremum(b, MAXIMUM, operands[0], operands[1], type)
         case arith.MinimumfOp():

@@ -21,11 +21,13 @@ from ocannl.passes.tasks import task_count
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 
 
-def loops_to_llvm(module: ModuleOp, *, clocked: bool = False) -> str:
+def loops_to_llvm(module: ModuleOp, *, clocked: bool = False, converted: frozenset[str] = frozenset()) -> str:
     """The LLVM IR text of all routines of a module; `clocked` ones, of which there is one then, add up the
     time of each kernel.
+
+    `converted` names the small floats that the processor converts from and to f32.
     """
-    return ModuleEmitter(clocked).emit(module)
+    return ModuleEmitter(clocked, converted).emit(module)
 
 
 @dataclass
@@ -33,6 +35,7 @@ class ModuleEmitter:
     """Writes routines: `emit_body` is the code of one step."""
 
     clocked: bool = False
+    converted: frozenset[str] = frozenset()
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
@@ -73,7 +76,7 @@ class ModuleEmitter:
 
     def emit_step(self, func: FuncOp, step: Operation, entry: Entry) -> None:
         nodes, indices = used_names(step, func.ranges)
-        b = FunctionBuilder()
+        b = FunctionBuilder(self.converted)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}

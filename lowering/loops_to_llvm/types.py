@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
     Float32Type,
     Float64Type,
     FloatAttr,
@@ -19,9 +17,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
+from ocannl.dialects.small_floats import small_bits, small_format
+
 _FLOATS = {
-    Float16Type: ("half", "f16", 2),
-    BFloat16Type: ("bfloat", "bf16", 2),
     Float32Type: ("float", "f32", 4),
     Float64Type: ("double", "f64", 8),
 }
@@ -64,9 +62,9 @@ def vector(type: ValueType, width: int) -> ValueType:
 
 @cache
 def value_type(builtin: Attribute) -> ValueType:
-    """The scalar LLVM type of a builtin type."""
+    """The scalar LLVM type of a builtin type: of small floats, which are only stored, that of their bits."""
     match builtin:
-        case Float16Type() | BFloat16Type() | Float32Type() | Float64Type():
+        case Float32Type() | Float64Type():
             return ValueType(*_FLOATS[type(builtin)])
         case IntegerType():
             bits = builtin.width.data
@@ -74,22 +72,16 @@ def value_type(builtin: Attribute) -> ValueType:
         case IndexType():
             return ValueType("i64", "i64", 8)
         case _:
-            raise DiagnosticException(f"no LLVM type for {builtin}")
+            format = small_format(builtin)
+            if format is None:
+                raise DiagnosticException(f"no LLVM type for {builtin}")
+            return ValueType(f"i{format.bits}", f"i{format.bits}", format.bits // 8)
 
 
 def float_literal(value: float, type: ValueType) -> str:
     """A literal of the exact bits of `value` rounded to the type."""
-    match type.code:
-        case "f16":
-            return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
-        case "bf16":
-            # Round to nearest, ties to even, on the upper half of the bits.
-            bits = struct.unpack("<I", struct.pack("<f", value))[0]
-            return f"0xR{(bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF:04X}"
-        case "f32":
-            value = _round_to_f32(value)
-        case _:
-            pass
+    if type.code == "f32":
+        value = _round_to_f32(value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
@@ -104,6 +96,9 @@ def literal(value: Attribute) -> str:
     """The literal of an `arith.constant`."""
     match value:
         case FloatAttr():
+            format = small_format(value.type)
+            if format is not None:
+                return str(small_bits(value.value.data, format))
             return float_literal(value.value.data, value_type(value.type))
         case IntegerAttr():
             number = value.value.data

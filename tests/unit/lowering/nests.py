@@ -68,6 +68,7 @@ def run_compiled(
     indices: Mapping[str, int] | None = None,
     threads: int = 1,
     emulation: Emulation | None = None,
+    converted: frozenset[str] = frozenset(),
 ) -> None:
     """Compiles and runs a module's function on the arrays of its nodes, in place."""
     func = the_func(module)
@@ -80,7 +81,7 @@ def run_compiled(
         block.set_index(slot, (indices or {})[name])
     if layout.is_parallel:
         block.set_pointer(layout.team_slot, Team(threads).start())
-    compiled = compile_llvm(to_llvm(module, emulation), cache=None)
+    compiled = compile_llvm(to_llvm(module, emulation, converted=converted), cache=None)
     bind_call(compiled.address(func.sym_name.data), block)()
     if emulation is not None and emulation.check:
         Violation(compiled.address(VIOLATION)).raise_first()

@@ -201,7 +201,7 @@ assign.routine @r indices (s) {
   assign.uniform %x "u" at %s
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: random numbers are f32 or f64, found i64
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.uniform`: random numbers are floats, found i64
 
 // -----
 

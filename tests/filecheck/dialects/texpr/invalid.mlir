@@ -329,7 +329,7 @@ texpr.routine @r indices (s) {
   %u = texpr.uniform "u" at %s : !texpr.tensor<4, i32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.uniform`: random numbers are f32 or f64, found i32
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.uniform`: random numbers are floats, found i32
 
 // -----
 
