@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -47,6 +48,8 @@ from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_strea
 
 OWN_MEMORY = ("on_device", "constant")
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
+# The memory space of arrays whose first index counts around.
+RING = StringAttr("ring")
 
 
 @operation_definition
@@ -115,6 +118,8 @@ class NodeOp(IRDLOperation):
             raise VerifyException(f"unknown memory mode `{self.mode.data}`, expected one of {MEMORY_MODES}")
         if any(size < 0 for size in self.result.type.get_shape()):
             raise VerifyException("a node's sizes are static")
+        if is_ring(self.result):
+            raise VerifyException("a ring is a shared array, not a node")
         if self.offset is not None and self.mode.data != "local":
             raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
         if self.offset is not None and self.offset.data < 0:
@@ -344,6 +349,12 @@ def memref_shape(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape() if isinstance(value.type, ShapedType) else ()
 
 
+def is_ring(value: SSAValue) -> bool:
+    """Whether the first index of an array counts around: modulo its size."""
+    type = value.type
+    return isinstance(type, MemRefType) and cast(MemRefType[Attribute], type).memory_space == RING
+
+
 def check_accumulator(name: str) -> None:
     entry = SCALAR_OPS.get(name)
     if entry is None or entry.neutral is None:
@@ -395,6 +406,8 @@ def check_access(
     for axis, (index, size) in enumerate(zip(indices, shape, strict=True)):
         check_names(op, index.names, sizes)
         extremes = extremes_within(index, known, bounds)
+        if extremes is not None and axis == 0 and is_ring(value):
+            extremes = min(extremes[0], 0), 0
         if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():
             low, high = extremes
             raise VerifyException(

@@ -63,13 +63,21 @@ def collapsed(index: Linear, bounds: Iterable[Bound]) -> tuple[Linear, dict[str,
     A variable is named as the text of its expression, which is no name of a program's variable.
     """
     sizes: dict[str, int] = {}
-    for bound in bounds:
+    for bound in map(unshifted, bounds):
         factor = _factor(index, bound.index)
         if factor:
             name = str(bound.index)
             index = index + bound.index * -factor + Linear(((name, factor),))
             sizes[name] = min(bound.below, sizes.get(name, bound.below))
     return index, sizes
+
+
+def unshifted(bound: Bound) -> Bound:
+    """The same bound without a constant in its index, where the rest of that is not negative."""
+    index = bound.index
+    if index.constant <= 0 or any(coefficient < 0 for _, coefficient in index.terms):
+        return bound
+    return Bound(Linear(index.terms), max(bound.below - index.constant, 1))
 
 
 def _factor(index: Linear, part: Linear) -> int:
@@ -103,7 +111,7 @@ def clashing_within(indices: Map, sizes: Mapping[str, int], bounds: Sequence[Bou
         whole.append(index)
         space |= own
     clashing = clashing_variables(tuple(whole), space)
-    known = [b.index for b in bounds if str(b.index) in space.keys() - clashing]
+    known = [b.index for b in map(unshifted, bounds) if str(b.index) in space.keys() - clashing]
     return clashing_variables((*known, *whole), space) & sizes.keys()
 
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, StringAttr
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.dialects.builtin import FixedBitwidthType, IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -28,10 +28,19 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
-from ocannl.dialects.assign import check_access, check_accumulator, check_names, check_space
-from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, clashing_within, parse_bounds
+from ocannl.dialects.addresses import flatten
+from ocannl.dialects.assign import NodeOp, check_access, check_accumulator, check_names, check_space
+from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
+from ocannl.dialects.launch import (
+    WARP,
+    LaunchOp,
+    SharedOp,
+    TogetherOp,
+    check_slot,
+    enclosing_launch,
+    parse_body,
+)
 from ocannl.dialects.linear import (
     Linear,
     MapAttr,
@@ -42,172 +51,12 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.loops import (
-    FuncOp,
-    StoreOp,
-    check_fresh,
-    element_type,
-    scope_bounds,
-    scope_sizes,
-    scopes,
-    static_part,
-)
+from ocannl.dialects.loops import check_fresh, element_type, scope_bounds, scope_sizes
 from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import check_no_arguments
 
-MOST_THREADS = 1024
-MOST_SHARED_BYTES = 48 * 2**10
-WARP = 32
-
-
-@operation_definition
-class LaunchOp(IRDLOperation):
-    """`kernel.launch "h" grid (b = 10) block (o = 16) registers (r = 4) { ... }`: the body in every thread.
-
-    The kernels of a `loops.func` run in order. The last variable varies fastest: neighbours along the last
-    variable of the block are neighbours in a warp.
-    """
-
-    name = "kernel.launch"
-    label = prop_def(StringAttr)
-    grid = prop_def(SpaceAttr)
-    block = prop_def(SpaceAttr)
-    registers = prop_def(SpaceAttr)
-    body = region_def("single_block")
-    traits = traits_def(NoTerminator())
-
-    def __init__(self, label: str, grid: Space, block: Space, registers: Space, body: Region) -> None:
-        Operation.__init__(
-            self,
-            properties={
-                "label": StringAttr(label),
-                "grid": SpaceAttr(grid),
-                "block": SpaceAttr(block),
-                "registers": SpaceAttr(registers),
-            },
-            regions=[body],
-        )
-
-    @property
-    def threads(self) -> int:
-        """The threads of a block."""
-        return math.prod(size for _, size in self.block.data)
-
-    @property
-    def blocks(self) -> int:
-        return math.prod(size for _, size in self.grid.data)
-
-    @property
-    def shared_bytes(self) -> int:
-        """The shared memory of a block."""
-        return sum(op.bytes for op in self.body.block.ops if isinstance(op, SharedOp))
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        for name, space in (("grid", self.grid), ("block", self.block), ("registers", self.registers)):
-            if space.data:
-                printer.print_string(f" {name} ")
-                print_space(printer, space.data)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_empty_block=False)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LaunchOp:
-        label = parser.parse_str_literal(" naming the kernel")
-        grid, block, registers = (
-            parse_space(parser) if parser.parse_optional_keyword(name) else ()
-            for name in ("grid", "block", "registers")
-        )
-        return cls(label, grid, block, registers, _parse_body(parser))
-
-    def verify_(self) -> None:
-        if not isinstance(self.parent_op(), FuncOp | None):
-            raise VerifyException("a kernel stands in a loops.func")
-        check_no_arguments(self.body)
-        spaces = [*self.grid.data, *self.block.data, *self.registers.data]
-        names = [name for name, _ in spaces]
-        check_space(self, names)
-        if len(set(names)) != len(names):
-            raise VerifyException("an iteration variable is declared twice")
-        if any(size < 1 for _, size in spaces):
-            raise VerifyException("a variable of a kernel has at least one value")
-        if self.threads > MOST_THREADS:
-            raise VerifyException(f"a block has at most {MOST_THREADS} threads, this one has {self.threads}")
-        for op in self.body.block.ops:
-            if isinstance(op, SharedOp):
-                op.verify()
-        if self.shared_bytes > MOST_SHARED_BYTES:
-            raise VerifyException(
-                f"a block has at most {MOST_SHARED_BYTES} bytes of shared memory, "
-                f"this one has {self.shared_bytes}"
-            )
-        for op in self.body.walk():
-            if isinstance(op, StoreOp):
-                op.verify()
-                self._verify_store(op)
-
-    def _verify_store(self, store: StoreOp) -> None:
-        """Threads store to cells of their own; those of shared memory may have one writer after another."""
-        if isinstance(store.node.owner, SharedOp):
-            return
-        clashing = clashing_within(static_part(store), scope_sizes(store), scope_bounds(store))
-        shared = [name for name, _ in (*self.grid.data, *self.block.data) if name in clashing]
-        if shared:
-            raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
-
-
-@operation_definition
-class SharedOp(IRDLOperation):
-    """`kernel.shared memref<16x64xf32>`: an array of the block, with no values at first."""
-
-    name = "kernel.shared"
-    result = result_def(MemRefType)
-
-    def __init__(self, type: MemRefType[Attribute]) -> None:
-        Operation.__init__(self, result_types=[type])
-
-    @property
-    def bytes(self) -> int:
-        type = self.result.type
-        assert isinstance(type.element_type, FixedBitwidthType)
-        return math.prod(type.get_shape()) * type.element_type.size
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SharedOp:
-        pos = parser.pos
-        type = parser.parse_type()
-        if not isa(type, MemRefType[Attribute]):
-            parser.raise_error("a shared array has a memref type", pos, parser.pos)
-        return cls(type)
-
-    def verify_(self) -> None:
-        if not isinstance(self.parent_op(), LaunchOp | None):
-            raise VerifyException("shared arrays stand directly in a kernel")
-        type = self.result.type
-        if any(size < 0 for size in type.get_shape()) or not isinstance(type.element_type, FixedBitwidthType):
-            raise VerifyException("a shared array has static sizes and numbers as elements")
-
-
-class TogetherOp(IRDLOperation):
-    """Base of what all threads of a block do together: it stands where all of them come."""
-
-    def verify_(self) -> None:
-        divergent = {name for scope in scopes(self) for name in _thread_names(scope)}
-        for bound in scope_bounds(self):
-            for name in bound.index.names:
-                if name in divergent:
-                    raise VerifyException(
-                        f"all threads of a block come here together, but `{bound}` depends on `{name}`"
-                    )
-
-
-def _thread_names(scope: Operation) -> list[str]:
-    return [*scope.block.names, *scope.registers.names] if isinstance(scope, LaunchOp) else []
+# What a GPU copies asynchronously at a time.
+ASYNC_BYTES = (4, 8, 16)
 
 
 @operation_definition
@@ -232,8 +81,11 @@ class CopyOp(TogetherOp):
     """`kernel.copy %w[16*t + i, k] to %s[k, i] over (i = 16, k = 8) where 16*t + i < 100`
 
     The threads of a block share the points of the space: neighbours take points that are neighbours along
-    the last variable. Barriers before and after are the kernel's. Where a bound does not hold, the target
-    gets any value.
+    the last variable. `by 4` is for those along which 4 neighbours are one access to memory: a thread takes
+    all of them. Barriers before and after are the kernel's. Where a bound does not hold, the target gets
+    zero.
+
+    What an `async` copy gives is there when a `kernel.wait` says so, and for other threads after a barrier.
     """
 
     name = "kernel.copy"
@@ -243,6 +95,8 @@ class CopyOp(TogetherOp):
     target_map = prop_def(MapAttr)
     space = prop_def(SpaceAttr)
     where = opt_prop_def(BoundsAttr)
+    width = opt_prop_def(IntAttr)
+    asynchronous = opt_prop_def(UnitAttr)
 
     def __init__(
         self,
@@ -250,6 +104,9 @@ class CopyOp(TogetherOp):
         target: tuple[SSAValue, Sequence[Linear]],
         space: Space,
         where: Sequence[Bound] = (),
+        *,
+        by: int = 1,
+        is_async: bool = False,
     ) -> None:
         Operation.__init__(
             self,
@@ -259,15 +116,26 @@ class CopyOp(TogetherOp):
                 target_map=MapAttr(tuple(target[1])),
                 space=SpaceAttr(space),
                 where=BoundsAttr(tuple(where)) if where else None,
+                width=IntAttr(by) if by > 1 else None,
+                asynchronous=UnitAttr() if is_async else None,
             ),
         )
+
+    @property
+    def by(self) -> int:
+        """How many neighbours a thread copies at a time."""
+        return 1 if self.width is None else self.width.data
+
+    @property
+    def is_async(self) -> bool:
+        return self.asynchronous is not None
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
         return () if self.where is None else self.where.data
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
+        printer.print_string(" async " if self.is_async else " ")
         printer.print_ssa_value(self.source)
         print_map(printer, self.source_map.data)
         printer.print_string(" to ")
@@ -275,18 +143,24 @@ class CopyOp(TogetherOp):
         print_map(printer, self.target_map.data)
         printer.print_string(" over ")
         print_space(printer, self.space.data)
+        if self.by > 1:
+            printer.print_string(f" by {self.by}")
         if self.bounds:
             printer.print_string(f" where {bounds_text(self.bounds)}")
 
     @classmethod
     def parse(cls, parser: Parser) -> CopyOp:
+        is_async = parser.parse_optional_keyword("async") is not None
         source = _parse_array(parser), parse_map(parser)
         parser.parse_characters("to")
         target = _parse_array(parser), parse_map(parser)
         parser.parse_characters("over")
         space = parse_space(parser)
+        by = 1
+        if parser.parse_optional_keyword("by"):
+            by = parser.parse_integer(allow_boolean=False, allow_negative=False)
         where = parse_bounds(parser) if parser.parse_optional_keyword("where") else ()
-        return cls(source, target, space, where)
+        return cls(source, target, space, where, by=by, is_async=is_async)
 
     def verify_(self) -> None:
         super().verify_()
@@ -301,6 +175,84 @@ class CopyOp(TogetherOp):
         _check_bounds(self, self.bounds, sizes)
         check_access(self, self.source, self.source_map.data, sizes, bounds)
         check_access(self, self.target, self.target_map.data, sizes, scope_bounds(self))
+        check_slot(self, self.target, self.target_map.data)
+        fault = self.fault_of_neighbours(self.by)
+        if fault is not None:
+            raise VerifyException(fault)
+        if self.is_async and self.bytes_at_a_time not in ASYNC_BYTES:
+            raise VerifyException(
+                f"an asynchronous copy moves 4, 8 or 16 bytes at a time, this one {self.bytes_at_a_time}"
+            )
+
+    @property
+    def bytes_at_a_time(self) -> int:
+        return self.by * element_bytes(self.target)
+
+    def fault_of_neighbours(self, by: int) -> str | None:
+        """Why threads cannot take so many neighbours at a time.
+
+        These are aligned in both arrays, and inside or outside of the bounds as a whole.
+        """
+        if by == 1:
+            return None
+        last, size = self.space.data[-1] if self.space.data else ("", 1)
+        if by < 1 or size % by:
+            return f"threads cannot take {by} of {size} neighbours at a time"
+        for array, indices in ((self.source, self.source_map.data), (self.target, self.target_map.data)):
+            address = flatten(array, indices)
+            others = [step for name, step in address.terms if name != last]
+            if address.stride(last) != 1 or any(step % by for step in (*others, address.constant)):
+                return f"{by} neighbours along `{last}` are not aligned in the array"
+            node = array.owner
+            place = node.offset.data if isinstance(node, NodeOp) and node.offset is not None else 0
+            if place % (by * element_bytes(array)):
+                return f"{by} neighbours are not aligned where the arena has the array"
+        for bound in self.bounds:
+            others = [step for name, step in bound.index.terms if name != last]
+            moves = bound.index.coefficient(last)
+            if moves and (moves != 1 or any(n % by for n in (*others, bound.index.constant, bound.below))):
+                return f"`{bound}` divides {by} neighbours"
+        return None
+
+
+@operation_definition
+class CommitOp(TogetherOp):
+    """Ends a group of asynchronous copies: those since the last such end."""
+
+    name = "kernel.commit"
+
+    def __init__(self) -> None:
+        Operation.__init__(self)
+
+    def print(self, printer: Printer) -> None:
+        pass
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CommitOp:
+        return cls()
+
+
+@operation_definition
+class WaitOp(TogetherOp):
+    """`kernel.wait 1`: a thread's own copies are there, but for those of the last group."""
+
+    name = "kernel.wait"
+    pending = prop_def(IntAttr)
+
+    def __init__(self, pending: int) -> None:
+        Operation.__init__(self, properties={"pending": IntAttr(pending)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.pending.data}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WaitOp:
+        return cls(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.pending.data < 0:
+            raise VerifyException("the groups that are not waited for are counted from 0 on")
 
 
 @operation_definition
@@ -381,7 +333,7 @@ class ForOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:
-        return cls(parse_space(parser), _parse_body(parser))
+        return cls(parse_space(parser), parse_body(parser))
 
     def verify_(self) -> None:
         check_no_arguments(self.body)
@@ -407,7 +359,7 @@ class WhereOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> WhereOp:
-        return cls(parse_bounds(parser), _parse_body(parser))
+        return cls(parse_bounds(parser), parse_body(parser))
 
     def verify_(self) -> None:
         check_no_arguments(self.body)
@@ -450,22 +402,17 @@ def is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def enclosing_launch(op: Operation) -> LaunchOp | None:
-    """The kernel around an operation."""
-    return next((scope for scope in scopes(op) if isinstance(scope, LaunchOp)), None)
+def element_bytes(array: SSAValue) -> int:
+    """The bytes of an element of an array."""
+    type = element_type(array)
+    assert isinstance(type, FixedBitwidthType)
+    return type.size
 
 
 def _check_bounds(op: IRDLOperation, bounds: Sequence[Bound], sizes: Mapping[str, int]) -> None:
     for bound in bounds:
         check_names(op, bound.index.names, sizes)
     check_bounds(bounds, sizes)
-
-
-def _parse_body(parser: Parser) -> Region:
-    body = parser.parse_region()
-    if not body.blocks:
-        body.add_block(Block())
-    return body
 
 
 def _parse_array(parser: Parser) -> SSAValue:
@@ -478,6 +425,6 @@ def _parse_array(parser: Parser) -> SSAValue:
 
 KERNEL = Dialect(
     "kernel",
-    [LaunchOp, SharedOp, BarrierOp, CopyOp, CombineOp, ForOp, WhereOp],
+    [LaunchOp, SharedOp, BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, ForOp, WhereOp],
     [BoundsAttr],
 )

@@ -17,7 +17,7 @@ from ocannl.runtime.ptxas import Resources, assemble
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
 DEFAULT_ARCH = "sm_80"
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 
 
 def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:

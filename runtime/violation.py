@@ -6,7 +6,7 @@ import ctypes
 from dataclasses import dataclass
 
 from ocannl.dialects.errors import DeviceError
-from ocannl.lowering.kernels_to_llvm.checks import OUTSIDE, VIOLATION_FIELDS
+from ocannl.lowering.kernels_to_llvm.checks import VIOLATION_FIELDS, WRONGS
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,5 @@ class Violation:
         if not text:
             return
         record[0] = 0
-        what = "is outside at" if kind == OUTSIDE else "races with another thread for"
         array = ctypes.string_at(text).decode()
-        raise DeviceError(f"{array}: thread {thread} of block {block} {what} element {element}")
+        raise DeviceError(f"{array}: thread {thread} of block {block} {WRONGS[kind]} element {element}")

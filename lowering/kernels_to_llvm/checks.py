@@ -3,6 +3,9 @@
 Time is counted in steps: it advances where a kernel and where a block begins, and at each barrier. A cell
 remembers when and by which thread it was last written, and last read. Two accesses of which one writes are
 ordered if they belong to different kernels, to one thread, or to one block with a barrier between.
+
+Groups of asynchronous copies are counted, too. A cell remembers the group that writes it: the thread itself
+may use the cell once it has waited for the group, others after the next barrier.
 """
 
 from __future__ import annotations
@@ -12,11 +15,17 @@ from collections.abc import Mapping
 from ocannl.dialects.addresses import Address
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
-from ocannl.lowering.loops_to_llvm.types import ValueType
+from ocannl.lowering.loops_to_llvm.types import ValueType, vector
 
-# The text of the access, what it did (1: it was outside, 2: it raced), its block, its thread and its element.
+# The text of the access, what it did wrong, its block, its thread and its element.
 VIOLATION, VIOLATION_FIELDS = "ocannl.violation", 5
-OUTSIDE, RACE = 1, 2
+OUTSIDE, RACE, EARLY = 1, 2, 3
+WRONGS = {
+    OUTSIDE: "is outside at",
+    RACE: "races with another thread for",
+    EARLY: "does not wait for the copy of",
+}
+READ, WRITE, WRITE_LATER = 0, 1, 2
 
 HELPERS = f"""\
 @"{VIOLATION}" = global [{VIOLATION_FIELDS} x i64] zeroinitializer
@@ -24,16 +33,41 @@ HELPERS = f"""\
 @kernel.start = internal global i64 0
 @block.start = internal global i64 0
 @block.number = internal global i64 0
+; Groups of copies that have ended, that were waited for, and those that were when the last barrier came.
+@committed = internal global i64 0
+@arrived = internal global i64 0
+@seen = internal global i64 0
 @nowhere = internal global [64 x i8] zeroinitializer
 
 define internal void @tick() {{
   %before = load i64, ptr @now
   %after = add i64 %before, 1
   store i64 %after, ptr @now
+  %arrived = load i64, ptr @arrived
+  store i64 %arrived, ptr @seen
+  ret void
+}}
+
+define internal void @commit() {{
+  %before = load i64, ptr @committed
+  %after = add i64 %before, 1
+  store i64 %after, ptr @committed
+  ret void
+}}
+
+define internal void @wait(i64 %pending) {{
+  %committed = load i64, ptr @committed
+  %done = sub i64 %committed, %pending
+  %before = load i64, ptr @arrived
+  %is.more = icmp sgt i64 %done, %before
+  %after = select i1 %is.more, i64 %done, i64 %before
+  store i64 %after, ptr @arrived
   ret void
 }}
 
 define internal void @start(ptr %what) {{
+  call void @commit()
+  call void @wait(i64 0)
   call void @tick()
   %now = load i64, ptr @now
   store i64 %now, ptr %what
@@ -74,7 +108,8 @@ define internal i1 @unordered(i64 %at, i64 %by, i64 %since, i64 %thread) {{
 }}
 
 define internal ptr @check(ptr %at, ptr %array, i64 %bytes, i64 %count, ptr %cells, ptr %start, ptr %text,
-    i64 %thread, i1 %writes) {{
+    i64 %thread, i64 %what) {{
+  %writes = icmp ne i64 %what, {READ}
   %at.number = ptrtoint ptr %at to i64
   %array.number = ptrtoint ptr %array to i64
   %distance = sub i64 %at.number, %array.number
@@ -88,14 +123,26 @@ cell:
   %since = load i64, ptr %start
   %now = load i64, ptr @now
   %block = load i64, ptr @block.start
-  %w.at.place = getelementptr [4 x i64], ptr %cells, i64 %index
+  %w.at.place = getelementptr [5 x i64], ptr %cells, i64 %index
   %w.by.place = getelementptr i64, ptr %w.at.place, i64 1
   %r.at.place = getelementptr i64, ptr %w.at.place, i64 2
   %r.by.place = getelementptr i64, ptr %w.at.place, i64 3
+  %group.place = getelementptr i64, ptr %w.at.place, i64 4
+  %group = load i64, ptr %group.place
+  %arrived = load i64, ptr @arrived
+  %seen = load i64, ptr @seen
   %w.at = load i64, ptr %w.at.place
   %w.by = load i64, ptr %w.by.place
   %r.at = load i64, ptr %r.at.place
   %r.by = load i64, ptr %r.by.place
+  %own = icmp eq i64 %w.by, %thread
+  %there = select i1 %own, i64 %arrived, i64 %seen
+  %is.early = icmp sgt i64 %group, %there
+  br i1 %is.early, label %early, label %compare
+early:
+  call void @report(ptr %text, i64 {EARLY}, i64 %thread, i64 %index)
+  br label %compare
+compare:
   %w.unordered = call i1 @unordered(i64 %w.at, i64 %w.by, i64 %since, i64 %thread)
   %r.unordered = call i1 @unordered(i64 %r.at, i64 %r.by, i64 %since, i64 %thread)
   %r.races = and i1 %r.unordered, %writes
@@ -109,6 +156,11 @@ remember:
 write:
   store i64 %now, ptr %w.at.place
   store i64 %thread, ptr %w.by.place
+  %committed = load i64, ptr @committed
+  %next = add i64 %committed, 1
+  %is.later = icmp eq i64 %what, {WRITE_LATER}
+  %pending = select i1 %is.later, i64 %next, i64 0
+  store i64 %pending, ptr %group.place
   ret ptr %at
 read:
   %elsewhere = icmp slt i64 %r.at, %block
@@ -144,19 +196,37 @@ class CheckedAccess(ElementAccess):
     ) -> None:
         super().__init__(b, pointer, address, positions, type, found)
         self.arguments, self.text, self.thread = arguments, text, thread
+        self.write = WRITE
 
     def load(self, offset: int) -> str:
-        pointer = self.checked(offset, "false")
+        pointer = self.checked(offset, READ)
         return self.b.emit(f"load {self.type.element}, ptr {pointer}, align {self.type.bytes}")
 
     def store(self, value: str, offset: int) -> None:
-        pointer = self.checked(offset, "true")
+        pointer = self.checked(offset, self.write)
         self.b.emit_void(f"store {self.type.element} {value}, ptr {pointer}, align {self.type.bytes}")
 
-    def checked(self, offset: int, writes: str) -> str:
+    def load_whole(self, width: int, offset: int = 0) -> str:
+        type, whole = vector(self.type, width), "poison"
+        if width == 1:
+            return self.load(offset)
+        for k in range(width):
+            element = f"{self.type.element} {self.load(offset + k)}"
+            whole = self.b.emit(f"insertelement {type.text} {whole}, {element}, i64 {k}")
+        return whole
+
+    def store_whole(self, value: str, width: int, offset: int = 0) -> None:
+        type = vector(self.type, width)
+        if width == 1:
+            self.store(value, offset)
+            return
+        for k in range(width):
+            self.store(self.b.emit(f"extractelement {type.text} {value}, i64 {k}"), offset + k)
+
+    def checked(self, offset: int, what: int) -> str:
         return self.b.emit(
             f"call ptr @check(ptr {self.at(offset)}, {self.arguments}, ptr {self.text}, "
-            f"i64 {self.thread}, i1 {writes})"
+            f"i64 {self.thread}, i64 {what})"
         )
 
 

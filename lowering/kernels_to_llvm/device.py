@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.kernel import CombineOp, LaunchOp, SharedOp, combination
+from ocannl.dialects.kernel import CombineOp, CopyOp, WaitOp, combination
+from ocannl.dialects.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.lowering.description import RoutineDescription, describe
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
@@ -23,6 +24,7 @@ from ocannl.lowering.loops_to_llvm.module import disjoint, used_names
 from ocannl.lowering.loops_to_llvm.types import ValueType
 
 TRIPLE = "nvptx64-nvidia-cuda"
+GLOBAL_SPACE, SHARED_SPACE = 1, 3
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
@@ -136,6 +138,36 @@ class DeviceKernel(ThreadEmitter):
 
     def barrier(self) -> None:
         self.b.emit_void("call void @llvm.nvvm.barrier0()")
+
+    def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
+        if not op.is_async:
+            super().transfer(op, rounds)
+            return
+        for positions in rounds:
+            self.positions.update(positions)
+            self.copy_async(op)
+
+    def copy_async(self, op: CopyOp) -> None:
+        """What is whole goes past the first-level cache; zeros are written where nothing is read."""
+        source, inside = self.copy_source(op)
+        target = self.in_space(self.copy_target(op).at(0), SHARED_SPACE)
+        origin = self.in_space(source.at(0), GLOBAL_SPACE)
+        size = op.by * source.type.bytes
+        cache = "cg" if size == VECTOR_BYTES else "ca"
+        arguments, mode = f"ptr addrspace(3) {target}, ptr addrspace(1) {origin}", ""
+        if inside != "true":
+            read = self.b.emit(f"select i1 {inside}, i32 {size}, i32 0")
+            arguments, mode = f"{arguments}, i32 {read}", ".s"
+        self.b.emit_void(f"call void @llvm.nvvm.cp.async.{cache}.shared.global.{size}{mode}({arguments})")
+
+    def in_space(self, pointer: str, space: int) -> str:
+        return self.b.emit(f"addrspacecast ptr {pointer} to ptr addrspace({space})")
+
+    def commit(self) -> None:
+        self.b.emit_void("call void @llvm.nvvm.cp.async.commit.group()")
+
+    def wait(self, op: WaitOp) -> None:
+        self.b.emit_void(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.data})")
 
     def combine(self, op: CombineOp) -> None:
         how, source = combination(self.launch, op.across.data), self.values[op.value]

@@ -17,17 +17,19 @@ from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.kernel import (
     BarrierOp,
     CombineOp,
+    CommitOp,
+    CopyOp,
     ForOp,
-    LaunchOp,
-    SharedOp,
+    WaitOp,
     WhereOp,
     combination,
 )
+from ocannl.dialects.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
-from ocannl.lowering.kernels_to_llvm.checks import HELPERS, CheckedAccess, text_constant
+from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, holds, variables
-from ocannl.lowering.kernels_to_llvm.registers import Registers, Variables, key, needs_all_threads
-from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, Accesses, ThreadEmitter
+from ocannl.lowering.kernels_to_llvm.registers import Registers, key, needs_all_threads
+from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
@@ -66,6 +68,9 @@ class EmulatedKernel(ThreadEmitter):
         self.allocations: list[str] = []
         self.slots: dict[SSAValue, Registers] = {}
         self.waiting = {op for op in launch.body.walk() if needs_all_threads(op)}
+        # What waits for other threads is no part of a step in one of them.
+        self.steps = {op: None if step in self.waiting else step for op, step in self.steps.items()}
+        self.in_steps -= self.waiting
         self.index_of_thread = ""
 
     def emit(self) -> None:
@@ -115,6 +120,10 @@ class EmulatedKernel(ThreadEmitter):
             match op:
                 case BarrierOp():
                     self.mark("call void @tick()")
+                case CommitOp():
+                    self.mark("call void @commit()")
+                case WaitOp():
+                    self.mark(f"call void @wait(i64 {op.pending.data})")
                 case CombineOp():
                     self.combine_threads(op)
                 case ReduceOp():
@@ -235,8 +244,11 @@ class EmulatedKernel(ThreadEmitter):
 
     # Checked accesses.
 
-    def vector_width(self, accesses: Accesses, over: Variables) -> int:
-        return 1 if self.check else super().vector_width(accesses, over)
+    def copy_target(self, op: CopyOp) -> ElementAccess:
+        access = super().copy_target(op)
+        if isinstance(access, CheckedAccess) and op.is_async:
+            access.write = WRITE_LATER
+        return access
 
     def element(
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
@@ -266,7 +278,7 @@ class EmulatedKernel(ThreadEmitter):
         name = f"`{node.label.data}`" if isinstance(node, NodeOp) else "shared memory"
         text = f"kernel `{self.launch.label.data}`, {name}"
         self.b.declarations |= {
-            f"@cells.{place} = internal global [{count} x [4 x i64]] zeroinitializer",
+            f"@cells.{place} = internal global [{count} x [5 x i64]] zeroinitializer",
             text_constant(f"@text.{place}", text),
         }
         start = "@kernel.start" if isinstance(node, NodeOp) else "@block.start"

@@ -10,14 +10,15 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.bounds import BoundsAttr
-from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, LaunchOp
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitOp
+from ocannl.dialects.launch import LaunchOp
 from ocannl.dialects.linear import MapAttr
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_llvm.types import ValueType
 
 Variables = tuple[str, ...]
 Point = Mapping[str, int]
-TOGETHER = (BarrierOp, CombineOp)
+TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def last_step(op: ReduceOp) -> Operation | None:
     """What the step of a reduction does itself: the product that it adds, or the inner reduction that it
     goes on with.
 
-    Only the step uses it, and no thread waits for others in between.
+    Only the step uses it, and no thread waits for others between it and the step.
     """
     step = op.yielded.owner
     block = op.body.block
@@ -101,5 +102,4 @@ def last_step(op: ReduceOp) -> Operation | None:
         after = after.next_op
     if isinstance(step, arith.MulfOp):
         return step if op.accum.data == "add" else None
-    continues = isinstance(step, ReduceOp) and step.accum == op.accum and not needs_all_threads(step)
-    return step if continues else None
+    return step if isinstance(step, ReduceOp) and step.accum == op.accum else None

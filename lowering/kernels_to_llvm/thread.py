@@ -10,9 +10,10 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.addresses import Address, flatten
-from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp, SharedOp, WhereOp
-from ocannl.dialects.linear import Map, Space
+from ocannl.dialects.assign import NodeOp, is_ring, memref_shape
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
+from ocannl.dialects.launch import LaunchOp, SharedOp
+from ocannl.dialects.linear import Linear, Map, Space
 from ocannl.dialects.loops import (
     POSITION,
     IndexOp,
@@ -44,6 +45,9 @@ from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, 
 UNROLLED = 4
 # The widest access to memory, and what nodes and shared arrays are aligned to.
 VECTOR_BYTES = 16
+VECTORS = (4, 8, VECTOR_BYTES)
+# What stands for the array of a ring in addresses.
+SLOT = "slot$"
 
 
 class ThreadEmitter:
@@ -96,6 +100,10 @@ class ThreadEmitter:
                 self.barrier()
             case CombineOp():
                 self.combine(op)
+            case CommitOp():
+                self.commit()
+            case WaitOp():
+                self.wait(op)
             case SharedOp() | YieldOp():
                 pass
             case arith.ConstantOp():
@@ -108,6 +116,12 @@ class ThreadEmitter:
 
     def combine(self, op: CombineOp) -> None:
         raise AssertionError("threads are combined by the target")
+
+    def commit(self) -> None:
+        raise AssertionError("groups of copies are the target's")
+
+    def wait(self, op: WaitOp) -> None:
+        raise AssertionError("waiting for copies is the target's")
 
     # Values.
 
@@ -149,10 +163,27 @@ class ThreadEmitter:
     # Memory.
 
     def access(self, array: SSAValue, indices: Map) -> ElementAccess:
-        return self.element(array, self.pointers[array], flatten(array, indices), {})
+        address, found = self.place(array, indices)
+        return self.element(array, self.pointers[array], address, found)
 
     def accesses(self, op: LoadOp | StoreOp) -> Accesses:
-        return Accesses(self, op, flatten(op.node, op.indices.data))
+        return Accesses(self, op, *self.place(op.node, op.indices.data))
+
+    def place(self, array: SSAValue, indices: Map) -> tuple[Address, dict[str, Found]]:
+        """The address of an element; that of a ring is in terms of which of its arrays it is."""
+        if not is_ring(array):
+            return flatten(array, indices), {}
+        first, rest = indices[0], indices[1:]
+        count = memref_shape(array)[0]
+        total, constant, depth = linear_value(self.b, Address(first.terms, first.constant), self.positions)
+        if total == "0":
+            return flatten(array, (Linear((), constant % count), *rest)), {}
+        if constant:
+            total = self.b.emit_at(depth, f"add i64 {total}, {constant}")
+        number = self.b.emit_at(depth, f"trunc i64 {total} to i32")
+        slot = self.b.emit_at(depth, f"urem i32 {number}, {count}")
+        slot = self.b.emit_at(depth, f"zext i32 {slot} to i64")
+        return flatten(array, (Linear.var(SLOT), *rest)), {SLOT: Found(slot, False, depth)}
 
     def element(
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
@@ -170,8 +201,7 @@ class ThreadEmitter:
             if width == 1:
                 names.append(accesses.at(point).load(self.offset(accesses.address, point)))
             elif point[over[-1]] == 0:
-                pointer = accesses.at(point).at(self.offset(accesses.address, point))
-                whole = self.b.emit(f"load {wide.text}, ptr {pointer}, align {VECTOR_BYTES}")
+                whole = accesses.at(point).load_whole(width, self.offset(accesses.address, point))
                 names += [self.b.emit(f"extractelement {wide.text} {whole}, i64 {k}") for k in range(width)]
         self.define(op.result, names)
 
@@ -193,8 +223,7 @@ class ThreadEmitter:
                 f"{value.at(point)}, i64 {lane}"
             )
             if lane == width - 1:
-                pointer = accesses.at(point).at(offset - lane)
-                self.b.emit_void(f"store {wide.text} {whole}, ptr {pointer}, align {VECTOR_BYTES}")
+                accesses.at(point).store_whole(whole, width, offset - lane)
 
     def position(self, op: PositionOp) -> None:
         """The position of a number, or 0 where it is none, and whether it is one."""
@@ -209,7 +238,7 @@ class ThreadEmitter:
         if not over or over[-1] in self.fixed or over[-1] in accesses.over or address.stride(over[-1]) != 1:
             return 1
         width, bytes = self.sizes[over[-1]], value_type(element_type(accesses.op.node)).bytes
-        if width < 2 or width * bytes != VECTOR_BYTES or not is_aligned(accesses.op.node):
+        if width < 2 or width * bytes not in VECTORS or not is_aligned(accesses.op.node):
             return 1
         constant = address.constant
         for name, coefficient in address.terms:
@@ -341,47 +370,67 @@ class ThreadEmitter:
     # Copies.
 
     def copy(self, op: CopyOp) -> None:
-        """Each thread takes every `threads`-th point of the space; all loads come before the stores."""
-        count, threads = math.prod(size for _, size in op.space.data), self.launch.threads
-        rounds = [self.copy_positions(op, k) for k in range(count // threads)]
-        self.copy_rounds(op, rounds)
+        """Each thread takes every `threads`-th point of the space, or so many neighbours."""
+        count = math.prod(size for _, size in op.space.data) // op.by
+        threads = self.launch.threads
+        self.transfer(op, [self.copy_positions(op, k) for k in range(count // threads)])
         if rest := count % threads:
             branch = self.b.open_branch(self.b.emit(f"icmp ult i32 {self.thread}, {rest}"))
-            self.copy_rounds(op, [self.copy_positions(op, count // threads)])
+            self.transfer(op, [self.copy_positions(op, count // threads)])
             self.b.close_branch(branch)
         for name in op.space.names:
             del self.positions[name]
 
     def copy_positions(self, op: CopyOp, k: int) -> dict[str, Position]:
         """The variables at the point that a thread takes in round `k`."""
-        space, threads = op.space.data, self.launch.threads
-        inner = math.prod(size for _, size in space[1:])
+        threads = self.launch.threads
+        *others, (last, size) = op.space.data or (("", 1),)
+        space = (*others, (last, size // op.by))
+        outer, inner = space[0][0], math.prod(size for _, size in space[1:])
         if threads % inner == 0:
             # Rounds differ in the first variable only.
-            outer, _ = space[0]
             found = variables(self.b, self.thread, ((outer, threads // inner), *space[1:]))
             at = found[outer]
-            return {**found, outer: Position(at.name, at.offset + k * (threads // inner), at.depth)}
-        number = self.b.emit(f"add i32 {self.thread}, {k * threads}") if k else self.thread
-        return variables(self.b, number, space)
+            found[outer] = Position(at.name, at.offset + k * (threads // inner), at.depth)
+        else:
+            number = self.b.emit(f"add i32 {self.thread}, {k * threads}") if k else self.thread
+            found = variables(self.b, number, space)
+        if op.by > 1:
+            at = found[last]
+            name = at.name and self.b.emit_at(at.depth, f"mul i64 {at.name}, {op.by}")
+            found[last] = Position(name, at.offset * op.by, at.depth)
+        return found
 
-    def copy_rounds(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
+    def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
+        """Copies what a thread takes in some rounds; all loads come before the stores."""
         loaded: list[str] = []
         for positions in rounds:
             self.positions.update(positions)
             loaded.append(self.copy_load(op))
         for positions, value in zip(rounds, loaded, strict=True):
             self.positions.update(positions)
-            self.access(op.target, op.target_map.data).store(value, 0)
+            self.copy_target(op).store_whole(value, op.by)
 
-    def copy_load(self, op: CopyOp) -> str:
-        """The element, or the first one of the array where a bound does not hold."""
+    def copy_target(self, op: CopyOp) -> ElementAccess:
+        return self.access(op.target, op.target_map.data)
+
+    def copy_source(self, op: CopyOp) -> tuple[ElementAccess, str]:
+        """Where a thread reads: the start of the array where a bound does not hold; and whether they do."""
         access = self.access(op.source, op.source_map.data)
         if not op.bounds:
-            return access.load(0)
+            return access, "true"
         inside = holds(self.b, op.bounds, self.positions)
         pointer = self.b.emit(f"select i1 {inside}, ptr {access.at(0)}, ptr {self.pointers[op.source]}")
-        return self.element(op.source, pointer, Address((), 0), {}).load(0)
+        return self.element(op.source, pointer, Address((), 0), {}), inside
+
+    def copy_load(self, op: CopyOp) -> str:
+        """The neighbours, or zeros where a bound does not hold."""
+        access, inside = self.copy_source(op)
+        value = access.load_whole(op.by)
+        if inside == "true":
+            return value
+        type = access.type.text if op.by == 1 else vector(access.type, op.by).text
+        return self.b.emit(f"select i1 {inside}, {type} {value}, {type} zeroinitializer")
 
 
 class Accesses:
@@ -392,8 +441,10 @@ class Accesses:
         over: the register variables that the positions found at run time depend on.
     """
 
-    def __init__(self, thread: ThreadEmitter, op: LoadOp | StoreOp, address: Address) -> None:
-        self.thread, self.op, self.address = thread, op, address
+    def __init__(
+        self, thread: ThreadEmitter, op: LoadOp | StoreOp, address: Address, slot: Mapping[str, Found]
+    ) -> None:
+        self.thread, self.op, self.address, self.slot = thread, op, address, slot
         used = {name for position in op.positions for name in thread.over[position]}
         self.over = tuple(name for name in thread.sizes if name in used)
         self.known: dict[tuple[int, ...], ElementAccess] = {}
@@ -404,8 +455,11 @@ class Accesses:
         if place not in self.known:
             thread, op = self.thread, self.op
             found = {
-                f"{POSITION}{k}": Found(thread.values[position].at(point), False, thread.b.depth)
-                for k, position in enumerate(op.positions)
+                **self.slot,
+                **{
+                    f"{POSITION}{k}": Found(thread.values[position].at(point), False, thread.b.depth)
+                    for k, position in enumerate(op.positions)
+                },
             }
             self.known[place] = thread.element(op.node, thread.pointers[op.node], self.address, found)
         return self.known[place]

@@ -15,19 +15,20 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.addresses import flatten
-from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.assign import is_ring, memref_shape
 from ocannl.dialects.bounds import Bound
 from ocannl.dialects.kernel import (
     BarrierOp,
     CombineOp,
+    CommitOp,
     CopyOp,
     ForOp,
-    LaunchOp,
-    SharedOp,
+    WaitOp,
     WhereOp,
     combination,
 )
-from ocannl.dialects.linear import Map, Space
+from ocannl.dialects.launch import LaunchOp, SharedOp
+from ocannl.dialects.linear import Linear, Map, Space
 from ocannl.dialects.loops import (
     POSITION,
     IndexOp,
@@ -50,7 +51,7 @@ from ocannl.lowering.loops_to_llvm.module import disjoint
 from ocannl.lowering.loops_to_llvm.types import value_type
 
 # What has a value at each point of the register variables, and waits for no other thread.
-CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, BarrierOp, CombineOp)
+CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
 VECTOR_WIDTHS = (2, 4)
 INT_VALUES = 2**31
 
@@ -155,14 +156,16 @@ class ThreadWriter:
         """The register variables that no loop is open over."""
         return tuple(variable for variable in over if variable not in self.open)
 
-    def variables_of(self, number: str, space: Space) -> None:
-        """The variables of a space at its point `number`; the last varies fastest."""
+    def variables_of(self, number: str, space: Space, steps: Mapping[str, int] | None = None) -> None:
+        """The variables of a space at its point `number`, in steps; the last varies fastest."""
         inner = math.prod(size for _, size in space)
         for name, size in space:
             is_first = inner == math.prod(size for _, size in space)
             inner //= size
             value = number if inner == 1 else f"{number} / {inner}"
             value = "0" if size == 1 else value if is_first else f"{value} % {size}"
+            step = (steps or {}).get(name, 1)
+            value = value if step == 1 else f"{value} * {step}"
             self.line(f"const int {self.variables[name]} = {value};")
 
     # Index expressions.
@@ -200,10 +203,27 @@ class ThreadWriter:
     def element(self, op: LoadOp | StoreOp, without: str | None = None) -> str:
         """The element that an access reaches; of the variable `without` the first one."""
         positions = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
-        address = flatten(op.node, op.indices.data)
+        return self.place(op.node, op.indices.data, scope_sizes(op) | position_sizes(op), positions, without)
+
+    def place(
+        self,
+        array: SSAValue,
+        indices: Map,
+        sizes: Mapping[str, int],
+        positions: Mapping[str, str] | None = None,
+        without: str | None = None,
+    ) -> str:
+        """The element of an array at an index map; of a ring, that of the array which is meant."""
+        slot = ""
+        if is_ring(array):
+            first, (count, *inner) = indices[0], memref_shape(array)
+            if first.terms:
+                turn = self.linear(first.terms, first.constant, sizes)
+                slot = f"({turn}) % {count} * {math.prod(inner)} + "
+            indices = (Linear((), 0 if slot else first.constant % count), *indices[1:])
+        address = flatten(array, indices)
         terms = [(name, coefficient) for name, coefficient in address.terms if name != without]
-        index = self.linear(terms, address.constant, scope_sizes(op) | position_sizes(op), positions)
-        return f"{self.arrays[op.node]}[{index}]"
+        return f"{self.arrays[array]}[{slot}{self.linear(terms, address.constant, sizes, positions)}]"
 
     # Operations.
 
@@ -266,6 +286,8 @@ class ThreadWriter:
                 self.copy(op)
             case BarrierOp():
                 self.barrier()
+            case CommitOp() | WaitOp():
+                pass  # Metal has no asynchronous copies.
             case CombineOp():
                 self.combine(op)
             case _:
@@ -406,21 +428,31 @@ class ThreadWriter:
         self.line(f"threadgroup_barrier({self.fence});")
 
     def copy(self, op: CopyOp) -> None:
-        """Each thread takes every `threads`-th point of the space."""
-        count, threads = math.prod(size for _, size in op.space.data), self.launch.threads
+        """Each thread takes every `threads`-th point of the space, or so many neighbours."""
+        *others, (last, size) = op.space.data or (("", 1),)
+        space = (*others, (last, size // op.by))
+        count, threads = math.prod(size for _, size in space), self.launch.threads
+        sizes = {**scope_sizes(op), **dict(op.space.data)}
+        source = self.place(op.source, op.source_map.data, sizes)
+        target = self.place(op.target, op.target_map.data, sizes)
         turn, number = self.fresh(), self.fresh()
-        rounds = -(-count // threads)
-        with self.braces(f"UNROLL for (int {turn} = 0; {turn} < {rounds}; {turn}++)"):
+        with self.braces(f"UNROLL for (int {turn} = 0; {turn} < {-(-count // threads)}; {turn}++)"):
             self.line(f"const uint {number} = thread_number + {turn} * {threads};")
             with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
-                self.variables_of(number, op.space.data)
+                self.variables_of(number, space, {last: op.by})
                 with self.bounded(op, op.bounds):
-                    source = self.place(op, op.source, op.source_map.data)
-                    self.line(f"{self.place(op, op.target, op.target_map.data)} = {source};")
+                    self.line(self.copied(source, target, op.by, metal_type(element_type(op.target))))
+                if op.bounds:
+                    with self.braces("else"):
+                        for k in range(op.by):
+                            self.line(f"{target[:-1]}{f' + {k}' if k else ''}] = 0;")
 
-    def place(self, op: CopyOp, array: SSAValue, indices: Map) -> str:
-        address, sizes = flatten(array, indices), {**scope_sizes(op), **dict(op.space.data)}
-        return f"{self.arrays[array]}[{self.linear(address.terms, address.constant, sizes)}]"
+    def copied(self, source: str, target: str, by: int, type: str) -> str:
+        """Copies so many neighbours from one element on to another."""
+        if by > 1:
+            source = f"*(const device {type}{by} *)&{source}"
+            target = f"*(threadgroup {type}{by} *)&{target}"
+        return f"{target} = {source};"
 
     def combine(self, op: CombineOp) -> None:
         """In steps that double inside a SIMD group, then in order through threadgroup memory."""

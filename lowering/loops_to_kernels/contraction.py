@@ -7,24 +7,19 @@ Neighbouring values of a result along two variables read the same operands, as i
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.bounds import Bound
-from ocannl.dialects.kernel import BarrierOp, CopyOp, LaunchOp, SharedOp
-from ocannl.dialects.linear import Linear, MapAttr, Space
-from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, element_type
-from ocannl.lowering.loops_to_kernels.draft import (
-    Draft,
-    contiguous,
-    detached,
-    guarded,
-    split_reduction,
-    strides,
-)
+from ocannl.dialects.kernel import element_bytes
+from ocannl.dialects.launch import LaunchOp
+from ocannl.dialects.linear import Linear, Map, MapAttr, SpaceAttr
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.lowering.loops_to_kernels.draft import Draft, contiguous, detached, guarded, split_reduction
+from ocannl.lowering.loops_to_kernels.staging import Operand, Staging
 from ocannl.passes.nests import names_in, reduction_work
 
 # The threads of a block along each side of a tile, and what one of them may have in registers.
@@ -33,7 +28,9 @@ TILES = (16, 32, 64, 128)
 VECTOR = 4
 # A smaller side or a shorter reduction is not worth a tile.
 LEAST_SIDE, LEAST_REDUCED = 16, 8
-DEPTHS = (16, 8)
+DEPTHS = (16, 8, 4)
+# Tiles in shared memory at a time, of each operand, and what all may take: on Metal a block has so much.
+STAGES, SHARED_BYTES = 2, 32 * 2**10
 # Blocks that run at a time, roughly, and what an operand of a tile costs beside a multiplication.
 PROCESSORS, OPERAND_COST = 128, 8
 # Columns added to a shared array, so that a column does not lie in one bank.
@@ -155,57 +152,43 @@ def registers(tile: int) -> tuple[int, ...]:
 
 
 def stage(draft: Draft, found: Contraction, tiles: dict[str, int]) -> tuple[list[Operation], ReduceOp]:
-    """The shared arrays, and the reduction over tiles that are copied into them."""
+    """The shared arrays, what comes before the reduction, and the reduction over tiles in shared memory."""
     reduce, k = found.reduce, found.k
     size = dict(reduce.space.data)[k]
-    depth = next((d for d in DEPTHS if size % d == 0), min(size, DEPTHS[0]))
-    step = draft.names.fresh(f"{k}_block")
-    deep = Linear.of({step: depth, k: 1})
-    bounds = [Bound(deep, size)] if size % depth else []
-    arrays: list[Operation] = []
-    copies: list[Operation] = []
-    for load, side in ((found.left, found.row), (found.right, found.column)):
-        array = shared_array(load, depth, tiles[side])
-        arrays.append(array)
-        copies.append(tile_copy(draft, load, array.result, side, (k, depth), tiles[side], deep, bounds))
-        own = draft.values[side]
-        local = Linear.of({n: c for n, c in own.terms if n not in dict(draft.grid)})
-        load.operands[0] = array.result
-        load.properties["indices"] = MapAttr((Linear.var(k), local))
-    outer = tuple((n, -(-s // depth)) if n == k else (n, s) for n, s in reduce.space.data)
-    outer = tuple((step if n == k else n, s) for n, s in outer)
-    reduce.properties["space"] = type(reduce.space)(((k, depth),))
-    split_reduction(reduce, k, k, depth, bounds)
-    body = Block([BarrierOp(), *copies, BarrierOp()])
-    tiled = ReduceOp(reduce.accum.data, outer, Region(body), reduce.result.type)
-    reduce.result.replace_all_uses_with(tiled.result)
-    body.add_ops([reduce, YieldOp(reduce.result)])
-    return arrays, tiled
+    loads = (found.left, found.right)
+    operands = [
+        Operand(load.node, load.indices.data, side, tiles[side], False, padding(load))
+        for load, side in zip(loads, (found.row, found.column), strict=True)
+    ]
+    depth = tile_depth(size, sum(operand.bytes(1) for operand in operands))
+    staging = Staging(draft, operands, k, size, depth, min(STAGES, -(-size // depth)))
+    outer = tuple((n, s) for n, s in reduce.space.data if n != k)
+
+    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear) -> ReduceOp:
+        for load, operand, (array, slot) in zip(loads, operands, arrays, strict=True):
+            local = within_block(draft, operand.side)
+            load.operands[0] = array
+            load.properties["indices"] = MapAttr((*slot, *operand.place(local, Linear.var(k))))
+        reduce.properties["space"] = SpaceAttr(((k, depth),))
+        split_reduction(reduce, k, k, depth, [Bound(deep, size)] if size % depth else [])
+        return reduce
+
+    arrays, before, tiled = staging.reduce(reduce.accum.data, outer, work)
+    reduce.result.replace_uses_with_if(tiled.result, lambda use: not isinstance(use.operation, YieldOp))
+    return [*arrays, *before], tiled
 
 
-def shared_array(load: LoadOp, depth: int, tile: int) -> SharedOp:
-    element = element_type(load.node)
-    assert isinstance(element, FixedBitwidthType)
-    return SharedOp(MemRefType(element, [depth, tile + PADDING_BYTES // element.size]))
+def padding(load: LoadOp) -> int:
+    return PADDING_BYTES // element_bytes(load.node)
 
 
-def tile_copy(
-    draft: Draft,
-    load: LoadOp,
-    array: SSAValue,
-    side: str,
-    k: tuple[str, int],
-    tile: int,
-    deep: Linear,
-    bounds: list[Bound],
-) -> CopyOp:
-    """Copies a tile of an operand; threads that are neighbours read what is contiguous, if anything is."""
-    start = Linear.of({n: c for n, c in draft.values[side].terms if n in dict(draft.grid)})
-    across = start + Linear.var(side)
-    size = draft.sizes[side]
-    where = [*bounds, *([Bound(across, size)] if size % tile else [])]
-    space: Space = ((k[0], k[1]), (side, tile))
-    if min(strides([load], k[0])) == 1:
-        space = space[::-1]
-    source = tuple(index.substitute({k[0]: deep, side: across}) for index in load.indices.data)
-    return CopyOp((load.node, source), (array, (Linear.var(k[0]), Linear.var(side))), space, where)
+def tile_depth(size: int, bytes: int) -> int:
+    """How much of a reduction is in a tile that takes so many bytes for each point of it."""
+    fitting = [depth for depth in DEPTHS if STAGES * depth * bytes <= SHARED_BYTES] or DEPTHS[-1:]
+    return next((depth for depth in fitting[:2] if size % depth == 0), min(size, fitting[0]))
+
+
+def within_block(draft: Draft, name: str) -> Linear:
+    """The part of a nest's variable that tells the threads and registers of a block apart."""
+    grid = dict(draft.grid)
+    return Linear.of({n: c for n, c in draft.values[name].terms if n not in grid})

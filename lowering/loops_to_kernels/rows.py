@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.bounds import Bound
-from ocannl.dialects.kernel import MOST_THREADS, WARP, CombineOp, LaunchOp, SharedOp, combination
+from ocannl.dialects.kernel import CombineOp, combination
+from ocannl.dialects.launch import MOST_THREADS, WARP, LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import (

@@ -71,6 +71,21 @@ class ElementAccess:
     def load(self, offset: int) -> str:
         return self.b.emit(f"load {self.type.element}, ptr {self.at(offset)}, align {self.type.bytes}")
 
+    def load_whole(self, width: int, offset: int = 0) -> str:
+        """A vector of neighbours, which is aligned as a whole; one is no vector."""
+        if width == 1:
+            return self.load(offset)
+        type = vector(self.type, width)
+        return self.b.emit(f"load {type.text}, ptr {self.at(offset)}, align {type.bytes * width}")
+
+    def store_whole(self, value: str, width: int, offset: int = 0) -> None:
+        """Stores what `load_whole` loads."""
+        if width == 1:
+            self.store(value, offset)
+            return
+        type = vector(self.type, width)
+        self.b.emit_void(f"store {type.text} {value}, ptr {self.at(offset)}, align {type.bytes * width}")
+
     def prefetch(self, offset: int, lanes: Lanes) -> None:
         """Fetches the cache lines of contiguous lanes that will be read later; they need not exist."""
         self.b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

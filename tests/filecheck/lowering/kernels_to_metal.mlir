@@ -133,6 +133,41 @@ loops.func @reverse {
 // CHECK-NEXT:     v1[r] = p0[-r + 3];
 // CHECK-NEXT:   }
 
+// A ring of arrays; Metal copies while it waits.
+loops.func @stages {
+  %x = assign.node "x" on_device : memref<8x60xf32>
+  %y = assign.node "y" on_device : memref<64xf32>
+  kernel.launch "y" block (t = 64) {
+    %s = kernel.shared memref<2x64xf32, "ring">
+    kernel.copy async %x[0, i] to %s[0, i] over (i = 64) by 4 where i < 60
+    kernel.commit
+    %sum = loops.reduce add (k = 8) : f32 {
+      kernel.wait 0
+      kernel.barrier
+      kernel.copy async %x[k + 1, i] to %s[k + 1, i] over (i = 60) where k + 1 < 8
+      kernel.commit
+      %l = loops.load %s[k, -t + 63]
+      loops.yield %l
+    }
+    loops.store %sum, %y[t]
+  }
+}
+// CHECK:      void stages_y(
+// CHECK:          if (v2 < 16) {
+// CHECK-NEXT:       const int i = v2 * 4;
+// CHECK-NEXT:       if (i < 60) {
+// CHECK-NEXT:         *(threadgroup float4 *)&s0[i] = *(const device float4 *)&p0[i];
+// CHECK-NEXT:       }
+// CHECK-NEXT:       else {
+// CHECK-NEXT:         s0[i] = 0;
+// CHECK-NEXT:         s0[i + 1] = 0;
+// CHECK-NEXT:         s0[i + 2] = 0;
+// CHECK-NEXT:         s0[i + 3] = 0;
+// CHECK:        for (int k = 0; k < 8; k++) {
+// CHECK-NEXT:     threadgroup_barrier(mem_flags::mem_threadgroup);
+// CHECK:                s0[(k + 1) % 2 * 64 + i] = p0[60*k + i + 60];
+// CHECK:          const float v6 = s0[(k) % 2 * 64 + -t + 63];
+
 // CHECK:      // What a host has to know, as JSON:
 // CHECK-NEXT: // {"routines": [
 // CHECK-NEXT: // {"name": "turn", "arena_bytes": 0, "indices": {},

@@ -61,3 +61,33 @@ loops.func @again {
   }
 }
 // CHECK-NOT: .entry
+
+// Copies in the background: 16 bytes at a time past the first-level cache, or 4; none where a bound does not hold.
+loops.func @stages {
+  %x = assign.node "x" on_device : memref<8x64xf32>
+  %y = assign.node "y" on_device : memref<64xf32>
+  kernel.launch "y" block (t = 64) {
+    %s = kernel.shared memref<2x64xf32, "ring">
+    kernel.copy async %x[0, i] to %s[0, i] over (i = 64) by 4
+    kernel.commit
+    %sum = loops.reduce add (k = 8) : f32 {
+      kernel.wait 0
+      kernel.barrier
+      kernel.copy async %x[k + 1, i] to %s[k + 1, i] over (i = 64) where k + 1 < 8
+      kernel.commit
+      %l = loops.load %s[k, -t + 63]
+      loops.yield %l
+    }
+    loops.store %sum, %y[t]
+  }
+}
+// CHECK-LABEL: .visible .entry stages_y(
+// CHECK:       cp.async.cg.shared.global [{{%.*}}], [{{%.*}}], 16;
+// CHECK-NEXT:  {{.*}}:
+// CHECK-NEXT:  cp.async.commit_group;
+// CHECK:       cp.async.wait_group 0;
+// CHECK-NEXT:  bar.sync 0;
+// CHECK:       selp.b32 [[SIZE:%.*]], 4, 0, {{%.*}};
+// CHECK-NEXT:  cp.async.ca.shared.global [{{%.*}}], [{{%.*}}], 4, [[SIZE]];
+// CHECK-NEXT:  cp.async.commit_group;
+// CHECK:       ld.shared

@@ -96,7 +96,8 @@ loops.func @columns {
 // CHECK-NEXT:      }
 // CHECK-NEXT:      kernel.combine add %s across (lane) via [[SCRATCH]]
 
-// Tiles of both operands are copied into shared memory; what follows the product is done on its tile.
+// Tiles of both operands are copied into shared memory, each while the one before it is used; what follows
+// the product is done on its tile.
 loops.func @layer {
   %w = assign.node "w" on_device : memref<500x784xf32>
   %x = assign.node "x" on_device : memref<64x784xf32>
@@ -116,16 +117,20 @@ loops.func @layer {
 }
 // CHECK-LABEL: loops.func @layer {
 // CHECK:         kernel.launch "y" grid (b_block = 4, o_block = 32) block (b_thread = 16, o_thread = 16) {
-// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<16x20xf32>
-// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<16x20xf32>
+// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<2x16x20xf32, "ring">
+// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<2x16x20xf32, "ring">
+// CHECK-NEXT:      kernel.copy async %x[b + 16*b_block, k] to [[X]][0, k, b] over (b = 16, k = 16)
+// CHECK-NEXT:      kernel.copy async %w[o + 16*o_block, k] to [[W]][0, k, o] over (o = 16, k = 16) where o + 16*o_block < 500
+// CHECK-NEXT:      kernel.commit
 // CHECK-NEXT:      [[TILE:%.*]] = loops.reduce add (k_block = 49) : f32 {
+// CHECK-NEXT:        kernel.wait 0
 // CHECK-NEXT:        kernel.barrier
-// CHECK-NEXT:        kernel.copy %x[b + 16*b_block, k + 16*k_block] to [[X]][k, b] over (b = 16, k = 16)
-// CHECK-NEXT:        kernel.copy %w[o + 16*o_block, k + 16*k_block] to [[W]][k, o] over (o = 16, k = 16) where o + 16*o_block < 500
-// CHECK-NEXT:        kernel.barrier
+// CHECK-NEXT:        kernel.copy async %x[b + 16*b_block, k + 16*k_block + 16] to [[X]][k_block + 1, k, b] over (b = 16, k = 16) where k + 16*k_block + 16 < 784
+// CHECK-NEXT:        kernel.copy async %w[o + 16*o_block, k + 16*k_block + 16] to [[W]][k_block + 1, k, o] over (o = 16, k = 16) where k + 16*k_block + 16 < 784, o + 16*o_block < 500
+// CHECK-NEXT:        kernel.commit
 // CHECK-NEXT:        [[SUM:%.*]] = loops.reduce add (k = 16) : f32 {
-// CHECK-NEXT:          loops.load [[W]][k, o_thread]
-// CHECK-NEXT:          loops.load [[X]][k, b_thread]
+// CHECK-NEXT:          loops.load [[W]][k_block, k, o_thread]
+// CHECK-NEXT:          loops.load [[X]][k_block, k, b_thread]
 // CHECK-NEXT:          arith.mulf
 // CHECK-NEXT:          loops.yield
 // CHECK-NEXT:        }
@@ -153,4 +158,4 @@ loops.func @large {
 }
 // CHECK-LABEL: loops.func @large {
 // CHECK:         kernel.launch "y" grid (b_block = 16, o_block = 32) block (b_thread = 16, o_thread = 16) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
-// CHECK:             loops.load {{.*}}[k, 64*o_group + o_reg + 4*o_thread]
+// CHECK:             loops.load {{.*}}[k_block, k, 64*o_group + o_reg + 4*o_thread]

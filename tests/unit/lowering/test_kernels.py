@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from unit.lowering.interpret_loops import run_func
@@ -133,6 +134,10 @@ class TestContractions:
     def test_no_race_and_nothing_outside(self):
         module = check(layer(37, 21, 23), Emulation(shuffle=3, check=True))
         assert {CopyOp, BarrierOp} <= operations(module)
+
+    @pytest.mark.parametrize("depth", [8, 24, 40, 41], ids=str)
+    def test_one_two_and_more_steps(self, depth: int):
+        check(layer(32, 32, depth))
 
     def test_windows(self):
         """A convolution: the operand's index is a sum of the column and the reduced variable."""
@@ -397,3 +402,77 @@ loops.func @outside indices (n) {
         for n in (4, -1):
             with pytest.raises(DeviceError, match="`x`: thread 0 of block 0 is outside at element"):
                 self.run(text, {"n": n})
+
+
+COPIED = """
+loops.func @copied {{
+  %x = assign.node "x" on_device : memref<3x64xf32>
+  %y = assign.node "y" on_device : memref<64xf32>
+  kernel.launch "y" block (t = 64) {{
+    %s = kernel.shared memref<2x64xf32, "ring">
+    kernel.copy async %x[0, i] to %s[0, i] over (i = 64) by 4
+    kernel.commit
+    kernel.copy async %x[1, i] to %s[1, i] over (i = 64) by 4
+    kernel.commit
+    {before}
+    %v = loops.load %s[2, -t + 63]
+    loops.store %v, %y[t]
+    {after}
+  }}
+}}
+"""
+EARLY = r"kernel `y`, shared memory: thread .* does not wait for the copy of element"
+AGAIN = "kernel.copy async %x[2, i] to %s[2, i] over (i = 64) by 4"
+
+
+class TestAsynchronousCopies:
+    def run(self, before: str, after: str = "") -> None:
+        module = parse_module(COPIED.format(before=before, after=after))
+        found = random_arrays(the_func(module))
+        expected = found["x"][0, ::-1].copy()
+        run_compiled(module, found, emulation=Emulation(shuffle=1, check=True))
+        np.testing.assert_array_equal(found["y"], expected)
+
+    def test_what_was_waited_for_is_there_after_a_barrier(self):
+        self.run("kernel.wait 1\nkernel.barrier")
+
+    @pytest.mark.parametrize(
+        "before", ["", "kernel.barrier", "kernel.wait 2\nkernel.barrier", "kernel.wait 0"], ids=str
+    )
+    def test_what_was_not_is_not(self, before: str):
+        with pytest.raises(DeviceError, match=EARLY):
+            self.run(before)
+
+    def test_waiting_after_the_barrier_is_for_the_thread_alone(self):
+        with pytest.raises(DeviceError, match=EARLY):
+            self.run("kernel.barrier\nkernel.wait 0")
+
+    def test_an_array_is_used_again_when_it_was_read(self):
+        self.run("kernel.wait 1\nkernel.barrier", f"kernel.barrier\n{AGAIN}")
+        with pytest.raises(DeviceError, match=f"races|{EARLY}"):
+            self.run("kernel.wait 1\nkernel.barrier", AGAIN)
+
+    def test_two_copies_to_one_place_do_not_overlap(self):
+        with pytest.raises(DeviceError, match=EARLY):
+            self.run(f"{AGAIN}\nkernel.commit\nkernel.wait 0\nkernel.barrier")
+
+    def test_zeros_stand_outside(self):
+        module = parse_module("""
+loops.func @edges {
+  %x = assign.node "x" on_device : memref<5x12xf32>
+  %y = assign.node "y" on_device : memref<8x16xf32>
+  kernel.launch "y" block (a = 8, t = 4) registers (r = 4) {
+    %s = kernel.shared memref<8x16xf32>
+    kernel.copy async %x[i, k] to %s[i, k] over (i = 8, k = 16) by 4 where i < 5, k < 12
+    kernel.commit
+    kernel.wait 0
+    kernel.barrier
+    %v = loops.load %s[a, 4*t + r]
+    loops.store %v, %y[a, 4*t + r]
+  }
+}
+""")
+        found = random_arrays(the_func(module))
+        expected = np.pad(found["x"], ((0, 3), (0, 4)))
+        run_compiled(module, found, emulation=Emulation(check=True))
+        np.testing.assert_array_equal(found["y"], expected)

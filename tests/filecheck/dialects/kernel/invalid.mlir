@@ -73,11 +73,11 @@ loops.func @f {
 
 loops.func @f {
   kernel.launch "x" {
-    %a = kernel.shared memref<64x128xf64>
+    %a = kernel.shared memref<128x128xf64>
   }
 }
 
-// CHECK: `kernel.launch`: a block has at most 49152 bytes of shared memory, this one has 65536
+// CHECK: `kernel.launch`: a block has at most 101376 bytes of shared memory, this one has 131072
 
 // -----
 
@@ -196,3 +196,106 @@ loops.func @f {
 }
 
 // CHECK: `loops.reduce`: only in a kernel a reduction leaves points out
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8x30xf32>
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<8x32xf32>
+    kernel.copy %x[i, k] to %s[i, k] over (i = 8, k = 32) by 4 where k < 30
+  }
+}
+
+// CHECK: `kernel.copy`: 4 neighbours along `k` are not aligned in the array
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8x32xf32>
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<8x32xf32>
+    kernel.copy %x[i, k] to %s[i, k] over (i = 8, k = 32) by 4 where k < 30
+  }
+}
+
+// CHECK: `kernel.copy`: `k < 30` divides 4 neighbours
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8x32xf32>
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<8x32xf32>
+    kernel.copy %x[i, k] to %s[i, k] over (i = 8, k = 6) by 4
+  }
+}
+
+// CHECK: `kernel.copy`: threads cannot take 4 of 6 neighbours at a time
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" local at 72 : memref<8x32xf32>
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<8x32xf32>
+    kernel.copy %x[i, k] to %s[i, k] over (i = 8, k = 32) by 4
+  }
+}
+
+// CHECK: `kernel.copy`: 4 neighbours are not aligned where the arena has the array
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8x32xf16>
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<8x32xf16>
+    kernel.copy async %x[i, k] to %s[i, k] over (i = 8, k = 32)
+  }
+}
+
+// CHECK: `kernel.copy`: an asynchronous copy moves 4, 8 or 16 bytes at a time, this one 2
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 32) {
+    kernel.where t < 16 {
+      kernel.wait 0
+    }
+  }
+}
+
+// CHECK: `kernel.wait`: all threads of a block come here together, but `t < 16` depends on `t`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<32xf32>
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<2x32xf32, "ring">
+    %l = loops.load %s[t, 0]
+    loops.store %l, %x[t]
+  }
+}
+
+// CHECK: `kernel.launch`: threads would use different arrays of a ring: `t`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<32xf32, "ring">
+}
+
+// CHECK: `assign.node`: a ring is a shared array, not a node
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (t = 32) {
+    %s = kernel.shared memref<2x32xf32, "fast">
+  }
+}
+
+// CHECK: `kernel.launch`: a shared array is plain or a "ring", found "fast"

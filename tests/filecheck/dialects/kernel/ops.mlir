@@ -61,6 +61,28 @@ loops.func @kernels indices (batch_n = 4) {
       loops.store %l, %z[0]
     }
   }
+  // CHECK:         kernel.launch "in stages" block (t = 32) {
+  // CHECK-NEXT:      %ring = kernel.shared memref<2x8x16xf32, "ring">
+  // CHECK-NEXT:      kernel.copy async %w[i, k] to %ring[0, i, k] over (i = 8, k = 16) by 4
+  // CHECK-NEXT:      kernel.commit
+  // CHECK-NEXT:      kernel.for (s = 2) {
+  // CHECK-NEXT:        kernel.wait 0
+  // CHECK-NEXT:        kernel.barrier
+  // CHECK-NEXT:        kernel.copy async %w[i, k + 16*s + 16] to %ring[s + 1, i, k] over (i = 8, k = 16) by 4 where k + 16*s + 16 < 40
+  // CHECK-NEXT:        kernel.commit
+  // CHECK-NEXT:        %q = loops.load %ring[s, 0, 0]
+  kernel.launch "in stages" block (t = 32) {
+    %ring = kernel.shared memref<2x8x16xf32, "ring">
+    kernel.copy async %w[i, k] to %ring[0, i, k] over (i = 8, k = 16) by 4
+    kernel.commit
+    kernel.for (s = 2) {
+      kernel.wait 0
+      kernel.barrier
+      kernel.copy async %w[i, 16*s + k + 16] to %ring[s + 1, i, k] over (i = 8, k = 16) by 4 where 16*s + k + 16 < 40
+      kernel.commit
+      %q = loops.load %ring[s, 0, 0]
+    }
+  }
   // CHECK:         kernel.launch "in a warp" block (lane = 32) {
   // CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32
   // CHECK-NEXT:      %d = kernel.combine add %c across (lane)

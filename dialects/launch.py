@@ -1,0 +1,216 @@
+"""Kernels, their shared arrays, and what holds of operations in them."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation, prop_def, region_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from ocannl.dialects.assign import RING, check_space, is_ring
+from ocannl.dialects.bounds import clashing_within
+from ocannl.dialects.linear import Map, Space, SpaceAttr, parse_space, print_space
+from ocannl.dialects.loops import (
+    POSITION,
+    FuncOp,
+    LoadOp,
+    StoreOp,
+    scope_bounds,
+    scope_sizes,
+    scopes,
+    static_part,
+)
+from ocannl.dialects.op_helpers import operation_definition
+from ocannl.dialects.routine import check_no_arguments
+
+MOST_THREADS = 1024
+# What a block may have on all GPUs since sm_80.
+MOST_SHARED_BYTES = 99 * 2**10
+WARP = 32
+
+
+@operation_definition
+class LaunchOp(IRDLOperation):
+    """`kernel.launch "h" grid (b = 10) block (o = 16) registers (r = 4) { ... }`: the body in every thread.
+
+    The kernels of a `loops.func` run in order. The last variable varies fastest: neighbours along the last
+    variable of the block are neighbours in a warp.
+    """
+
+    name = "kernel.launch"
+    label = prop_def(StringAttr)
+    grid = prop_def(SpaceAttr)
+    block = prop_def(SpaceAttr)
+    registers = prop_def(SpaceAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(self, label: str, grid: Space, block: Space, registers: Space, body: Region) -> None:
+        Operation.__init__(
+            self,
+            properties={
+                "label": StringAttr(label),
+                "grid": SpaceAttr(grid),
+                "block": SpaceAttr(block),
+                "registers": SpaceAttr(registers),
+            },
+            regions=[body],
+        )
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block."""
+        return math.prod(size for _, size in self.block.data)
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(size for _, size in self.grid.data)
+
+    @property
+    def shared_bytes(self) -> int:
+        """The shared memory of a block."""
+        return sum(op.bytes for op in self.body.block.ops if isinstance(op, SharedOp))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.label.data)
+        for name, space in (("grid", self.grid), ("block", self.block), ("registers", self.registers)):
+            if space.data:
+                printer.print_string(f" {name} ")
+                print_space(printer, space.data)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        label = parser.parse_str_literal(" naming the kernel")
+        grid, block, registers = (
+            parse_space(parser) if parser.parse_optional_keyword(name) else ()
+            for name in ("grid", "block", "registers")
+        )
+        return cls(label, grid, block, registers, parse_body(parser))
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), FuncOp | None):
+            raise VerifyException("a kernel stands in a loops.func")
+        check_no_arguments(self.body)
+        spaces = [*self.grid.data, *self.block.data, *self.registers.data]
+        names = [name for name, _ in spaces]
+        check_space(self, names)
+        if len(set(names)) != len(names):
+            raise VerifyException("an iteration variable is declared twice")
+        if any(size < 1 for _, size in spaces):
+            raise VerifyException("a variable of a kernel has at least one value")
+        if self.threads > MOST_THREADS:
+            raise VerifyException(f"a block has at most {MOST_THREADS} threads, this one has {self.threads}")
+        for op in self.body.block.ops:
+            if isinstance(op, SharedOp):
+                op.verify()
+        if self.shared_bytes > MOST_SHARED_BYTES:
+            raise VerifyException(
+                f"a block has at most {MOST_SHARED_BYTES} bytes of shared memory, "
+                f"this one has {self.shared_bytes}"
+            )
+        for op in self.body.walk():
+            if isinstance(op, StoreOp):
+                op.verify()
+                self._verify_store(op)
+            if isinstance(op, LoadOp | StoreOp):
+                check_slot(op, op.node, op.indices.data)
+
+    def _verify_store(self, store: StoreOp) -> None:
+        """Threads store to cells of their own; those of shared memory may have one writer after another."""
+        if isinstance(store.node.owner, SharedOp):
+            return
+        clashing = clashing_within(static_part(store), scope_sizes(store), scope_bounds(store))
+        shared = [name for name, _ in (*self.grid.data, *self.block.data) if name in clashing]
+        if shared:
+            raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
+
+
+@operation_definition
+class SharedOp(IRDLOperation):
+    """`kernel.shared memref<16x64xf32>`: an array of the block, with no values at first.
+
+    `memref<3x16x64xf32, "ring">` is a ring of three arrays: the first index counts around.
+    """
+
+    name = "kernel.shared"
+    result = result_def(MemRefType)
+
+    def __init__(self, type: MemRefType[Attribute]) -> None:
+        Operation.__init__(self, result_types=[type])
+
+    @property
+    def bytes(self) -> int:
+        type = self.result.type
+        assert isinstance(type.element_type, FixedBitwidthType)
+        return math.prod(type.get_shape()) * type.element_type.size
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SharedOp:
+        pos = parser.pos
+        type = parser.parse_type()
+        if not isa(type, MemRefType[Attribute]):
+            parser.raise_error("a shared array has a memref type", pos, parser.pos)
+        return cls(type)
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), LaunchOp | None):
+            raise VerifyException("shared arrays stand directly in a kernel")
+        type = self.result.type
+        if any(size < 0 for size in type.get_shape()) or not isinstance(type.element_type, FixedBitwidthType):
+            raise VerifyException("a shared array has static sizes and numbers as elements")
+        if is_ring(self.result) and 0 in type.get_shape()[:1]:
+            raise VerifyException("a ring has at least one array")
+        if not isinstance(type.memory_space, NoneAttr) and not is_ring(self.result):
+            raise VerifyException(f"a shared array is plain or a {RING}, found {type.memory_space}")
+
+
+class TogetherOp(IRDLOperation):
+    """Base of what all threads of a block do together: it stands where all of them come."""
+
+    def verify_(self) -> None:
+        divergent = {name for scope in scopes(self) for name in _thread_names(scope)}
+        for bound in scope_bounds(self):
+            for name in bound.index.names:
+                if name in divergent:
+                    raise VerifyException(
+                        f"all threads of a block come here together, but `{bound}` depends on `{name}`"
+                    )
+
+
+def _thread_names(scope: Operation) -> list[str]:
+    return [*scope.block.names, *scope.registers.names] if isinstance(scope, LaunchOp) else []
+
+
+def check_slot(op: Operation, array: SSAValue, indices: Map) -> None:
+    """All threads agree on which array of a ring they mean."""
+    launch = enclosing_launch(op)
+    if launch is None or not is_ring(array):
+        return
+    for name in [name for index in indices[:1] for name in index.names]:
+        if name in _thread_names(launch) or name.startswith(POSITION):
+            raise VerifyException(f"threads would use different arrays of a ring: `{indices[0]}`")
+
+
+def enclosing_launch(op: Operation) -> LaunchOp | None:
+    """The kernel around an operation."""
+    return next((scope for scope in scopes(op) if isinstance(scope, LaunchOp)), None)
+
+
+def parse_body(parser: Parser) -> Region:
+    body = parser.parse_region()
+    if not body.blocks:
+        body.add_block(Block())
+    return body

@@ -1,0 +1,164 @@
+"""Tiles of operands on their way through shared memory: copied while those before them are used.
+
+Each operand has a ring of arrays, one for each stage. While the block works on the tiles of one step, those
+of the next ones are copied; a barrier a step is enough, since what is overwritten was read a step ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from ocannl.dialects.addresses import flatten
+from ocannl.dialects.assign import RING
+from ocannl.dialects.bounds import Bound
+from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp, element_bytes
+from ocannl.dialects.launch import SharedOp
+from ocannl.dialects.linear import Linear, Map, Space
+from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
+from ocannl.lowering.loops_to_kernels.draft import Draft
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand whose tile lies in shared memory.
+
+    Attributes:
+        node, indices: what is loaded.
+        side: the nest's variable along which that moves, but for that of the reduction.
+        tile: how many of its values a block needs.
+        deep_rows: in shared memory, the elements along the reduced variable are neighbours.
+        padding: elements added to each row there.
+    """
+
+    node: SSAValue
+    indices: Map
+    side: str
+    tile: int
+    deep_rows: bool
+    padding: int
+
+    def shape(self, depth: int) -> tuple[int, int]:
+        """The shape of a tile in shared memory."""
+        rows, columns = (self.tile, depth) if self.deep_rows else (depth, self.tile)
+        return rows, columns + self.padding
+
+    def bytes(self, depth: int) -> int:
+        rows, columns = self.shape(depth)
+        return rows * columns * element_bytes(self.node)
+
+    def place(self, side: Linear, deep: Linear) -> Map:
+        """Where an element of the tile lies in shared memory."""
+        return (side, deep) if self.deep_rows else (deep, side)
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Stages of tiles: `depth` values of the reduced variable `k` a step, `stages` steps in memory at a time.
+
+    With one stage a tile is copied while nothing is computed.
+    """
+
+    draft: Draft
+    operands: Sequence[Operand]
+    k: str
+    size: int
+    depth: int
+    stages: int
+
+    @property
+    def steps(self) -> int:
+        return -(-self.size // self.depth)
+
+    def reduce(
+        self,
+        accum: str,
+        outer: Space,
+        work: Callable[[Sequence[tuple[SSAValue, Map]], Linear], ReduceOp],
+    ) -> tuple[list[Operation], list[Operation], ReduceOp]:
+        """The shared arrays, what comes before the reduction, and the reduction over the steps.
+
+        `work` makes the reduction over one step, from the arrays with the first part of their index maps, and
+        what `k` is there. The steps come after the variables of `outer`.
+        """
+        step = self.draft.names.fresh(f"{self.k}_block")
+        arrays = [self.array(operand) for operand in self.operands]
+        slot: Map = (Linear.var(step),) if self.stages > 1 else ()
+        tile = work([(array.result, slot) for array in arrays], self.deep(Linear.var(step)))
+        before: list[Operation] = []
+        if self.stages > 1:
+            ahead = self.stages - 1
+            before = [op for k in range(ahead) for op in self.fetch(arrays, Linear((), k))]
+            following = Linear(((step, 1),), ahead)
+            body = [WaitOp(ahead - 1), BarrierOp(), *self.fetch(arrays, following), tile]
+        else:
+            copies = [self.copy(o, a, Linear.var(step)) for o, a in zip(self.operands, arrays, strict=True)]
+            body = [BarrierOp(), *copies, BarrierOp(), tile]
+        if self.stages > 1 and outer:
+            inner = self.over(((step, self.steps),), accum, body)
+            return list(arrays), [], self.over(outer, accum, [WaitOp(0), BarrierOp(), *before, inner])
+        space = (*outer, (step, self.steps))
+        return list(arrays), before, self.over(space, accum, body)
+
+    def over(self, space: Space, accum: str, body: Sequence[Operation]) -> ReduceOp:
+        """A reduction of what the last operation of its body gives."""
+        value = body[-1].results[0]
+        return ReduceOp(accum, space, Region(Block([*body, YieldOp(value)])), value.type)
+
+    def deep(self, step: Linear) -> Linear:
+        """The reduced variable in terms of the step and the place in its tile, which has its name."""
+        return step * self.depth + Linear.var(self.k)
+
+    def array(self, operand: Operand) -> SharedOp:
+        type = element_type(operand.node)
+        assert isinstance(type, FixedBitwidthType)
+        shape = operand.shape(self.depth)
+        if self.stages == 1:
+            return SharedOp(MemRefType(type, shape))
+        return SharedOp(MemRefType(type, (self.stages, *shape), memory_space=RING))
+
+    def fetch(self, arrays: Sequence[SharedOp], step: Linear) -> list[Operation]:
+        """Begins to copy the tiles of a step."""
+        pairs = zip(self.operands, arrays, strict=True)
+        return [*(self.copy(operand, array, step) for operand, array in pairs), CommitOp()]
+
+    def copy(self, operand: Operand, array: SharedOp, step: Linear) -> CopyOp:
+        """Copies a tile; threads that are neighbours read what is contiguous, if anything is."""
+        draft, side = self.draft, operand.side
+        grid = dict(draft.grid)
+        start = Linear.of({n: c for n, c in draft.values[side].terms if n in grid})
+        across, deep = start + Linear.var(side), self.deep(step)
+        where: list[Bound] = []
+        if self.last(step) * self.depth > self.size:
+            where.append(Bound(deep, self.size))
+        if draft.sizes[side] % operand.tile:
+            where.append(Bound(across, draft.sizes[side]))
+        space: Space = ((self.k, self.depth), (side, operand.tile))
+        if abs(flatten(operand.node, operand.indices).stride(self.k)) == 1:
+            space = space[::-1]
+        source = tuple(index.substitute({self.k: deep, side: across}) for index in operand.indices)
+        place = operand.place(Linear.var(side), Linear.var(self.k))
+        target = (step, *place) if self.stages > 1 else place
+        return whole((operand.node, source), (array.result, target), space, where, self.stages > 1)
+
+    def last(self, step: Linear) -> int:
+        """One more than the greatest step that an index stands for."""
+        return step.constant + (self.steps if step.terms else 1)
+
+
+def whole(
+    source: tuple[SSAValue, Map],
+    target: tuple[SSAValue, Map],
+    space: Space,
+    where: Sequence[Bound],
+    is_async: bool,
+) -> CopyOp:
+    """A copy of as many neighbours at a time as can be; an asynchronous one only if so many bytes can be."""
+    single = CopyOp(source, target, space, where)
+    size = element_bytes(source[0])
+    counts = [most // size for most in reversed(ASYNC_BYTES) if most > size]
+    by = next((count for count in counts if single.fault_of_neighbours(count) is None), 1)
+    return CopyOp(source, target, space, where, by=by, is_async=is_async and by * size in ASYNC_BYTES)
