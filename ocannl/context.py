@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,13 @@ from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
+from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.host import usable_cores
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.native import NativeDevice
+from ocannl.runtime.ptx import DEFAULT_ARCH
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.team import Team
 from ocannl.runtime.tunings import Tunings
@@ -38,10 +41,12 @@ from ocannl.values import NodeValue
 
 # The pipeline and the device of each backend.
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
+    "cuda": ("gpu", CudaDevice),
+    "metal": ("metal", MetalDevice),
     "cpu": ("cpu", NativeDevice),
     "emulated_gpu": ("gpu", NativeDevice),
-    "metal": ("metal", MetalDevice),
 }
+GPUS = ("cuda", "metal")
 
 
 class Node:
@@ -80,8 +85,15 @@ class Context:
 
     @staticmethod
     def auto() -> Context:
-        """The backend that `OCANNL_BACKEND` names, else the CPU."""
-        return Context(os.environ.get("OCANNL_BACKEND", "cpu"))
+        """The backend that `OCANNL_BACKEND` names, else the best device there is: the GPU of NVIDIA's driver,
+        that of a Mac, the CPU.
+        """
+        if named := os.environ.get("OCANNL_BACKEND"):
+            return Context(named)
+        for backend in GPUS:
+            with suppress(DeviceError):
+                return Context(backend)
+        return Context("cpu")
 
     @staticmethod
     def cpu(threads: int | None = None) -> Context:
@@ -99,6 +111,17 @@ class Context:
         return Context("emulated_gpu", 1, NativeDevice(Emulation(shuffle, check)))
 
     @staticmethod
+    def cuda(device: int = 0) -> Context:
+        """An NVIDIA GPU, by its number. Raises `DeviceError` where there is none, or its driver or the
+        package for it is missing.
+
+        A call of a routine returns when its kernels are launched; reading a value waits for them. What goes
+        wrong on the GPU is raised by a later call.
+        """
+        number = integer(device, "the number of a GPU")
+        return Context("cuda", 1, CudaDevice(number))
+
+    @staticmethod
     def metal() -> Context:
         """The GPU of a Mac. Raises `DeviceError` where there is none, or the package for it is missing."""
         return Context("metal", 1)
@@ -108,8 +131,13 @@ class Context:
         """How many threads run parallel loops."""
         return self.team.threads
 
+    @property
+    def arch(self) -> str:
+        """The architecture of NVIDIA's that PTX is for, where none is asked for."""
+        return self.device.arch if isinstance(self.device, CudaDevice) else DEFAULT_ARCH
+
     def __repr__(self) -> str:
-        return f"<context {self.backend}: {self.team}>"
+        return f"<context {self.backend}: {self.device.name or self.team}>"
 
     def compile(
         self, code: Code | TensorLike, name: str | None = None, tunings: Tunings | None = None

@@ -24,7 +24,7 @@ from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.memory import ArgBlock
-from ocannl.runtime.ptx import DEFAULT_ARCH, kernel_resources, ptx_text
+from ocannl.runtime.ptx import kernel_resources, ptx_text
 from ocannl.runtime.ptxas import Resources
 from ocannl.stages import lowered, stage_text
 from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
@@ -327,9 +327,11 @@ class Routine:
         finally:
             restore()
 
-    def ptx(self, arch: str = DEFAULT_ARCH) -> str:
-        """The PTX text of the kernels that the routine is on an NVIDIA GPU of an architecture."""
-        return ptx_text(self._kernels(), arch)
+    def ptx(self, arch: str | None = None) -> str:
+        """The PTX text of the kernels that the routine is on an NVIDIA GPU of an architecture, by default
+        that of the context's GPU, or `sm_80`. It ends in what a host has to know to run them, as JSON.
+        """
+        return ptx_text(self._kernels(), arch or self.context.arch)
 
     def metal(self) -> str:
         """The Metal text of the kernels that the routine is on the GPU of a Mac.
@@ -338,15 +340,15 @@ class Routine:
         """
         return to_metal(self._kernels())
 
-    def assemble(self, arch: str = DEFAULT_ARCH) -> str:
+    def assemble(self, arch: str | None = None) -> str:
         """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers that each takes,
-        and the bytes that it keeps in memory for want of them.
+        and the bytes that it keeps in memory for want of them. The architecture is that of `ptx`.
 
         For a context whose routines are kernels. Raises `DeviceError` where there is no ptxas.
         """
         if self.context.target != "gpu":
             raise DeviceError(f"a routine for {self.context.backend} has no kernels; see its ptx()")
-        self._resources = kernel_resources(self._kernels(), arch)
+        self._resources = kernel_resources(self._kernels(), arch or self.context.arch)
         return self.schedule()
 
     def _kernels(self) -> ModuleOp:

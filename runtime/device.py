@@ -79,6 +79,11 @@ class Device(Protocol):
     def key(self) -> str: ...
 
     @property
+    def name(self) -> str:
+        """What a GPU is called; empty for the CPU."""
+        ...
+
+    @property
     def language(self) -> str:
         """What its text is, as a stage of the pipeline is called."""
         ...

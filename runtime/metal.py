@@ -11,7 +11,6 @@ import importlib
 import math
 import struct
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ocannl.lowering.description import Dispatch, RoutineDescription, descriptio
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.runtime.interface import Interface
+from ocannl.runtime.kernel_arguments import Arguments, arguments
 from ocannl.runtime.memory import ArgBlock, Entry, HostMemory
 from ocannl.runtime.native import NativeRun
 
@@ -51,6 +51,7 @@ class MetalDevice:
         self.device: Any = self.framework.MTLCreateSystemDefaultDevice()
         if self.device is None:
             raise DeviceError("this Mac has no GPU for Metal")
+        self.name = str(self.device.name())
         self.queue: Any = self.device.newCommandQueue()
         self.buffers: dict[int, Any] = {}
 
@@ -98,14 +99,6 @@ class MetalDevice:
         if width != WARP:
             raise DeviceError(f"this GPU has SIMD groups of {width} threads; kernels are for {WARP}")
         return found
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of a kernel: slot and offset in bytes of each buffer, and the slots of indices."""
-
-    buffers: tuple[tuple[int, int], ...]
-    indices: tuple[int, ...]
 
 
 class MetalProgram:
@@ -188,17 +181,3 @@ class MetalProgram:
 class MetalRun(NativeRun):
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
         raise DeviceError("there are no times of single kernels on Metal")
-
-
-def arguments(kernel: Dispatch, routine: RoutineDescription, layout: EntryLayout) -> Arguments:
-    """Where the arguments of a kernel stand among those of its routine."""
-    offsets = {buffer.name: buffer.offset for buffer in routine.buffers}
-
-    def place(name: str) -> tuple[int, int]:
-        offset = offsets[name]
-        return (layout.node_slots[name], 0) if offset is None else (layout.arena_slot, offset)
-
-    return Arguments(
-        tuple(map(place, kernel.buffers)),
-        tuple(layout.index_slot + layout.indices.index(name) for name in kernel.indices),
-    )

@@ -26,6 +26,7 @@ class NativeDevice:
     """This CPU. Kernels for a GPU are emulated."""
 
     emulation: Emulation = field(default_factory=Emulation)
+    name: str = ""
     language: str = "llvm"
 
     @property

@@ -200,6 +200,9 @@ class FakeDevice:
     fast_math: list[bool] = field(default_factory=list)
     runs: list[list[Encoded]] = field(default_factory=list)
 
+    def name(self) -> str:
+        return "a Mac's GPU"
+
     def newCommandQueue(self) -> FakeDevice:
         return self
 

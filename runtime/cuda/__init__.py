@@ -1,0 +1,5 @@
+"""Runs PTX on an NVIDIA GPU, through the driver API of the package cuda-bindings."""
+
+from ocannl.runtime.cuda.device import CudaDevice
+
+__all__ = ["CudaDevice"]

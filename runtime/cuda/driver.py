@@ -1,0 +1,73 @@
+"""Calls of NVIDIA's driver."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ocannl.dialects.errors import DeviceError
+
+BINDINGS = "cuda.bindings.driver"
+NO_BINDINGS = (
+    "CUDA runs through the package cuda-bindings: pip install 'ocannl[cuda]'; "
+    "this Python has no module `cuda.bindings`"
+)
+NO_DRIVER = (
+    "there is no NVIDIA driver here: install that of the GPU; a container needs the one of its host, "
+    "as by `docker run --gpus all`"
+)
+
+NO_GPU = "the NVIDIA driver finds no GPU; CUDA_VISIBLE_DEVICES may hide it"
+
+
+class CudaError(DeviceError):
+    """What the driver answers if a call fails: `code` is a name such as `CUDA_ERROR_OUT_OF_MEMORY`."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Driver:
+    """The driver's functions and types: `api` is their module.
+
+    Raises `DeviceError` where there is no driver, or no GPU for it.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self.api: Any = importlib.import_module(BINDINGS)
+            (code,) = self.api.cuInit(0)
+        except ImportError:
+            raise DeviceError(NO_BINDINGS) from None
+        except RuntimeError as missing:
+            raise DeviceError(f"{NO_DRIVER} ({missing})") from None
+        if code == self.api.CUresult.CUDA_ERROR_NO_DEVICE:
+            raise DeviceError(NO_GPU)
+        if code:
+            raise self.error("the NVIDIA driver does not start", code)
+
+    def call(self, failure: str, function: str, *arguments: Any) -> Any:
+        """The result of a function, None if it has none.
+
+        Raises `CudaError` that begins with `failure` where the driver refuses, and `DeviceError` where it has
+        no such function.
+        """
+        try:
+            code, *results = getattr(self.api, function)(*arguments)
+        except (RuntimeError, ValueError, OverflowError) as error:
+            raise DeviceError(f"{failure}: {error}") from None
+        if code:
+            raise self.error(failure, code)
+        return results[0] if results else None
+
+    def error(self, failure: str, code: Any) -> CudaError:
+        """The error for a result that is no success, in the driver's words."""
+        answers = [get(code) for get in (self.api.cuGetErrorName, self.api.cuGetErrorString)]
+        name, words = (f"error {int(code)}" if unknown else text.decode() for unknown, text in answers)
+        return CudaError(f"{failure}: {words} ({name})", name)
+
+    def version(self) -> str:
+        """The latest version of CUDA that the driver knows."""
+        number = int(self.call("the NVIDIA driver tells no version", "cuDriverGetVersion"))
+        return f"{number // 1000}.{number % 1000 // 10}"

@@ -1,0 +1,87 @@
+"""Kernels in order as a graph, which one launch runs."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.lowering.description import Dispatch
+
+if TYPE_CHECKING:
+    from ocannl.runtime.cuda.device import CudaDevice
+
+
+class Launch:
+    """A kernel with its arguments, where the driver finds them: `values` are what it is called with."""
+
+    def __init__(
+        self, device: CudaDevice, kernel: Dispatch, function: Any, values: NDArray[np.int64]
+    ) -> None:
+        self.device = device
+        self.kernel = kernel
+        self.values = values
+        self.pointers = (values.ctypes.data + 8 * np.arange(len(values))).astype(np.uint64)
+        self.params: Any = device.driver.api.CUDA_KERNEL_NODE_PARAMS()
+        self.params.func = function
+        self.params.gridDimX, self.params.gridDimY, self.params.gridDimZ = kernel.blocks, 1, 1
+        self.params.blockDimX, self.params.blockDimY, self.params.blockDimZ = kernel.threads, 1, 1
+        self.params.sharedMemBytes = 0
+        self.params.kernelParams = self.pointers.ctypes.data
+
+    @property
+    def failure(self) -> str:
+        return f"kernel {self.kernel.function} cannot run"
+
+    def alone(self) -> None:
+        """Launches the kernel, and waits for it. Raises `DeviceError` that names it."""
+        p, device = self.params, self.device
+        grid, block = (p.gridDimX, p.gridDimY, p.gridDimZ), (p.blockDimX, p.blockDimY, p.blockDimZ)
+        rest = p.sharedMemBytes, device.stream, p.kernelParams, 0
+        device.call(self.failure, "cuLaunchKernel", p.func, *grid, *block, *rest)
+        device.synchronize(f"kernel {self.kernel.function} failed")
+
+
+class Graph:
+    """A graph, whose kernels run one after the other.
+
+    It is built from nodes, and not captured: nothing else that a process does meanwhile can get into it.
+    """
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        self.graph: Any = device.ask("cuGraphCreate", 0)
+        weakref.finalize(self, device.driver.api.cuGraphDestroy, self.graph)
+        self.last: list[Any] = []
+        self.executable: Any = None
+
+    def add(self, launch: Launch) -> Any:
+        """Adds a kernel with the arguments that it has now; returns its node."""
+        return self._append(launch.failure, "cuGraphAddKernelNode", launch.params)
+
+    def add_event(self, event: Any) -> None:
+        """Adds the recording of an event."""
+        self._append("the GPU has no clock", "cuGraphAddEventRecordNode", event)
+
+    def _append(self, failure: str, function: str, what: Any) -> Any:
+        node = self.device.call(failure, function, self.graph, self.last, len(self.last), what)
+        self.last = [node]
+        return node
+
+    def finish(self) -> None:
+        """Makes the graph one that can be launched."""
+        device = self.device
+        self.executable = device.ask("cuGraphInstantiate", self.graph, 0)
+        weakref.finalize(self, device.driver.api.cuGraphExecDestroy, self.executable)
+
+    def set_arguments(self, node: Any, launch: Launch) -> None:
+        """Gives a kernel the arguments that it has now, for all launches that follow."""
+        self.device.call(
+            launch.failure, "cuGraphExecKernelNodeSetParams", self.executable, node, launch.params
+        )
+
+    def launch(self) -> None:
+        """Runs all of it, after what was launched before. Raises `DeviceError`, also for what came before."""
+        self.device.ask("cuGraphLaunch", self.executable, self.device.stream)

@@ -1,0 +1,607 @@
+"""CUDA without a GPU: a stand-in for the module `cuda.bindings.driver`, whose kernels the CPU emulates.
+
+It is stricter than a driver: work waits in its stream until somebody synchronizes, addresses of the GPU are
+none of the CPU, and what is out of place is an assertion.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.loops import FuncOp
+from ocannl.lowering.description import descriptions
+from ocannl.lowering.kernel_calls import launches
+from ocannl.lowering.kernels_to_llvm import to_llvm
+from ocannl.lowering.loops_to_llvm import entry_layout
+from ocannl.lowering.loops_to_llvm.module import used_names
+from ocannl.lowering.pipelines import module_text, parse_text
+from ocannl.passes.plan_memory import byte_size
+from ocannl.runtime.cuda.device import CudaDevice
+from ocannl.runtime.cuda.driver import BINDINGS
+from ocannl.runtime.interface import the_func
+from ocannl.runtime.jit import CompiledModule, compile_llvm
+from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.runtime.ptxas import assemble
+
+# What is added to an address of the CPU to get that of the GPU: no such address can be reached.
+FAR = 1 << 62
+
+
+class CUresult(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_PTX = 218
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+
+
+class CUdevice_attribute(IntEnum):
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
+
+
+class CUstream_flags(IntEnum):
+    CU_STREAM_NON_BLOCKING = 1
+
+
+class CUevent_flags(IntEnum):
+    CU_EVENT_DEFAULT = 0
+
+
+class CUjit_option(IntEnum):
+    CU_JIT_ERROR_LOG_BUFFER = 5
+    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
+
+
+class CUmemPool_attribute(IntEnum):
+    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
+
+
+ENUMS = (CUresult, CUdevice_attribute, CUstream_flags, CUevent_flags, CUjit_option, CUmemPool_attribute)
+
+
+class cuuint64_t(int):
+    pass
+
+
+class CUdeviceptr(int):
+    pass
+
+
+class CUDA_KERNEL_NODE_PARAMS(SimpleNamespace):
+    FIELDS = (
+        "func",
+        *("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ"),
+        *("sharedMemBytes", "kernelParams"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(func=None, **dict.fromkeys(self.FIELDS[1:], 0))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        assert name in self.FIELDS
+        super().__setattr__(name, value)
+
+
+Answer: TypeAlias = tuple[Any, ...]
+Work: TypeAlias = Callable[[], CUresult]
+OK = (CUresult.CUDA_SUCCESS,)
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel of a loaded module: how it is launched, and its emulation."""
+
+    name: str
+    launch: LaunchOp
+    nodes: Sequence[NodeOp]
+    indices: Sequence[str]
+    args: ArgBlock
+    slots: Sequence[int]
+    index_slots: Sequence[int]
+    run: Callable[[], None]
+    code: CompiledModule
+
+
+@dataclass(eq=False)
+class Module:
+    kernels: dict[str, Kernel]
+
+
+@dataclass(eq=False)
+class Event:
+    time: float | None = None
+
+
+@dataclass(eq=False)
+class Stream:
+    waiting: list[Work] = field(default_factory=list[Work])
+
+
+@dataclass(eq=False)
+class Context:
+    retained: int = 0
+
+
+@dataclass(eq=False)
+class Pool:
+    threshold: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel as it was launched: its arguments are copied."""
+
+    kernel: Kernel
+    arguments: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """A node of a graph, which follows another one."""
+
+    work: Call | Event
+    after: Node | None
+
+
+@dataclass(eq=False)
+class Graph:
+    nodes: list[Node] = field(default_factory=list[Node])
+
+
+@dataclass(eq=False)
+class GraphExec:
+    graph: Graph
+    work: dict[Node, Call | Event]
+
+
+modules: dict[str, str] = {}
+"""The kernels that PTX was made of, by its text."""
+
+
+def kernels_of(ptx: str) -> dict[str, Kernel]:
+    """The kernels of PTX by name. The text says how they are called, its module what they do."""
+    module = parse_text(modules[ptx])
+    (routine,) = descriptions(ptx)
+    calls = {dispatch.function: number for number, dispatch in reversed([*enumerate(routine.kernels)])}
+    funcs = [single(module, number) for number in calls.values()]
+    # So it does not say that they are apart.
+    code = compile_llvm(to_llvm(ModuleOp(list[Operation](funcs))).replace(" noalias", ""))
+    found: dict[str, Kernel] = {}
+    for (name, number), func in zip(calls.items(), funcs, strict=True):
+        layout = entry_layout(func)
+        (launch,) = launches(func)
+        values, indices = used_names(launch, func.ranges)
+        nodes = [value.owner for value in values if isinstance(value.owner, NodeOp)]
+        assert [node.label.data for node in nodes] == routine.kernels[number].buffers
+        assert indices == routine.kernels[number].indices
+        assert f".visible .entry {name}(" in ptx
+        args = ArgBlock(layout.slots)
+        slots = [layout.node_slots[node.label.data] for node in nodes]
+        index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
+        run = bind_call(code.address(func.sym_name.data), args)
+        found[name] = Kernel(name, launch, nodes, indices, args, slots, index_slots, run, code)
+    return found
+
+
+def single(module: ModuleOp, number: int) -> FuncOp:
+    """The routine of a module with one of its kernels. All nodes have memory of their own, since another call
+    of an equal kernel may find them elsewhere in the arena.
+    """
+    func = the_func(module).clone()
+    func.properties["sym_name"] = StringAttr(f"kernel{number}")
+    for k, launch in enumerate(list(launches(func))):
+        if k != number:
+            launch.detach()
+            launch.erase()
+    for node in func.body.block.ops:
+        if isinstance(node, NodeOp) and node.result.first_use is not None:
+            node.set_mode("on_device", "argument of a kernel")
+    return func
+
+
+class FakeDriver:
+    """Stands for the module, and a driver with some equal GPUs.
+
+    Attributes:
+        count, name, capability, version, has_pools: what there is.
+        starts: what `cuInit` answers; `RuntimeError` for no library of the driver.
+        most_bytes: the memory of a GPU.
+        log: what the compiler of the driver says of all text, which it then rejects with `rejects`.
+        fails: what a kernel of a name does.
+        assembles: whether PTX goes through ptxas, for that architecture.
+        calls: the names of all functions that were called.
+        launched: the kernels that were run, by launches and graphs.
+    """
+
+    CUresult, CUdevice_attribute, CUstream_flags = CUresult, CUdevice_attribute, CUstream_flags
+    CUevent_flags, CUjit_option, CUmemPool_attribute = CUevent_flags, CUjit_option, CUmemPool_attribute
+    CUDA_KERNEL_NODE_PARAMS, cuuint64_t = CUDA_KERNEL_NODE_PARAMS, cuuint64_t
+
+    def __init__(self) -> None:
+        self.count, self.name, self.capability, self.version = 1, b"Fake GPU", (8, 0), 12080
+        self.has_pools = True
+        self.starts: CUresult | RuntimeError = CUresult.CUDA_SUCCESS
+        self.most_bytes = 1 << 40
+        self.log, self.rejects = b"", CUresult.CUDA_SUCCESS
+        self.fails: dict[str, CUresult] = {}
+        self.assembles: str | None = None
+        self.calls: list[str] = []
+        self.launched: list[Call] = []
+        self.broken = CUresult.CUDA_SUCCESS
+        self.memory: dict[int, NDArray[np.uint8]] = {}
+        self.leaving: set[int] = set()
+        self.alive: set[object] = set()
+        self.time = 0.0
+        self.context, self.pool = Context(), Pool()
+        self.here = threading.local()
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("cu") and callable(found) and not isinstance(found, type):
+            self.calls.append(name)
+        return found
+
+    # Devices.
+
+    def cuInit(self, Flags: int) -> Answer:
+        assert Flags == 0
+        if isinstance(self.starts, RuntimeError):
+            raise self.starts
+        return (self.starts,)
+
+    def cuGetErrorName(self, error: CUresult) -> Answer:
+        return CUresult.CUDA_SUCCESS, error.name.encode()
+
+    def cuGetErrorString(self, error: CUresult) -> Answer:
+        words = error.name.removeprefix("CUDA_ERROR_").replace("_", " ").lower()
+        return CUresult.CUDA_SUCCESS, words.encode()
+
+    def cuDriverGetVersion(self) -> Answer:
+        return CUresult.CUDA_SUCCESS, self.version
+
+    def cuDeviceGetCount(self) -> Answer:
+        return CUresult.CUDA_SUCCESS, self.count
+
+    def cuDeviceGet(self, ordinal: int) -> Answer:
+        assert 0 <= ordinal < self.count
+        return CUresult.CUDA_SUCCESS, ordinal
+
+    def cuDeviceGetName(self, length: int, dev: int) -> Answer:
+        return CUresult.CUDA_SUCCESS, (self.name + b"\0").ljust(length)
+
+    def cuDeviceGetAttribute(self, attrib: CUdevice_attribute, dev: int) -> Answer:
+        match attrib:
+            case CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+                return CUresult.CUDA_SUCCESS, self.capability[0]
+            case CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+                return CUresult.CUDA_SUCCESS, self.capability[1]
+            case CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+                return CUresult.CUDA_SUCCESS, int(self.has_pools)
+
+    def cuDevicePrimaryCtxRetain(self, dev: int) -> Answer:
+        self.context.retained += 1
+        return CUresult.CUDA_SUCCESS, self.context
+
+    def cuDevicePrimaryCtxRelease(self, dev: int) -> Answer:
+        assert self.context.retained > 0
+        self.context.retained -= 1
+        return OK
+
+    def cuCtxSetCurrent(self, ctx: Context) -> Answer:
+        assert ctx is self.context
+        assert ctx.retained > 0
+        self.here.context = ctx
+        return OK
+
+    def check(self, *handles: object) -> None:
+        """A context is current, and handles are those of what is there."""
+        assert getattr(self.here, "context", None) is self.context, "no context is current in this thread"
+        assert self.context.retained > 0
+        for handle in handles:
+            assert handle in self.alive, f"{handle} is not there"
+
+    def made(self, handle: object) -> Answer:
+        self.alive.add(handle)
+        return CUresult.CUDA_SUCCESS, handle
+
+    # Streams and events.
+
+    def cuStreamCreate(self, Flags: int) -> Answer:
+        assert Flags == CUstream_flags.CU_STREAM_NON_BLOCKING
+        self.check()
+        return self.made(Stream())
+
+    def cuStreamDestroy(self, hStream: Stream) -> Answer:
+        self.check(hStream)
+        self.finish(hStream)
+        self.alive.remove(hStream)
+        return OK
+
+    def cuStreamSynchronize(self, hStream: Stream) -> Answer:
+        self.check(hStream)
+        self.finish(hStream)
+        return (self.broken,)
+
+    def finish(self, stream: Stream) -> None:
+        """Does what waits, until something goes wrong: nothing works from then on."""
+        for work in stream.waiting:
+            if not self.broken:
+                self.broken = work()
+        stream.waiting.clear()
+
+    def enqueue(self, stream: Stream, work: Work) -> Answer:
+        self.check(stream)
+        if not self.broken:
+            stream.waiting.append(work)
+        return (self.broken,)
+
+    def cuEventCreate(self, Flags: int) -> Answer:
+        assert Flags == CUevent_flags.CU_EVENT_DEFAULT
+        self.check()
+        return self.made(Event())
+
+    def cuEventDestroy(self, hEvent: Event) -> Answer:
+        self.check(hEvent)
+        self.alive.remove(hEvent)
+        return OK
+
+    def cuEventElapsedTime(self, hStart: Event, hEnd: Event) -> Answer:
+        self.check(hStart, hEnd)
+        assert hStart.time is not None
+        assert hEnd.time is not None
+        return CUresult.CUDA_SUCCESS, hEnd.time - hStart.time
+
+    # Memory.
+
+    def cuDeviceGetDefaultMemPool(self, dev: int) -> Answer:
+        return CUresult.CUDA_SUCCESS, self.pool
+
+    def cuMemPoolSetAttribute(self, pool: Pool, attr: CUmemPool_attribute, value: cuuint64_t) -> Answer:
+        assert isinstance(value, cuuint64_t)
+        assert attr == CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        pool.threshold = value
+        return OK
+
+    def cuMemAllocAsync(self, bytesize: int, hStream: Stream) -> Answer:
+        assert bytesize > 0, "a driver refuses to allocate nothing"
+        if bytesize > 2**64 - 1:
+            raise OverflowError("value too large to convert to size_t")
+        self.check(hStream)
+        if self.broken:
+            return self.broken, None
+        if bytesize + sum(map(len, self.memory.values())) > self.most_bytes:
+            return CUresult.CUDA_ERROR_OUT_OF_MEMORY, None
+        memory = aligned_array((bytesize,), np.uint8, 256).view(np.uint8)
+        memory[:] = 0xA5  # new memory has any contents
+        address = memory.ctypes.data + FAR
+        self.memory[address] = memory
+        return CUresult.CUDA_SUCCESS, CUdeviceptr(address)
+
+    def cuMemFreeAsync(self, dptr: int, hStream: Stream) -> Answer:
+        assert dptr in self.memory
+        assert dptr not in self.leaving
+        self.leaving.add(dptr)
+
+        def free() -> CUresult:
+            self.leaving.remove(dptr)
+            del self.memory[dptr]
+            return CUresult.CUDA_SUCCESS
+
+        return self.enqueue(hStream, free)
+
+    def host(self, address: int, size: int, is_running: bool = False) -> int:
+        """The address for the CPU of so many bytes, which are part of one allocation. Its memory may be freed
+        after what is running.
+        """
+        for start, memory in self.memory.items():
+            if start <= address and address + size <= start + len(memory):
+                assert is_running or start not in self.leaving, "freed memory is used"
+                return address - FAR
+        raise AssertionError(f"{size} bytes at {address:#x} are not those of an allocation")
+
+    def cuMemsetD8Async(self, dstDevice: int, uc: int, N: int, hStream: Stream) -> Answer:
+        target = self.host(dstDevice, N)
+        return self.enqueue(hStream, lambda: self.done(ctypes.memset(target, uc, N)))
+
+    def cuMemcpyHtoDAsync(self, dstDevice: int, srcHost: int, ByteCount: int, hStream: Stream) -> Answer:
+        target = self.host(dstDevice, ByteCount)
+        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, srcHost, ByteCount)))
+
+    def cuMemcpyDtoHAsync(self, dstHost: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
+        source = self.host(srcDevice, ByteCount)
+        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(dstHost, source, ByteCount)))
+
+    def cuMemcpyDtoDAsync(self, dstDevice: int, srcDevice: int, ByteCount: int, hStream: Stream) -> Answer:
+        target, source = self.host(dstDevice, ByteCount), self.host(srcDevice, ByteCount)
+        return self.enqueue(hStream, lambda: self.done(ctypes.memmove(target, source, ByteCount)))
+
+    def done(self, _: object) -> CUresult:
+        return CUresult.CUDA_SUCCESS
+
+    # Kernels.
+
+    def cuModuleLoadDataEx(
+        self, image: bytes, numOptions: int, options: list[CUjit_option], optionValues: list[Any]
+    ) -> Answer:
+        self.check()
+        assert image.endswith(b"\0")
+        assert len(options) == len(optionValues) == numOptions
+        given = dict(zip(options, optionValues, strict=True))
+        buffer = given[CUjit_option.CU_JIT_ERROR_LOG_BUFFER]
+        assert isinstance(buffer, bytearray)
+        assert len(buffer) == given[CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+        if self.rejects:
+            buffer[: len(self.log)] = self.log
+            return self.rejects, None
+        text = image[:-1].decode()
+        if self.assembles:
+            assemble(text, self.assembles)
+        return self.made(Module(kernels_of(text)))
+
+    def cuModuleUnload(self, hmod: Module) -> Answer:
+        self.check(hmod)
+        self.alive.remove(hmod)
+        for kernel in hmod.kernels.values():
+            self.alive.discard(kernel)
+        return OK
+
+    def cuModuleGetFunction(self, hmod: Module, name: bytes) -> Answer:
+        self.check(hmod)
+        return self.made(hmod.kernels[name.decode()])
+
+    def called(self, params: CUDA_KERNEL_NODE_PARAMS) -> Call:
+        """A launch, with the arguments that it has now."""
+        kernel = params.func
+        self.check(kernel)
+        assert isinstance(kernel, Kernel)
+        assert (params.gridDimX, params.gridDimY, params.gridDimZ) == (kernel.launch.blocks, 1, 1)
+        assert (params.blockDimX, params.blockDimY, params.blockDimZ) == (kernel.launch.threads, 1, 1)
+        assert params.sharedMemBytes == 0
+        count = len(kernel.nodes) + len(kernel.indices)
+        pointers = (ctypes.c_uint64 * count).from_address(params.kernelParams)
+        arguments = tuple(ctypes.c_int64.from_address(pointer).value for pointer in pointers)
+        for node, address in zip(kernel.nodes, arguments, strict=False):
+            self.host(address, byte_size(node))
+        return Call(kernel, arguments)
+
+    def run(self, call: Call) -> CUresult:
+        """What a kernel does when its turn has come."""
+        kernel = call.kernel
+        assert kernel in self.alive
+        self.launched.append(call)
+        self.time += 0.25
+        if failure := self.fails.get(kernel.name):
+            return failure
+        for node, slot, address in zip(kernel.nodes, kernel.slots, call.arguments, strict=False):
+            kernel.args.slots[slot] = self.host(address, byte_size(node), is_running=True)
+        for slot, value in zip(kernel.index_slots, call.arguments[len(kernel.nodes) :], strict=True):
+            kernel.args.set_index(slot, value)
+        kernel.run()
+        return CUresult.CUDA_SUCCESS
+
+    def cuLaunchKernel(
+        self,
+        f: Kernel,
+        gridDimX: int,
+        gridDimY: int,
+        gridDimZ: int,
+        blockDimX: int,
+        blockDimY: int,
+        blockDimZ: int,
+        sharedMemBytes: int,
+        hStream: Stream,
+        kernelParams: int,
+        extra: int,
+    ) -> Answer:
+        assert extra == 0
+        params = CUDA_KERNEL_NODE_PARAMS()
+        params.func, params.sharedMemBytes, params.kernelParams = f, sharedMemBytes, kernelParams
+        params.gridDimX, params.gridDimY, params.gridDimZ = gridDimX, gridDimY, gridDimZ
+        params.blockDimX, params.blockDimY, params.blockDimZ = blockDimX, blockDimY, blockDimZ
+        call = self.called(params)
+        return self.enqueue(hStream, lambda: self.run(call))
+
+    # Graphs.
+
+    def cuGraphCreate(self, flags: int) -> Answer:
+        assert flags == 0
+        self.check()
+        return self.made(Graph())
+
+    def add_node(
+        self, graph: Graph, dependencies: list[Node], numDependencies: int, work: Call | Event
+    ) -> Answer:
+        """Nodes are in a row, so that their order is that of the list."""
+        self.check(graph)
+        assert len(dependencies) == numDependencies
+        assert dependencies == graph.nodes[-1:]
+        node = Node(work, *(dependencies or [None]))
+        graph.nodes.append(node)
+        return CUresult.CUDA_SUCCESS, node
+
+    def cuGraphAddKernelNode(
+        self,
+        hGraph: Graph,
+        dependencies: list[Node],
+        numDependencies: int,
+        nodeParams: CUDA_KERNEL_NODE_PARAMS,
+    ) -> Answer:
+        return self.add_node(hGraph, dependencies, numDependencies, self.called(nodeParams))
+
+    def cuGraphAddEventRecordNode(
+        self, hGraph: Graph, dependencies: list[Node], numDependencies: int, event: Event
+    ) -> Answer:
+        self.check(event)
+        return self.add_node(hGraph, dependencies, numDependencies, event)
+
+    def cuGraphInstantiate(self, hGraph: Graph, flags: int) -> Answer:
+        assert flags == 0
+        self.check(hGraph)
+        return self.made(GraphExec(hGraph, {node: node.work for node in hGraph.nodes}))
+
+    def cuGraphExecKernelNodeSetParams(
+        self, hGraphExec: GraphExec, hNode: Node, nodeParams: CUDA_KERNEL_NODE_PARAMS
+    ) -> Answer:
+        self.check(hGraphExec, hGraphExec.graph)
+        call = self.called(nodeParams)
+        before = hGraphExec.work[hNode]
+        assert isinstance(before, Call)
+        assert call.kernel is before.kernel
+        hGraphExec.work[hNode] = call
+        return OK
+
+    def cuGraphLaunch(self, hGraphExec: GraphExec, hStream: Stream) -> Answer:
+        self.check(hGraphExec)
+        work = list(hGraphExec.work.values())
+
+        def run() -> CUresult:
+            for step in work:
+                if isinstance(step, Event):
+                    step.time = self.time
+                elif failure := self.run(step):
+                    return failure
+            return CUresult.CUDA_SUCCESS
+
+        return self.enqueue(hStream, run)
+
+    def cuGraphExecDestroy(self, hGraphExec: GraphExec) -> Answer:
+        self.alive.remove(hGraphExec)
+        return OK
+
+    def cuGraphDestroy(self, hGraph: Graph) -> Answer:
+        self.alive.remove(hGraph)
+        return OK
+
+
+def install(monkeypatch: pytest.MonkeyPatch, driver: FakeDriver | None) -> None:
+    """Puts a driver in place of the module, or hides that."""
+    monkeypatch.setitem(sys.modules, BINDINGS, driver)
+    write = CudaDevice.text
+
+    def noted(device: CudaDevice, module: ModuleOp) -> str:
+        text = write(device, module)
+        modules[text] = module_text(module)
+        return text
+
+    monkeypatch.setattr(CudaDevice, "text", noted)
