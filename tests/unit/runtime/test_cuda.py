@@ -301,7 +301,7 @@ def test_gpus_by_number(driver: FakeDriver, count: int, what: str):
 
 @pytest.mark.parametrize(
     ("capability", "arch"),
-    [((7, 5), "sm_75"), ((8, 7), "sm_86"), ((9, 0), "sm_90"), ((12, 1), "sm_120"), ((20, 0), "sm_120")],
+    [((8, 0), "sm_80"), ((8, 7), "sm_86"), ((9, 0), "sm_90"), ((12, 1), "sm_120"), ((20, 0), "sm_120")],
 )
 def test_architectures(driver: FakeDriver, capability: tuple[int, int], arch: str):
     driver.capability = capability
@@ -311,7 +311,7 @@ def test_architectures(driver: FakeDriver, capability: tuple[int, int], arch: st
 
 def test_a_gpu_that_is_too_old(driver: FakeDriver):
     driver.capability = 7, 0
-    with pytest.raises(DeviceError, match=r"Fake GPU has compute capability 7\.0; kernels need 7\.5"):
+    with pytest.raises(DeviceError, match=r"Fake GPU has compute capability 7\.0; kernels need 8\.0"):
         oc.Context.cuda()
 
 
