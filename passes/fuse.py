@@ -114,12 +114,12 @@ def legal_renaming(target: Group, group: Group) -> Renaming | None:
         return None
     for node in conflicts:
         ours = [renamed(indices, renaming) for indices in group.accesses.maps[node]]
-        if not all(_same_or_apart(a, b) for a in target.accesses.maps[node] for b in ours):
+        if not all(same_or_apart(a, b) for a in target.accesses.maps[node] for b in ours):
             return None
     return renaming
 
 
-def _same_or_apart(a: Map | None, b: Map | None) -> bool:
+def same_or_apart(a: Map | None, b: Map | None) -> bool:
     """Two accesses to a node are of one element at a point, or of different ones at all points."""
     if a is None or b is None:
         return False

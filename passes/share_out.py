@@ -10,8 +10,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import Space, identity_map
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.linear import Map, Space, identity_map
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, address_of
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.passes.nests import remove_unused_operations, with_reduced
 
@@ -30,11 +30,11 @@ def share_out(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Sh
     """Takes the reduction out of a nest, which becomes `after`.
 
     There is an accumulator for each point of the nest and each of the `parts`, a space of no or one variable
-    that `inside` leaves to what is around it.
+    that `inside` leaves to what is around it. They lie as what the reduction loads.
     """
     type, accum = reduction.result.type, reduction.accum.data
     assert isinstance(type, Float32Type | Float64Type)
-    space = (*parts, *nest.space.data)
+    space = (*parts, *in_memory_order(nest.space.data, reduction))
     cells = identity_map(name for name, _ in space)
     shape = MemRefType(type, [size for _, size in space])
     node = NodeOp(label, "local", f"partial results of {nest.label.data}", shape)
@@ -52,7 +52,7 @@ def share_out(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Sh
     store = StoreOp(value, node.result, cells)
     inside = nest_of(label, nest.space.data, [*copied, old, *b.ops, store])
 
-    replace_reduction(reduction, node.result, parts, type)
+    replace_reduction(reduction, node.result, cells, parts, type)
     remove_unused_operations(nest.body.block)
     return Shared(node, before, inside, nest)
 
@@ -76,13 +76,25 @@ def copies_for(reduction: ReduceOp) -> tuple[list[Operation], SSAValue]:
     return copied, copied[-1].results[0]
 
 
-def replace_reduction(reduction: ReduceOp, node: SSAValue, parts: Space, type: ScalarType) -> None:
+def in_memory_order(space: Space, reduction: ReduceOp) -> Space:
+    """The variables of a nest, those last along which the loads of its reduction are contiguous."""
+    nearest: dict[str, int] = {}
+    for op in with_reduced((reduction,)):
+        if isinstance(op, LoadOp):
+            for name, stride in address_of(op).terms:
+                nearest[name] = min(abs(stride), nearest.get(name, abs(stride)))
+    return tuple(sorted(space, key=lambda extent: -nearest.get(extent[0], 0)))
+
+
+def replace_reduction(
+    reduction: ReduceOp, node: SSAValue, cells: Map, parts: Space, type: ScalarType
+) -> None:
     """Puts the sum of the parts in place of a reduction."""
     block = reduction.parent
     nest = reduction.parent_op()
     assert block is not None
     assert isinstance(nest, NestOp)
-    load = LoadOp(node, identity_map((*(name for name, _ in parts), *nest.space.names)))
+    load = LoadOp(node, cells)
     total: Operation = load
     if parts:
         body = Region(Block([load, YieldOp(load.result)]))

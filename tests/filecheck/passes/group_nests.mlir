@@ -265,3 +265,29 @@ loops.func @two_sums {
     loops.store %3, %t[o]
   }
 }
+
+// -----
+
+// The partial results lie as what they are sums of, whatever the layout of the node that they go to.
+// CHECK-LABEL: loops.func @sums_in_another_layout
+// CHECK:         assign.node "g.partial" local because "partial results of g" : memref<16x9x128xf32>
+// CHECK:         loops.nest "g" (o = 128, w = 9) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (b_part = 16) : f32 {
+// CHECK-NEXT:        %{{.*}} = loops.load %{{.*}}[b_part, w, o]
+loops.func @sums_in_another_layout {
+  %x = assign.node "x" on_device : memref<4096x9x128xf32>
+  %y = assign.node "y" on_device : memref<4096x9x128xf32>
+  %g = assign.node "g" on_device : memref<128x9xf32>
+  loops.nest "y" (b = 4096, w = 9, o = 128) {
+    %0 = loops.load %x[b, w, o]
+    %1 = arith.addf %0, %0 : f32
+    loops.store %1, %y[b, w, o]
+  }
+  loops.nest "g" (o = 128, w = 9) {
+    %0 = loops.reduce add (k = 4096) : f32 {
+      %1 = loops.load %y[k, w, o]
+      loops.yield %1
+    }
+    loops.store %0, %g[o, w]
+  }
+}
