@@ -76,10 +76,7 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None)
     type = MemRefType(element, [size for _, size in space])
     node = NodeOp(label, "local", f"contiguous copy for {nest.label.data}", type)
     reader = step_that_copies(nest, load)
-    block = reader.parent
-    assert block is not None
-    declared = [op for op in block.ops if isinstance(op, NodeOp)]
-    Rewriter.insert_op(node, InsertPoint.after(declared[-1]) if declared else InsertPoint.at_start(block))
+    Rewriter.insert_op(node, after_declarations(reader))
 
     indices = identity_map(names)
     copied: list[Operation] = [LoadOp(load.node, load.indices.data)]
@@ -103,6 +100,17 @@ def only_extension(load: LoadOp) -> arith.ExtFOp | None:
     if len(users) == 1 and isinstance(users[0], arith.ExtFOp):
         return users[0]
     return None
+
+
+def after_declarations(step: NestOp | GroupOp) -> InsertPoint:
+    """Where a node is declared: after all others, which stand before the first step of a block."""
+    op = step.prev_op
+    while op is not None and not isinstance(op, NodeOp):
+        op = op.prev_op
+    if op is not None:
+        return InsertPoint.after(op)
+    assert step.parent is not None
+    return InsertPoint.at_start(step.parent)
 
 
 def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:

@@ -17,6 +17,7 @@ from ocannl.passes.nest_facts import Access, Scope, computed_bytes, nest_facts
 from ocannl.passes.nests import functions, nests_of, steps
 from ocannl.passes.pack import pack
 from ocannl.passes.parallel import parallel_group, parallel_nest
+from ocannl.passes.structure import Structure, structure
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost, chains
 
@@ -59,50 +60,69 @@ class SchedulePass(ModulePass):
         target = TargetDescription(
             self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
         )
+        scheduler = Scheduler(target)
         for func in functions(op):
             for step in steps(func):
-                self.schedule_step(step, target)
-
-    def schedule_step(self, step: NestOp | GroupOp, target: TargetDescription) -> None:
-        nests = nests_of(step)
-        choices = self.choices(step) or [None] * len(nests)
-        cycles = sum([schedule_nest(nest, target, c) for nest, c in zip(nests, choices, strict=True)])
-        if isinstance(step, GroupOp) and step.schedule is None:
-            schedule_group(step, cycles, target)
+                scheduler.run(step, self.choices(step))
 
     def choices(self, step: NestOp | GroupOp) -> Sequence[Choice | None] | None:
         """What is chosen beforehand for the nests of a step; None leaves it to the cost model."""
         return None
 
 
-def schedule_group(group: GroupOp, cycles: float, target: TargetDescription) -> None:
-    """Has threads share a group whose nests take so many cycles, if that pays."""
-    parallel = parallel_group(group, cycles, target)
-    if parallel:
-        group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
+class Scheduler:
+    """Gives nests and groups their schedules. The cheapest choice is found once for equal nests."""
 
+    def __init__(self, target: TargetDescription) -> None:
+        self.target = target
+        self.cheapest: dict[Structure, tuple[float, Choice] | None] = {}
 
-def schedule_nest(nest: NestOp, target: TargetDescription, choice: Choice | None = None) -> float:
-    """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model. Returns
-    about how many cycles the nest then takes.
+    def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
+        nests = nests_of(step)
+        chosen = choices or [None] * len(nests)
+        cycles = sum([self.schedule(nest, choice) for nest, choice in zip(nests, chosen, strict=True)])
+        if isinstance(step, GroupOp) and step.schedule is None:
+            self.share(step, cycles)
 
-    Copies of operands are made by nests before it, which are scheduled too.
-    """
-    if nest.schedule is not None:
-        return 0.0
-    chooser = Chooser.of(nest, target)
-    if chooser is None:
-        return 0.0
-    cycles, found = chooser.best() if choice is None else (chooser.cycles(choice), choice)
-    schedule, copies = found.schedule, list[NestOp]()
-    if found.packed:
-        loads = loads_of(nest)
-        schedule, copies = pack(nest, [loads[k] for k in found.packed], schedule)
-    parallel = parallel_nest(nest, schedule, cycles, target)
-    schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
-    if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
-        nest.properties["schedule"] = ScheduleAttr(schedule)
-    return cycles + sum([schedule_nest(copy, target) for copy in copies])
+    def share(self, group: GroupOp, cycles: float) -> None:
+        """Has threads share a group whose nests take so many cycles, if that pays."""
+        parallel = parallel_group(group, cycles, self.target)
+        if parallel:
+            group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
+
+    def schedule(self, nest: NestOp, choice: Choice | None = None) -> float:
+        """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model.
+        Returns about how many cycles the nest then takes.
+
+        Copies of operands are made by nests before it, which are scheduled too.
+        """
+        if nest.schedule is not None:
+            return 0.0
+        found = self.best(nest) if choice is None else self.costed(nest, choice)
+        if found is None:
+            return 0.0
+        cycles, best = found
+        schedule, copies = best.schedule, list[NestOp]()
+        if best.packed:
+            loads = loads_of(nest)
+            schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule)
+        parallel = parallel_nest(nest, schedule, cycles, self.target)
+        schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
+        if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
+            nest.properties["schedule"] = ScheduleAttr(schedule)
+        return cycles + sum([self.schedule(copy) for copy in copies])
+
+    def best(self, nest: NestOp) -> tuple[float, Choice] | None:
+        """The cheapest choice, with its cycles; None where there is nothing to choose."""
+        key = structure(nest)
+        if key not in self.cheapest:
+            chooser = Chooser.of(nest, self.target)
+            self.cheapest[key] = None if chooser is None else chooser.best()
+        return self.cheapest[key]
+
+    def costed(self, nest: NestOp, choice: Choice) -> tuple[float, Choice] | None:
+        chooser = Chooser.of(nest, self.target)
+        return None if chooser is None else (chooser.cycles(choice), choice)
 
 
 def loads_of(nest: NestOp) -> list[LoadOp]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -161,12 +161,10 @@ class Entry:
     def load_slot(self, name: str, type: str, number: int) -> None:
         self.lines += load_slot("%args", name, type, number)
 
-    def arguments(
-        self, nodes: Sequence[SSAValue], first: Mapping[SSAValue, int], indices: Sequence[str]
-    ) -> list[str]:
+    def arguments(self, nodes: Sequence[SSAValue], first: Sequence[int], indices: Sequence[str]) -> list[str]:
         """What a kernel is called with, with types: pointers to its nodes, or to elements of them."""
         return [
-            *(f"ptr {self.pointer(node, first.get(node, 0))}" for node in nodes),
+            *(f"ptr {self.pointer(node, element)}" for node, element in zip(nodes, first, strict=True)),
             *(f"i64 %index.{name}" for name in indices),
         ]
 

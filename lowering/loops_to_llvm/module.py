@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -16,6 +16,7 @@ from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.passes.structure import structure
 from ocannl.passes.tasks import task_count
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
@@ -30,6 +31,15 @@ def loops_to_llvm(module: ModuleOp, *, clocked: bool = False, converted: frozens
     return ModuleEmitter(clocked, converted).emit(module)
 
 
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The function that runs a step, or a thread's share of it: from which element on it gets each node."""
+
+    name: str
+    is_shared: bool
+    first: Sequence[int]
+
+
 @dataclass
 class ModuleEmitter:
     """Writes routines: `emit_body` is the code of one step."""
@@ -38,6 +48,7 @@ class ModuleEmitter:
     converted: frozenset[str] = frozenset()
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
+    known: dict[Hashable, Kernel] = field(default_factory=dict[Hashable, Kernel])
     functions: dict[str, str] = field(default_factory=dict[str, str])
     helpers: set[str] = field(default_factory=set[str])
     names: set[str] = field(default_factory=set[str])
@@ -75,14 +86,32 @@ class ModuleEmitter:
             self.declarations.update(entry.declarations())
 
     def emit_step(self, func: FuncOp, step: Operation, entry: Entry) -> None:
+        """Calls the kernel of a step: one for all nests or groups that are equal but for names."""
         nodes, indices = used_names(step, func.ranges)
+        alone = disjoint(nodes)
+        apart = tuple(node in alone for node in nodes)
+        key = (structure(step), apart) if isinstance(step, NestOp | GroupOp) else step
+        if key not in self.known:
+            self.known[key] = self.emit_kernel(func, step, nodes, indices, apart)
+        kernel = self.known[key]
+        call = entry.run_by_team if kernel.is_shared else entry.call
+        call(kernel.name, entry.arguments(nodes, kernel.first, indices))
+
+    def emit_kernel(
+        self,
+        func: FuncOp,
+        step: Operation,
+        nodes: Sequence[SSAValue],
+        indices: Sequence[str],
+        apart: Sequence[bool],
+    ) -> Kernel:
+        """The function of a step; `apart` tells which of its nodes share no memory with others."""
         b = FunctionBuilder(self.converted)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}
         self.emit_body(b, step, pointers, positions, first)
-        apart = disjoint(nodes)
-        parameters = [f"ptr{' noalias' if node in apart else ''} {pointers[node]}" for node in nodes]
+        parameters = [f"ptr{' noalias' if a else ''} %p{k}" for k, a in enumerate(apart)]
         parameters += [f"i64 {positions[name].name}" for name in indices]
         label = step.properties["label"]
         assert isinstance(label, StringAttr)
@@ -90,15 +119,12 @@ class ModuleEmitter:
         tasks = task_count(step) if isinstance(step, NestOp | GroupOp) else 1
         if tasks > 1:
             parameters.append("i64 %task")
-        arguments = entry.arguments(nodes, first, indices)
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
-            share = share_of_tasks(kernel, len(nodes), len(indices), tasks)
-            entry.run_by_team(self.function(f"{name}.share", share), arguments)
+            kernel = self.function(f"{name}.share", share_of_tasks(kernel, len(nodes), len(indices), tasks))
             self.helpers.add(TEAM)
-        else:
-            entry.call(kernel, arguments)
+        return Kernel(kernel, tasks > 1, [first.get(node, 0) for node in nodes])
 
     def function(self, name: str, rest: str) -> str:
         """The name of the function with this text, emitted unless an equal one was before."""
