@@ -36,6 +36,7 @@ from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.order_nests import OrderNestsPass
 from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.recompute_nodes import RecomputeNodesPass
 from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.simplify import SimplifyPass
@@ -61,7 +62,7 @@ SHARED: tuple[type[ModulePass], ...] = (
 )
 
 PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
-    "cpu": (*SHARED, GroupNestsPass, SchedulePass, PlanMemoryPass),
+    "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, PlanMemoryPass),
     "gpu": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
     "metal": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
 }

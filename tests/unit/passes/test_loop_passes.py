@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
-from ocannl.passes import group_nests, shared_rows
+from ocannl.passes import group_nests, recompute_nodes, shared_rows
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.fuse import FusePass, same_or_apart
 from ocannl.passes.group_nests import GroupNestsPass
@@ -31,6 +31,7 @@ from ocannl.passes.inline_nodes import InlineNodesPass
 from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
 from ocannl.passes.order_nests import OrderNestsPass
 from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
+from ocannl.passes.recompute_nodes import RecomputeNodesPass
 from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.shared_rows import Chain, divisors
 from ocannl.passes.simplify import SimplifyPass
@@ -181,6 +182,25 @@ class GroupBlocksPass(GroupEverythingPass):
             return {row: divisors(size)[-2] for row, size in chain.rows.items()}
 
         patch.setattr(Chain, "blocks", blocks)
+
+
+class RecomputeEverythingPass(ModulePass):
+    """Computes small and costly nodes again, too."""
+
+    name = "recompute-everything"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recompute_nodes, "WORTH", 1e9)
+            patch.setattr(recompute_nodes, "HIGHEST_PRICE", 1e9)
+            RecomputeNodesPass(l2_bytes=0).apply(ctx, op)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=loop_programs() | row_programs())
+def test_what_is_computed_again_keeps_values(text: str):
+    check(text, RecomputeEverythingPass, PlanMemoryPass)
+    check(text, *PIPELINE[:-1], RecomputeEverythingPass, PlanMemoryPass)
 
 
 @pytest.mark.parametrize("grouping", [GroupEverythingPass, GroupBlocksPass])
