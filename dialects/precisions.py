@@ -15,6 +15,11 @@ def is_float(element: Attribute) -> bool:
     return isinstance(element, Float32Type | Float64Type) or element.__class__ in FORMATS
 
 
+def has_infinity(element: Attribute) -> bool:
+    format = small_format(element)
+    return is_float(element) if format is None else format.infinite
+
+
 def float_or(element: Attribute) -> Attribute:
     """A float stays as it is, an integer becomes an f32."""
     return element if is_float(element) else f32

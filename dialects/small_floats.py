@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
 from xdsl.ir import Attribute
 
@@ -88,8 +89,17 @@ def small_format(element: Attribute) -> Format | None:
 
 def small_bits(value: float, format: Format) -> int:
     """The bits of the number of a format that is nearest to a value."""
-    number = np.asarray(value, getattr(ml_dtypes, format.dtype, format.dtype))
-    return int(number.view(f"uint{format.bits}"))
+    return int(_nearest(value, format).view(f"uint{format.bits}"))
+
+
+def small_value(value: float, format: Format) -> float:
+    """The number of a format that is nearest to an f32."""
+    return float(_nearest(value, format))
+
+
+def _nearest(value: float, format: Format) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        return np.asarray(value, np.float32).astype(getattr(ml_dtypes, format.dtype, format.dtype))
 
 
 class WordArithmetic(Protocol[W]):

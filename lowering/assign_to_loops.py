@@ -237,6 +237,12 @@ def node_label(node: SSAValue) -> str:
     return node.owner.label.data
 
 
+def located(nests: list[Operation], source: Operation) -> list[Operation]:
+    for nest in nests:
+        nest.location = source.location
+    return nests
+
+
 def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
     func = loops.FuncOp(routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes))
     func.location = routine.location
@@ -246,17 +252,15 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
         match op:
             case assign.NodeOp():
                 op.detach()
-            case assign.AccumOp():
-                steps = [op]
-                if accumulates_apart(op):
-                    label = fresh_label(f"{node_label(op.lhs)}.sum", {n.label.data for n in nodes})
-                    node, steps = accumulate_apart(op, label, routine.ranges)
-                    nodes.append(node)
+            case assign.AccumOp() if accumulates_apart(op):
+                label = fresh_label(f"{node_label(op.lhs)}.sum", {n.label.data for n in nodes})
+                node, steps = accumulate_apart(op, label, routine.ranges)
+                nodes.append(node)
                 for step in steps:
-                    nests = accum_to_nests(step, routine.ranges)
-                    for nest in nests:
-                        nest.location = op.location
-                    ops += nests
+                    ops += located(accum_to_nests(step, routine.ranges), op)
+                    step.erase()
+            case assign.AccumOp():
+                ops += located(accum_to_nests(op, routine.ranges), op)
             case assign.RangeOp():
                 ops.append(range_to_nest(op, routine.ranges))
             case assign.UniformOp():

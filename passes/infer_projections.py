@@ -18,7 +18,7 @@ from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, SpecError, at_line
 from ocannl.dialects.linear import Linear, Map
 from ocannl.dialects.parts import Part
-from ocannl.dialects.precisions import is_float
+from ocannl.dialects.precisions import computed_in, has_infinity, is_float
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.shape import Dim, Shape
 from ocannl.dialects.spec import Spec, parse_spec
@@ -144,6 +144,8 @@ class PaddedOperands:
         element = tensor_type(value).element_or_none
         if element is not None and not is_float(element):
             element = self.widest()
+        elif element is not None and accum is not None and not has_infinity(element):
+            element = computed_in(element)
         type = TensorType.of(padded_shape(shape_of(value), margins), element)
         indices, space = whole(shape_of(value).memory_sizes, self.taken)
         combination = Combination(Arg(0), (value,), (indices,))

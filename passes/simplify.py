@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAttr, ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -17,7 +17,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.arith_builder import ArithBuilder
 from ocannl.dialects.linear import SpaceAttr
 from ocannl.dialects.loops import IndexOp, ReduceOp
-from ocannl.dialects.small_floats import small_format
+from ocannl.dialects.small_floats import small_format, small_value
 from ocannl.passes.nests import (
     Indexed,
     drop_unit_variables,
@@ -283,8 +283,14 @@ def simplify_logic(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 
 def simplify_extend(b: ArithBuilder, op: Operation) -> SSAValue | None:
-    known = number(op.operands[0])
-    return None if known is None or small_format(op.operands[0].type) else b.const(known)
+    (x,) = op.operands
+    format = small_format(x.type)
+    if format is None:
+        known = number(x)
+        return None if known is None else b.const(known)
+    narrowed = x.owner.operands[0] if isinstance(x.owner, arith.TruncFOp) else x
+    known = number(narrowed) if narrowed.type == f32 else None
+    return None if known is None else constant(b, small_value(known, format))
 
 
 def simplify_truncate(b: ArithBuilder, op: Operation) -> SSAValue | None:

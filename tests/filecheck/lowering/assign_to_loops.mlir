@@ -288,3 +288,56 @@ assign.routine @random indices (step_n) {
   assign.uniform %v "v" at %f
   assign.uniform %large "v" at %n
 }
+
+// Small floats: arithmetic is in f32; what several points add to is accumulated apart.
+// CHECK-LABEL: loops.func @small {
+// CHECK-NEXT:    %x = assign.node "x" constant : memref<4xbf16>
+// CHECK-NEXT:    %y = assign.node "y" on_device : memref<4xbf16>
+// CHECK-NEXT:    %z = assign.node "z" on_device : memref<6xbf16>
+// CHECK-NEXT:    %u = assign.node "u" on_device : memref<4xbf16>
+// CHECK-NEXT:    %n = assign.node "n" on_device : memref<1xi64>
+// CHECK-NEXT:    %0 = assign.node "z.sum" local because "accumulates for z" : memref<6xf32>
+// CHECK-NEXT:    loops.nest "y" (i = 4) {
+// CHECK-NEXT:      %1 = loops.load %x[i]
+// CHECK-NEXT:      %2 = arith.extf %1 : bf16 to f32
+// CHECK-NEXT:      %3 = math.exp %2 : f32
+// CHECK-NEXT:      %4 = arith.truncf %3 : f32 to bf16
+// CHECK-NEXT:      loops.store %4, %y[i]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "z.sum reset" (i = 6) {
+// CHECK-NEXT:      %5 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      loops.store %5, %0[i]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "z.sum" (i = 4, k = 3) {
+// CHECK-NEXT:      %6 = loops.load %x[i]
+// CHECK-NEXT:      %7 = arith.extf %6 : bf16 to f32
+// CHECK-NEXT:      %8 = loops.load %0[i + k]
+// CHECK-NEXT:      %9 = arith.addf %8, %7 : f32
+// CHECK-NEXT:      loops.store %9, %0[i + k]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "z" (i = 6) {
+// CHECK-NEXT:      %10 = loops.load %0[i]
+// CHECK-NEXT:      %11 = arith.truncf %10 : f32 to bf16
+// CHECK-NEXT:      loops.store %11, %z[i]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "u" (i = 4) {
+// CHECK-NEXT:      %12 = loops.index i : i32
+// CHECK-NEXT:      %13 = loops.load %n[0]
+// CHECK-NEXT:      %14 = loops.uniform "u" %12 at %13 : f32
+// CHECK-NEXT:      %15 = arith.constant 2.560000e+02 : f32
+// CHECK-NEXT:      %16 = arith.mulf %14, %15 : f32
+// CHECK-NEXT:      %17 = math.floor %16 : f32
+// CHECK-NEXT:      %18 = arith.constant 3.906250e-03 : f32
+// CHECK-NEXT:      %19 = arith.mulf %17, %18 : f32
+// CHECK-NEXT:      %20 = arith.truncf %19 : f32 to bf16
+// CHECK-NEXT:      loops.store %20, %u[i]
+assign.routine @small {
+  %x = assign.node "x" constant : memref<4xbf16>
+  %y = assign.node "y" on_device : memref<4xbf16>
+  %z = assign.node "z" on_device : memref<6xbf16>
+  %u = assign.node "u" on_device : memref<4xbf16>
+  %n = assign.node "n" on_device : memref<1xi64>
+  assign.accum %y[i] := exp(%x[i]) over (i = 4)
+  assign.accum %z[i + k] :add= %x[i] over (i = 4, k = 3)
+  assign.uniform %u "u" at %n
+}

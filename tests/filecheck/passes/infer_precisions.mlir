@@ -95,3 +95,36 @@ texpr.routine @nothing {
   %c = texpr.constant 3.0 : !texpr.tensor<4>
   %a = texpr.apply = fma(%w, %r, %c) logic "." : !texpr.tensor<4>
 }
+
+// Two different floats of 8 or 16 bits have f32 in common.
+// CHECK-LABEL: texpr.routine @small {
+// CHECK:         %a = texpr.apply = neg(%h) logic "." : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %b = texpr.apply = add(%a, %h) logic "." : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %c = texpr.apply = add(%e, %h) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:  }
+texpr.routine @small {
+  %h = texpr.data "h" : !texpr.tensor<4, bf16>
+  %e = texpr.data "e" : !texpr.tensor<4, f8E5M2>
+  %a = texpr.apply = neg(%h) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = add(%a, %h) logic "." : !texpr.tensor<4>
+  %c = texpr.apply = add(%e, %h) logic "." : !texpr.tensor<4>
+}
+
+// What numbers and positions alone give is at least f32; parameters are what they are used for.
+// CHECK-LABEL: texpr.routine @numbers {
+// CHECK:         %w = texpr.param "w" : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %at = texpr.range : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %two = texpr.constant 2.0 : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %a = texpr.apply = mul(%at, %two) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %b = texpr.apply = mul(%h, %a) logic "." : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %c = texpr.apply = mul(%w, %b) logic "." : !texpr.tensor<4, bf16>
+// CHECK-NEXT:  }
+texpr.routine @numbers {
+  %h = texpr.data "h" : !texpr.tensor<4, bf16>
+  %w = texpr.param "w" : !texpr.tensor<4>
+  %at = texpr.range : !texpr.tensor<4>
+  %two = texpr.constant 2.0 : !texpr.tensor<4>
+  %a = texpr.apply = mul(%at, %two) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = mul(%h, %a) logic "." : !texpr.tensor<4>
+  %c = texpr.apply = mul(%w, %b) logic "." : !texpr.tensor<4>
+}

@@ -219,3 +219,33 @@ loops.func @variables {
     loops.store %2, %o2[i]
   }
 }
+
+// Small floats are rounded where that is seen, and not twice.
+// CHECK-LABEL: loops.func @small
+// CHECK:         loops.nest "rounded" (i = 4) {
+// CHECK-NEXT:      [[X:%.*]] = loops.load %x[i]
+// CHECK-NEXT:      [[W:%.*]] = arith.extf [[X]] : bf16 to f32
+// CHECK-NEXT:      loops.store [[X]], %y[i]
+// CHECK-NEXT:      [[TENTH:%.*]] = arith.constant 0.100097656 : f32
+// CHECK-NEXT:      [[P:%.*]] = arith.mulf [[W]], [[TENTH]] : f32
+// CHECK-NEXT:      [[N:%.*]] = arith.truncf [[P]] : f32 to bf16
+// CHECK-NEXT:      [[V:%.*]] = arith.extf [[N]] : bf16 to f32
+// CHECK-NEXT:      loops.store [[V]], %z[i]
+loops.func @small {
+  %x = assign.node "x" on_device : memref<4xbf16>
+  %y = assign.node "y" on_device : memref<4xbf16>
+  %z = assign.node "z" on_device : memref<4xf32>
+  loops.nest "rounded" (i = 4) {
+    %a = loops.load %x[i]
+    %w = arith.extf %a : bf16 to f32
+    %b = arith.truncf %w : f32 to bf16
+    loops.store %b, %y[i]
+    %c = arith.constant 0.1 : f32
+    %d = arith.truncf %c : f32 to bf16
+    %e = arith.extf %d : bf16 to f32
+    %p = arith.mulf %w, %e : f32
+    %n = arith.truncf %p : f32 to bf16
+    %v = arith.extf %n : bf16 to f32
+    loops.store %v, %z[i]
+  }
+}
