@@ -28,6 +28,7 @@ from ocannl.dialects.loops import (
 )
 from ocannl.dialects.op_helpers import operation_definition
 from ocannl.dialects.routine import check_no_arguments
+from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
 
 MOST_THREADS = 1024
 # What a block may have on all GPUs since sm_80.
@@ -100,6 +101,7 @@ class LaunchOp(IRDLOperation):
         if not isinstance(self.parent_op(), FuncOp | None):
             raise VerifyException("a kernel stands in a loops.func")
         check_no_arguments(self.body)
+        check_no_small_arithmetic(self)
         spaces = [*self.grid.data, *self.block.data, *self.registers.data]
         names = [name for name, _ in spaces]
         check_space(self, names)

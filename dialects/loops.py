@@ -80,6 +80,7 @@ from ocannl.dialects.op_helpers import (
 )
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
 from ocannl.dialects.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
+from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
 
@@ -135,6 +136,7 @@ class NestOp(IRDLOperation):
         check_variables(self, self.space.names)
         check_fresh(self, self.space.names)
         check_no_arguments(self.body)
+        check_no_small_arithmetic(self)
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
 

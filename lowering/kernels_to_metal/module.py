@@ -13,6 +13,7 @@ from ocannl.dialects.loops import FuncOp, StoreOp, element_type
 from ocannl.lowering.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
+from ocannl.lowering.kernels_to_metal.small_floats import functions
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
 from ocannl.lowering.loops_to_llvm.module import used_names
@@ -42,7 +43,8 @@ def to_metal(module: ModuleOp) -> str:
     """
     writer = _Writer()
     found = [writer.write_routine(func) for func in routines(module)]
-    return "\n\n".join([HEAD, *writer.parts, description_text(found)])
+    converting = functions("\n".join(writer.parts))
+    return "\n\n".join([HEAD, *converting, *writer.parts, description_text(found)])
 
 
 class _Writer:

@@ -10,6 +10,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.small_floats import small_format
+from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS, narrowing, widening
 from ocannl.lowering.kernels_to_metal.types import metal_type, unsigned
 
 # In terms of the operands {0}, {1}, {2} and the type of the result {type}; {bits} is the unsigned type of the
@@ -39,8 +41,6 @@ EXPRESSIONS: dict[type[Operation], str] = {
     arith.MinnumfOp: "fmin({0}, {1})",
     arith.SelectOp: "{0} ? {1} : {2}",
     arith.BitcastOp: "as_type<{type}>({0})",
-    arith.ExtFOp: "{type}({0})",
-    arith.TruncFOp: "{type}({0})",
     arith.ExtSIOp: "{type}({0})",
     arith.ExtUIOp: "{type}({from_bits}({0}))",
     arith.TruncIOp: "{type}({0})",
@@ -139,6 +139,8 @@ def _template(op: Operation, first: Attribute, result: Attribute) -> str:
         return FLOAT_COMPARISONS[CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]]
     if isinstance(op, arith.CmpiOp):
         return _integer_comparison(CMPI_COMPARISON_OPERATIONS[op.predicate.value.data])
+    if isinstance(op, arith.ExtFOp | arith.TruncFOp):
+        return _conversion(first, result)
     if first == i1 and kind in OF_TRUTHS:
         return OF_TRUTHS[kind]
     if result == i1 and kind in TO_TRUTHS:
@@ -146,6 +148,16 @@ def _template(op: Operation, first: Attribute, result: Attribute) -> str:
     if kind not in EXPRESSIONS:
         raise OcannlError(at_line(op, f"Metal has no `{op.name}`"))
     return EXPRESSIONS[kind]
+
+
+def _conversion(source: Attribute, target: Attribute) -> str:
+    """Between floats: by a function of ours for those that are stored as bits."""
+    narrow, wide = small_format(target), small_format(source)
+    if narrow is not None and narrow.name in STORED_AS_BITS:
+        return f"{narrowing(narrow)}({{0}})"
+    if wide is not None and wide.name in STORED_AS_BITS:
+        return f"{widening(wide)}({{0}})"
+    return "{type}({0})"
 
 
 def _integer_comparison(predicate: str) -> str:

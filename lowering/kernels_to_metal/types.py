@@ -17,6 +17,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from ocannl.dialects.small_floats import small_bits, small_format
+from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS
+
 FLOATS: dict[type[Attribute], str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float"}
 INTEGERS = {1: "bool", 8: "char", 16: "short", 32: "int", 64: "long"}
 
@@ -36,6 +39,8 @@ def metal_type(type: Attribute) -> str:
             return INTEGERS[type.width.data]
         case Float64Type():
             raise NotInMetal("Metal has no numbers of type f64: make data and parameters f32")
+        case _ if (format := small_format(type)) is not None:
+            return STORED_AS_BITS[format.name]
         case _:
             raise NotInMetal(f"Metal has no numbers of type {type}")
 
@@ -43,12 +48,16 @@ def metal_type(type: Attribute) -> str:
 def unsigned(type: Attribute) -> str:
     """The type of the same bits without a sign; a float as it is."""
     name = metal_type(type)
-    return name if name == "bool" or type.__class__ in FLOATS else f"u{name}"
+    return name if name in ("bool", *FLOATS.values(), *STORED_AS_BITS.values()) else f"u{name}"
 
 
 def literal(value: Attribute) -> str:
     """The text of an `arith.constant`; negative numbers are in parentheses."""
     match value:
+        case FloatAttr() if (name := metal_type(value.type)) in STORED_AS_BITS.values():
+            format = small_format(value.type)
+            assert format is not None
+            return f"{name}({small_bits(value.value.data, format)})"
         case FloatAttr():
             return float_literal(value.value.data, metal_type(value.type))
         case IntegerAttr():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pytest
+from metal_on_cpu import COMPILER, FakeDevice, FakeMetal
 from numpy.typing import NDArray
 from unit.dialects.test_small_floats import check_equal
 from unit.ocannl.test_operators import function
@@ -30,10 +32,21 @@ HALVES = pytest.mark.parametrize("dtype", [oc.float16, oc.bfloat16], ids=["f16",
 BACKENDS: dict[str, Callable[[], oc.Context]] = {
     "cpu": oc.Context.cpu,
     "emulated_gpu": lambda: oc.Context.emulated_gpu(check=True, shuffle=1),
+    "metal": oc.Context.metal,
 }
-EVERYWHERE = pytest.mark.parametrize("backend", BACKENDS)
+CPU_AND_GPU = pytest.mark.parametrize("backend", ["cpu", "emulated_gpu"])
+METAL = pytest.param("metal", marks=pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler"))
+EVERYWHERE = pytest.mark.parametrize("backend", ["cpu", "emulated_gpu", METAL])
 # Rounding of single operations, in terms of the results.
 EPSILON = {oc.float16: 2**-10, oc.bfloat16: 2**-7, oc.float8_e5m2: 2**-2, oc.float8_e4m3fn: 2**-3}
+
+
+@pytest.fixture(autouse=True)
+def metal() -> Iterator[None]:
+    """Stands for a Mac."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+        yield
 
 
 def wide(array: Array) -> NDArray[np.float32]:
@@ -80,7 +93,7 @@ def test_every_operator_is_that_of_f32_and_rounded(dtype: Any, backend: str):
 
 
 @ALL
-@EVERYWHERE
+@CPU_AND_GPU
 def test_a_sum_is_rounded_once(dtype: Any, backend: str):
     """In steps, the sum of 3000 ones would be 256 in bf16, 8 in f8E5M2."""
     ones = oc.data(np.full((3000, 3), 0.125, np.float32).astype(dtype))
@@ -89,7 +102,7 @@ def test_a_sum_is_rounded_once(dtype: Any, backend: str):
 
 
 @ALL
-@EVERYWHERE
+@CPU_AND_GPU
 @pytest.mark.parametrize("sizes", [(5, 7, 3), (64, 96, 80)])
 def test_products(dtype: Any, backend: str, sizes: tuple[int, int, int]):
     rows, columns, depth = sizes
@@ -244,7 +257,7 @@ class TestInitializers:
 
 class TestRandomNumbers:
     @ALL
-    @EVERYWHERE
+    @CPU_AND_GPU
     def test_uniform_ones_are_the_upper_bits(self, dtype: Any, backend: str):
         n = oc.index("n")
         small, single = (oc.uniform(n, output=2000, key="k", dtype=of) for of in (dtype, oc.float32))
@@ -279,7 +292,7 @@ class TestIndexing:
     ids = np.array([1, 0, 1, 1, 4, 1])
 
     @ALL
-    @EVERYWHERE
+    @CPU_AND_GPU
     def test_gather_and_its_gradient(self, dtype: Any, backend: str):
         """The gradient of a row that is read often is summed in f32."""
         ids = np.resize(self.ids, 600)
@@ -302,7 +315,7 @@ class TestIndexing:
 
 
 @ALL
-@EVERYWHERE
+@CPU_AND_GPU
 def test_overlapping_windows_are_summed_in_f32(dtype: Any, backend: str):
     """The gradient of a convolution's input adds to the same cells again and again."""
     x = oc.param("x", 1.0, batch=40, output=1, dtype=dtype)
@@ -319,7 +332,7 @@ def test_overlapping_windows_are_summed_in_f32(dtype: Any, backend: str):
 
 
 @ALL
-@EVERYWHERE
+@CPU_AND_GPU
 def test_maximum_over_padded_windows(dtype: Any, backend: str):
     """There is an infinity to start from, also where the type has none."""
     x = rounded(-np.arange(1.0, 9)[:, None], dtype)

@@ -115,6 +115,27 @@ def test_every_operator(dtype: type[np.floating], arch: str):
     assemble(oc.Context.emulated_gpu().compile(code, name="operators").ptx(arch), arch)
 
 
+SMALL = pytest.mark.parametrize(
+    "dtype", [oc.float16, oc.bfloat16, oc.float8_e5m2, oc.float8_e4m3fn], ids=["f16", "bf16", "e5m2", "e4m3"]
+)
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+@SMALL
+def test_small_floats(dtype: type[np.generic], arch: str):
+    """Every operator, and products, of what is stored in 8 or 16 bits."""
+    x = np.linspace(-2, 2, 64 * 64, dtype=np.float32).reshape(64, 64).astype(dtype)
+    tensors = [oc.data(x), oc.data(x[::-1].copy()), oc.data(x.T.copy())]
+    results = [function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()]
+    results += [oc.data(x, axes="oi") @ oc.data(x, axes="bo"), tensors[0].einsum("...b | c => c")]
+    code = sum(map(oc.forward, results), oc.Code())
+    ptx = oc.Context.emulated_gpu().compile(code, name="operators").ptx(arch)
+    assemble(ptx, arch)
+    native = {oc.float16: "cvt.rn.f16.f32", oc.bfloat16: "cvt.rn.bf16.f32"}.get(dtype)
+    assert native is None or native in ptx
+
+
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 def test_whole_programs(arch: str):

@@ -668,3 +668,16 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `i` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xbf16>
+  loops.nest "x" (i = 4) {
+    %a = loops.load %x[i]
+    %b = arith.addf %a, %a : bf16
+    loops.store %b, %x[i]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `arith.addf` of bf16, which is only stored: arithmetic is of f32 and f64, so use arith.extf and arith.truncf
