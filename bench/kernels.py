@@ -2,12 +2,14 @@
 
 A name ends with `_backward` where the gradient of `x` is wanted, too. Products of matrices are called
 `gemm_<rows>x<summed>x<columns>`, of any sizes; `gemm_tn_...` if the first operand is stored transposed.
+`add_<rows>x<columns>` is `add` of another size.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,7 @@ Shape = tuple[int, ...]
 
 ROWS = (4096, 1024)
 BACKWARD = "_backward"
+ROWWISE = re.compile(rf"([a-z_]+?)(?:_(\d+)x(\d+))?({BACKWARD})?")
 GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)")
 # A timing of a kernel takes about so many seconds at these rates.
 SECONDS, FLOPS, BYTES = 0.03, 5e10, 1e10
@@ -73,9 +76,11 @@ def data_of(kernel: Kernel) -> Data:
     return Data(x, other, rng.integers(0, kernel.x[-1], len(x)).astype(np.int32), gradient)
 
 
-def rows(block: str, moved: int, y: Shape = ROWS, backward: bool = False) -> Kernel:
-    """A kernel over ROWS that moves so many arrays of that size."""
-    return Kernel(block, ROWS, ROWS, y, moved=moved * math.prod(ROWS), backward=backward)
+def rows(block: str, sizes: Shape, backward: bool) -> Kernel:
+    """A kernel over an array of such sizes."""
+    forward, both, shape = MOVED[block]
+    moved = (both if backward else forward) * math.prod(sizes)
+    return Kernel(block, sizes, sizes, shape(sizes), moved=moved, backward=backward)
 
 
 def product(spec: str, **sizes: int) -> Kernel:
@@ -96,18 +101,22 @@ def convolution(backward: bool) -> Kernel:
     return Kernel("convolution", *shapes, flops=flops * (1 + backward), backward=backward)
 
 
+def same(sizes: Shape) -> Shape:
+    return sizes
+
+
 # Arrays that have to be moved: forward, and with backward; and the shape of y.
-MOVED = {
-    "add": (3, 5, ROWS),
-    "gelu": (2, 5, ROWS),
-    "tanh": (2, 5, ROWS),
-    "softmax": (2, 5, ROWS),
-    "log_softmax": (2, 5, ROWS),
-    "layer_norm": (2, 5, ROWS),
-    "rms_norm": (2, 5, ROWS),
-    "batch_norm": (2, 5, ROWS),
-    "cross_entropy": (1, 2, (1,)),
-    "transpose": (2, 4, ROWS[::-1]),
+MOVED: dict[str, tuple[int, int, Callable[[Shape], Shape]]] = {
+    "add": (3, 5, same),
+    "gelu": (2, 5, same),
+    "tanh": (2, 5, same),
+    "softmax": (2, 5, same),
+    "log_softmax": (2, 5, same),
+    "layer_norm": (2, 5, same),
+    "rms_norm": (2, 5, same),
+    "batch_norm": (2, 5, same),
+    "cross_entropy": (1, 2, lambda sizes: (1,)),
+    "transpose": (2, 4, lambda sizes: sizes[::-1]),
 }
 SIZES = [
     *(f"{n}x{n}x{n}" for n in (128, 256, 512, 1024, 2048)),
@@ -137,9 +146,11 @@ def kernel(name: str) -> Kernel:
         return gemm(*matched.groups())
     if name in OTHERS:
         return OTHERS[name]
-    block = name.removesuffix(BACKWARD)
-    forward, both, y = MOVED[block]
-    return rows(block, forward, y) if block == name else rows(block, both, y, backward=True)
+    matched = ROWWISE.fullmatch(name)
+    if matched is None:
+        raise KeyError(name)
+    block, *sizes, backward = matched.groups()
+    return rows(block, tuple(map(int, sizes)) if sizes[0] else ROWS, bool(backward))
 
 
 def views(kernel: Kernel, x: Floats, other: Floats) -> tuple[Floats, Floats, list[int]]:

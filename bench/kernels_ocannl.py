@@ -34,7 +34,8 @@ def product(spec: str, x: oc.Tensor, other: oc.Tensor, ids: oc.Tensor) -> oc.Ten
 
 
 class Runs:
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, device: str = "cpu"):
+        self.device = device
         self.kernel, self.data = kernel, data_of(kernel)
         *batch, columns = kernel.x
         self.x = (
@@ -52,7 +53,7 @@ class Runs:
             self.code = self.code + zeros + self.y.backprop
 
     def first(self) -> None:
-        self.context = oc.Context.cpu()
+        self.context = oc.Context(self.device)
         self.routine = self.context.compile(self.code, name=self.kernel.block)
         self.context.init_params(self.y, seed=1)
         if self.kernel.backward:
@@ -62,6 +63,7 @@ class Runs:
     def call(self, count: int) -> None:
         for _ in range(count):
             self.routine()
+        self.context.synchronize()
 
     def values(self) -> dict[str, Any]:
         y = {"y": np.asarray(self.context[self.y])}

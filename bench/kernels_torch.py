@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from kernels import Kernel, data_of, views
-from steps_torch import compile_anew, in_torch_layout
+from steps_torch import compile_anew, in_torch_layout, usable, wait
 from torch import Tensor
 from torch.nn import functional
 
@@ -32,22 +32,23 @@ def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str
 
 
 class Runs:
-    def __init__(self, kernel: Kernel, compiled: bool = False, double: bool = False):
+    def __init__(self, kernel: Kernel, compiled: bool = False, double: bool = False, device: str = "cpu"):
+        self.device = usable(device)
         dtype = torch.float64 if double else torch.float32
         self.kernel, data = kernel, data_of(kernel)
         x, other, gradient = data.x, data.other, data.gradient
         if kernel.product:
             x, other, self.order = views(kernel, x, other)
         self.x, other, self.gradient = (
-            in_torch_layout(array, dtype) if kernel.block == "convolution" else as_it_is(array, dtype)
+            (in_torch_layout if kernel.block == "convolution" else as_it_is)(array, dtype).to(device)
             for array in (x, other, gradient)
         )
         self.x.requires_grad_(kernel.backward)
         self.parameters = [
-            torch.full(kernel.x[-1:], value, dtype=dtype, requires_grad=kernel.backward)
+            torch.full(kernel.x[-1:], value, dtype=dtype, device=device, requires_grad=kernel.backward)
             for value in (1.0, 0.0)
         ]
-        block = blocks(other, torch.tensor(data.ids).long(), *self.parameters)[kernel.block]
+        block = blocks(other, torch.tensor(data.ids).long().to(device), *self.parameters)[kernel.block]
         self.block = compile_anew(block) if compiled else block
 
     def first(self) -> None:
@@ -63,6 +64,7 @@ class Runs:
             else:
                 with torch.no_grad():
                     self.y = self.block(self.x)
+        wait(self.device)
 
     def values(self) -> dict[str, Any]:
         found = {"y": self.in_own_layout(self.y.detach())}
@@ -72,7 +74,7 @@ class Runs:
         return found
 
     def in_own_layout(self, tensor: Tensor) -> Any:
-        array = tensor.numpy()
+        array = tensor.cpu().numpy()
         if self.kernel.product:
             return array.transpose(self.order)
         return np.moveaxis(array, 1, 3) if self.kernel.block == "convolution" else array

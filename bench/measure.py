@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -20,14 +20,23 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 MODES = ("call", "loop")
 
 
+def calls_of(name: str) -> int:
+    """How many runs a timing has on a CPU."""
+    return PROBLEMS[name]().calls if name in PROBLEMS else kernel(name).calls
+
+
 @dataclass(frozen=True)
 class Options:
-    """How much is measured: rounds of runs, and of new processes for the time to the first result."""
+    """How much is measured: rounds of runs, and of new processes for the time to the first result; how many
+    runs a timing has; and on what device. What is verified is computed on the CPU.
+    """
 
     peers: tuple[str, ...]
     threads: int = 1
     rounds: int = 11
     first_rounds: int = 3
+    calls_of: Callable[[str], int] = calls_of
+    device: str = "cpu"
 
 
 @dataclass
@@ -67,7 +76,7 @@ def measure_first(measured: Measured, options: Options) -> None:
     for _ in range(options.first_rounds):
         with tempfile.TemporaryDirectory() as cache:
             for seconds in (measured.cold, measured.warm):
-                with Worker(measured.peer, options.threads, cache) as worker:
+                with Worker(measured.peer, options.threads, cache, options.device) as worker:
                     worker.ask("build", measured.name)
                     seconds.append(worker.ask("first"))
                     measured.memory = worker.ask("memory")
@@ -97,10 +106,6 @@ def alternate(workers: Sequence[Worker], results: Sequence[Measured], calls: int
                     getattr(measured, mode).append(seconds / calls)
 
 
-def calls_of(name: str) -> int:
-    return PROBLEMS[name]().calls if name in PROBLEMS else kernel(name).calls
-
-
 def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
     """What each peer takes for each benchmark that it has. Raises AssertionError if one computes what PyTorch
     in float64 does not.
@@ -109,9 +114,9 @@ def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
     with ExitStack() as stack:
         *workers, reference = (
             stack.enter_context(
-                Worker(peer, options.threads, stack.enter_context(tempfile.TemporaryDirectory()))
+                Worker(peer, options.threads, stack.enter_context(tempfile.TemporaryDirectory()), device)
             )
-            for peer in (*options.peers, REFERENCE)
+            for peer, device in (*((peer, options.device) for peer in options.peers), (REFERENCE, "cpu"))
         )
         for name in names:
             present = [worker for worker in workers if is_built(worker, name, told)]
@@ -126,5 +131,5 @@ def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
                 for worker in present:
                     verify(worker, expected)
             if present:
-                alternate(present, results, calls_of(name), options.rounds)
+                alternate(present, results, options.calls_of(name), options.rounds)
             yield results

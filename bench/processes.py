@@ -43,10 +43,10 @@ def pin(threads: int) -> None:
 class Worker:
     """A peer in a process that waits between commands."""
 
-    def __init__(self, peer: str, threads: int, cache: str):
+    def __init__(self, peer: str, threads: int, cache: str, device: str = "cpu"):
         self.peer = peer
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), peer],
+            [sys.executable, str(WORKER), peer, device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

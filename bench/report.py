@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kernels import kernel
 from measure import Measured
 
+NAME = 28  # the width of a name
 TITLES = {
     "call": "step by step",
     "loop": "in a loop",
@@ -57,7 +58,7 @@ def step_table(results: Sequence[Measured]) -> str:
 
 
 def kernel_heading(peers: Sequence[str]) -> str:
-    return f"{'kernel':<22}" + "".join(f"{peer:>{width(peer)}}" for peer in peers) + "  best peer"
+    return f"{'kernel':<{NAME}}" + "".join(f"{peer:>{width(peer)}}" for peer in peers) + "  best peer"
 
 
 def width(peer: str) -> int:
@@ -77,4 +78,4 @@ def kernel_line(results: Sequence[Measured], peers: Sequence[str]) -> str:
             return f"{time_text(seconds[peer])}  {kernel(name).rate(seconds[peer]):>13}"
         return time_text(seconds[peer]) if mine is None else f"x{seconds[peer] / mine:.2f}"
 
-    return f"{name:<22}" + "".join(f"{text(p):>{width(p)}}" for p in peers) + f"  {best_peer(results)}"
+    return f"{name:<{NAME}}" + "".join(f"{text(p):>{width(p)}}" for p in peers) + f"  {best_peer(results)}"

@@ -59,8 +59,8 @@ def pool(x: oc.Tensor) -> oc.Tensor:
 
 
 class Runs:
-    def __init__(self, problem: Problem):
-        self.problem = problem
+    def __init__(self, problem: Problem, device: str = "cpu"):
+        self.problem, self.device = problem, device
         self.batch_n, self.step_n = oc.index("batch_n", problem.batches), oc.index("step_n")
         axes = "b" * problem.inputs.ndim if isinstance(problem, CharacterModel) else None
         inputs, targets = problem.inputs, problem.targets
@@ -77,7 +77,7 @@ class Runs:
         self.code = train.grad_update(self.loss) + update
 
     def first(self) -> float:
-        self.context = oc.Context.cpu()
+        self.context = oc.Context(self.device)
         self.routine = self.context.compile(self.code, name=f"{self.problem.name}_step")
         self.reset()
         return self.step(0)
@@ -109,6 +109,7 @@ class Runs:
             for _ in routine.loop():
                 if is_moons:
                     routine[step_n] += 1
+        self.context.synchronize()
 
     def loop(self, count: int) -> None:
         self.set_counter(0)

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from peers import Missing
 from steps import (
     LEARNING_RATE,
     WEIGHT_DECAY,
@@ -126,17 +127,31 @@ def compile_anew(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return torch.compile(function, dynamic=False)
 
 
+def usable(device: str) -> str:
+    """The same device. Raises Missing where PyTorch has none."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Missing("PyTorch finds no GPU")
+    return device
+
+
+def wait(device: str) -> None:
+    """Until a GPU has done all that it was asked for."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
 class Runs:
-    def __init__(self, problem: Problem, compiled: bool = False, double: bool = False):
-        self.problem = problem
+    def __init__(self, problem: Problem, compiled: bool = False, double: bool = False, device: str = "cpu"):
+        self.problem, self.device = problem, usable(device)
         self.is_moons = problem.name == "moons"
         self.dtype = torch.float64 if double else torch.float32
         is_text = isinstance(problem, CharacterModel)
-        if is_text:
-            self.inputs, self.targets = torch.tensor(problem.inputs), torch.tensor(problem.targets).long()
-        else:
-            self.inputs = torch.stack([in_torch_layout(batch, self.dtype) for batch in problem.inputs])
-            self.targets = torch.tensor(problem.targets, dtype=self.dtype)
+        with torch.device(self.device):
+            if is_text:
+                self.inputs, self.targets = torch.tensor(problem.inputs), torch.tensor(problem.targets).long()
+            else:
+                self.inputs = torch.stack([in_torch_layout(batch, self.dtype) for batch in problem.inputs])
+                self.targets = torch.tensor(problem.targets, dtype=self.dtype)
         self.reset()
         self.loss: Callable[[Tensor, Tensor], Tensor] = (
             compile_anew(self.eager_loss) if compiled else self.eager_loss
@@ -144,11 +159,12 @@ class Runs:
 
     def reset(self) -> None:
         problem = self.problem
-        if isinstance(problem, CharacterModel):
-            self.model: Model = Decoder(problem, self.dtype)
-        else:
-            assert isinstance(problem, Layers)
-            self.model = Network(problem, self.dtype)
+        with torch.device(self.device):
+            if isinstance(problem, CharacterModel):
+                self.model: Model = Decoder(problem, self.dtype)
+            else:
+                assert isinstance(problem, Layers)
+                self.model = Network(problem, self.dtype)
         self.optimizer = torch.optim.SGD(self.model.parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
 
     def eager_loss(self, x: Tensor, target: Tensor) -> Tensor:
@@ -174,3 +190,4 @@ class Runs:
     def call(self, count: int) -> None:
         for step_n in range(count):
             self.step(step_n)
+        wait(self.device)

@@ -20,8 +20,9 @@ from steps import PROBLEMS
 class Answers:
     """What a peer says to commands; all but `build` are about the benchmark that was built last."""
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, device: str = "cpu") -> None:
         self.peer = ALL[peer]
+        self.options = self.peer.options | ({} if device == "cpu" else {"device": device})
         self.runs: Any = None
 
     def build(self, name: str) -> None:
@@ -32,7 +33,7 @@ class Answers:
             raise Missing
         module = import_module(f"{'steps' if is_step else 'kernels'}_{self.peer.framework}")
         self.before = peak_bytes()
-        self.runs = module.Runs(PROBLEMS[name]() if is_step else kernel(name), **self.peer.options)
+        self.runs = module.Runs(PROBLEMS[name]() if is_step else kernel(name), **self.options)
 
     def version(self) -> str:
         framework = self.peer.framework
@@ -73,14 +74,12 @@ def peak_bytes() -> int:
 def answer(answers: Answers, command: str, *arguments: Any) -> dict[str, Any]:
     try:
         return {"value": getattr(answers, command)(*arguments)}
-    except Missing:
-        return {"missing": ""}
-    except (ImportError, OSError) as error:
+    except (Missing, ImportError, OSError) as error:
         return {"missing": str(error)}
 
 
-def main(peer: str) -> None:
-    answers = Answers(peer)
+def main(*options: str) -> None:
+    answers = Answers(*options)
     for line in sys.stdin:
         print(json.dumps(answer(answers, *json.loads(line))), flush=True)
 

@@ -131,6 +131,13 @@ class Context:
         """How many threads run parallel loops."""
         return self.team.threads
 
+    def synchronize(self) -> None:
+        """Waits for all runs, of which a GPU may have some to do. Reading a value does so, too.
+
+        Raises `DeviceError` for what went wrong in them.
+        """
+        self.device.synchronize()
+
     @property
     def arch(self) -> str:
         """The architecture of NVIDIA's that PTX is for, where none is asked for."""

@@ -92,6 +92,10 @@ class Device(Protocol):
         """Zeroed memory. Raises `DeviceError` where there is not so much."""
         ...
 
+    def synchronize(self) -> None:
+        """Waits for all runs. Raises `DeviceError` for what went wrong in them."""
+        ...
+
     def text(self, module: ModuleOp) -> str:
         """The text of a module with one routine at the end of the pipeline."""
         ...

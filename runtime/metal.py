@@ -73,6 +73,9 @@ class MetalDevice:
         """Memory that the CPU and the GPU share. Raises `DeviceError` where there is not so much."""
         return HostMemory(self.array(shape, dtype))
 
+    def synchronize(self) -> None:
+        """A run has ended when its call returns."""
+
     def text(self, module: ModuleOp) -> str:
         return to_metal(module)
 

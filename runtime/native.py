@@ -36,6 +36,9 @@ class NativeDevice:
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
         return HostMemory(aligned_array(shape, dtype))
 
+    def synchronize(self) -> None:
+        """A run has ended when its call returns."""
+
     def text(self, module: ModuleOp) -> str:
         return to_llvm(module, self.emulation, converted=host_target().converted)
 

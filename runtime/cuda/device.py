@@ -124,7 +124,8 @@ class CudaDevice:
         self.driver.api.cuMemFreeAsync(address, self.stream)
 
     def synchronize(self, failure: str = "the GPU failed") -> None:
-        """Waits for all that was launched. Raises `CudaError` for what went wrong since the last time."""
+        """Waits for all that was launched. Raises `DeviceError` for what went wrong since the last time."""
+        self.enter()
         self.call(failure, "cuStreamSynchronize", self.stream)
         self.running.clear()
 

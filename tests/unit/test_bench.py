@@ -1,8 +1,10 @@
 """The benchmark compares like with like, and sees what becomes slower."""
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -112,9 +114,21 @@ def test_what_is_measured_again_replaces_what_was_saved(tmp_path: Path):
         load(path, "another")
 
 
-def run(*options: str, file: str = "run.py") -> str:
+def run(*options: str, file: str = "run.py", settings: Mapping[str, str] | None = None) -> str:
     command = [sys.executable, str(ROOT / "bench" / file), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = os.environ | dict(settings or {})
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def test_a_gpu_is_checked_and_timed():
+    """Where the driver is a stand-in, so that PyTorch has no GPU."""
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "fake_cuda"), str(ROOT / "tests")])}
+    names = ["moons", "gemm_nt_5x3x4", "layer_norm_8x16_backward"]
+    printed = run(*names, "--rounds", "1", "--copy", "4096", file="gpu.py", settings=path)
+    assert printed.startswith("Fake GPU, sm_80, CUDA 12.8; copies: ")
+    assert re.search(r"^moons +step by step", printed, re.MULTILINE)
+    assert re.search(r"^gemm_nt_5x3x4 .* GFLOP/s", printed, re.MULTILINE)
+    assert re.search(r"copy\nlayer_norm_8x16_backward +0\.\d\d$", printed, re.MULTILINE)
 
 
 def test_the_time_of_each_nest():

@@ -1,0 +1,1 @@
+"""Stands for the package cuda-bindings in processes that find it first."""
