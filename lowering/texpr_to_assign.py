@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -235,7 +235,7 @@ class Lowering:
                 missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
                 raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
             sizes = shape_of(memory).memory_sizes
-            node = assign.NodeOp(label, mode, why, MemRefType(element, sizes))
+            node = assign.NodeOp(label, mode, why, assign.array_type(element, sizes))
             node.result.name_hint = memory.name_hint
             self.nodes.append(node)
             self.node_of[memory] = node.result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from xdsl.ir import SSAValue
@@ -59,6 +59,8 @@ alone:
 }"""
 
 
+# How many calls one function has at most.
+MOST_CALLS = 32
 # Where a clocked entry adds up its ticks.
 TICKS = '@"kernel ticks"'
 
@@ -132,77 +134,117 @@ def arena_range(node: NodeOp) -> tuple[int, int]:
     return node.offset.data, size
 
 
+@dataclass(slots=True)
+class Part:
+    """Some of the calls of an entry, with what they use: the nodes, and pointers to elements of them."""
+
+    lines: list[str] = field(default_factory=list[str])
+    nodes: set[SSAValue] = field(default_factory=set[SSAValue])
+    elements: set[str] = field(default_factory=set[str])
+    calls: int = 0
+    frame_slots: int = 0
+
+
 class Entry:
-    """The function `void name(ptr args)` of a routine: it calls one kernel after the other."""
+    """The function `void name(ptr args)` of a routine: it calls one kernel after the other.
+
+    Long ones are in parts, functions of their own: LLVM takes more than twice as long for a function with
+    twice as many calls that share pointers.
+    """
 
     def __init__(self, func: FuncOp) -> None:
-        self.layout = layout = entry_layout(func)
-        self.lines: list[str] = []
-        self.elements: set[str] = set()
-        self.frame_slots = 0
+        self.layout = entry_layout(func)
         owners = [
             op for op in func.body.block.ops if isinstance(op, NodeOp) and op.result.first_use is not None
         ]
-        if not all(map(has_own_memory, owners)):
-            self.lines.append("  %arena = load ptr, ptr %args, align 8")
-        self.pointers: dict[SSAValue, str] = {}
-        for k, owner in enumerate(owners):
-            self.pointers[owner.result] = name = f"%n{k}"
-            if has_own_memory(owner):
-                self.load_slot(name, "ptr", layout.node_slots[owner.label.data])
-            else:
-                offset, _ = arena_range(owner)
-                self.lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {offset}")
-        for name in layout.indices:
-            self.load_slot(f"%index.{name}", "i64", layout.index_slot + layout.indices.index(name))
-        if layout.is_parallel:
-            self.load_slot("%team", "ptr", layout.team_slot)
+        self.owners: dict[SSAValue, NodeOp] = {owner.result: owner for owner in owners}
+        self.pointers: dict[SSAValue, str] = {node: f"%n{k}" for k, node in enumerate(self.owners)}
+        self.parts: list[Part] = []
+        self.open_part()
 
-    def load_slot(self, name: str, type: str, number: int) -> None:
-        self.lines += load_slot("%args", name, type, number)
+    def open_part(self) -> None:
+        self.part = Part()
+        self.parts.append(self.part)
 
     def arguments(self, nodes: Sequence[SSAValue], first: Sequence[int], indices: Sequence[str]) -> list[str]:
-        """What a kernel is called with, with types: pointers to its nodes, or to elements of them."""
+        """What a kernel is called with next, with types: pointers to its nodes, or to elements of them."""
+        if self.part.calls == MOST_CALLS:
+            self.open_part()
+        self.part.calls += 1
         return [
             *(f"ptr {self.pointer(node, element)}" for node, element in zip(nodes, first, strict=True)),
             *(f"i64 %index.{name}" for name in indices),
         ]
 
     def pointer(self, node: SSAValue, element: int) -> str:
-        start = self.pointers[node]
+        part, start = self.part, self.pointers[node]
+        part.nodes.add(node)
         if not element:
             return start
         name = f"{start}.{element}"
-        if name not in self.elements:
-            self.elements.add(name)
+        if name not in part.elements:
+            part.elements.add(name)
             type = value_type(element_type(node)).element
-            self.lines.append(f"  {name} = getelementptr {type}, ptr {start}, i64 {element}")
+            part.lines.append(f"  {name} = getelementptr {type}, ptr {start}, i64 {element}")
         return name
 
     def call(self, kernel: str, arguments: Sequence[str]) -> None:
-        self.lines.append(f"  call void {kernel}({', '.join(arguments)})")
+        self.part.lines.append(f"  call void {kernel}({', '.join(arguments)})")
 
     def run_by_team(self, share: str, arguments: Sequence[str]) -> None:
         """Has all threads run their shares of a kernel's tasks: they find its arguments in a frame."""
-        number = len(self.lines)
+        lines = self.part.lines
+        number = self.part.calls
         for k, argument in enumerate(["ptr %team", *arguments]):
             place = f"%frame.{number}.{k}"
-            self.lines.append(f"  {place} = getelementptr i64, ptr %frame, i64 {k}")
-            self.lines.append(f"  store {argument}, ptr {place}, align 8")
-        self.lines.append(f'  call void @"run by team"(ptr {share}, ptr %frame, ptr %team)')
-        self.frame_slots = max(self.frame_slots, 1 + len(arguments))
+            lines.append(f"  {place} = getelementptr i64, ptr %frame, i64 {k}")
+            lines.append(f"  store {argument}, ptr {place}, align 8")
+        lines.append(f'  call void @"run by team"(ptr {share}, ptr %frame, ptr %team)')
+        self.part.frame_slots = max(self.part.frame_slots, 1 + len(arguments))
 
-    def text(self) -> str:
-        frame = [f"  %frame = alloca [{self.frame_slots} x i64], align 8"] if self.frame_slots else []
-        return "\n".join(["(ptr %args) #0 {", *frame, *self.lines, "  ret void", "}"])
+    def text(self, name: str) -> str:
+        """The function, and those of its parts if there are several."""
+        if len(self.parts) == 1:
+            return self.function(f'void @"{name}"', self.part)
+        names = [f'@"{name} part {k}"' for k in range(len(self.parts))]
+        parts = [self.function(f"internal void {n}", p) for n, p in zip(names, self.parts, strict=True)]
+        calls = [f"  call void {n}(ptr %args)" for n in names]
+        whole = "\n".join([f'define void @"{name}"(ptr %args) #0 {{', *calls, "  ret void", "}"])
+        return "\n\n".join([*parts, whole])
+
+    def function(self, head: str, part: Part) -> str:
+        frame = [f"  %frame = alloca [{part.frame_slots} x i64], align 8"] if part.frame_slots else []
+        lines = [*frame, *self.loads(part), *part.lines]
+        return "\n".join([f"define {head}(ptr %args) #0 {{", *lines, "  ret void", "}"])
+
+    def loads(self, part: Part) -> list[str]:
+        """The addresses and numbers that the calls of a part need, from the slots."""
+        layout = self.layout
+        used = [(name, self.owners[node]) for node, name in self.pointers.items() if node in part.nodes]
+        lines: list[str] = []
+        if not all(has_own_memory(owner) for _, owner in used):
+            lines.append("  %arena = load ptr, ptr %args, align 8")
+        for name, owner in used:
+            if has_own_memory(owner):
+                lines += load_slot("%args", name, "ptr", layout.node_slots[owner.label.data])
+            else:
+                lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {arena_range(owner)[0]}")
+        for slot, name in enumerate(layout.indices, layout.index_slot):
+            lines += load_slot("%args", f"%index.{name}", "i64", slot)
+        if layout.is_parallel:
+            lines += load_slot("%args", "%team", "ptr", layout.team_slot)
+        return lines
 
 
 class ClockedEntry(Entry):
     """An entry that adds up how long each kernel takes, in ticks of the processor's clock."""
 
     def __init__(self, func: FuncOp) -> None:
-        super().__init__(func)
         self.count = 0
+        super().__init__(func)
+
+    def open_part(self) -> None:
+        super().open_part()
         self.tick()
 
     def call(self, kernel: str, arguments: Sequence[str]) -> None:
@@ -214,13 +256,13 @@ class ClockedEntry(Entry):
         self.add_up()
 
     def tick(self) -> None:
-        self.lines.append(f"  %tick{self.count} = call i64 @llvm.readcyclecounter()")
+        self.part.lines.append(f"  %tick{self.count} = call i64 @llvm.readcyclecounter()")
 
     def add_up(self) -> None:
         k = self.count
         self.count += 1
         self.tick()
-        self.lines += [
+        self.part.lines += [
             f"  %spent{k} = sub i64 %tick{self.count}, %tick{k}",
             f"  %ticks{k} = getelementptr i64, ptr {TICKS}, i64 {k}",
             f"  %before{k} = load i64, ptr %ticks{k}, align 8",

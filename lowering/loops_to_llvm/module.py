@@ -81,7 +81,7 @@ class ModuleEmitter:
         for step in func.body.block.ops:
             if not isinstance(step, NodeOp):
                 self.emit_step(func, step, entry)
-        self.parts.append(f'define void @"{func.sym_name.data}"{entry.text()}')
+        self.parts.append(entry.text(func.sym_name.data))
         if isinstance(entry, ClockedEntry):
             self.declarations.update(entry.declarations())
 

@@ -24,6 +24,7 @@ from xdsl.context import Context
 
 from ocannl.dialects.errors import OcannlError
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
+from ocannl.lowering.loops_to_llvm.entry import MOST_CALLS
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass
 
@@ -523,3 +524,27 @@ loops.func @shared {
   }
 }"""
     assert "(ptr %p0, ptr %p1, ptr noalias %p2)" in loops_to_llvm(parse_module(text))
+
+
+def test_an_entry_with_many_calls_is_in_parts():
+    count = 2 * MOST_CALLS + 1
+    nests = "\n".join(
+        f"""
+      loops.nest "x" (i = {k + 1}) {{
+        %a{k} = loops.load %x[i]
+        %one{k} = arith.constant 1.0 : f32
+        %b{k} = arith.addf %a{k}, %one{k} : f32
+        loops.store %b{k}, %x[i]
+      }}"""
+        for k in range(count)
+    )
+    text = f"""
+    loops.func @many {{
+      %x = assign.node "x" on_device because "node" : memref<{count}xf32>
+      {nests}
+    }}"""
+    module = parse_module(text)
+    check(module, tolerance=1e-6)
+    code = loops_to_llvm(module)
+    assert code.count('call void @"many part') == 3
+    assert code.count("call void @") == 3 + count
