@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -342,6 +343,12 @@ def check_labels(routine: RoutineOp) -> None:
             if op.label.data in labels:
                 raise VerifyException(f"two nodes are called {op.label.data!r}")
             labels.add(op.label.data)
+
+
+@cache
+def array_type(element: Attribute, sizes: tuple[int, ...]) -> MemRefType[Attribute]:
+    """The type of a node; xDSL takes long to make one, and most nodes share theirs with others."""
+    return MemRefType(element, sizes)
 
 
 def memref_shape(value: SSAValue) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TypeVar
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
 from xdsl.irdl.operations import BeforeVariadicSingleAccessor
 from xdsl.parser import Parser
@@ -39,6 +39,16 @@ def operation_definition(cls: type[OperationT]) -> type[OperationT]:
 
 def _element(values: Callable[[object], Values], index: int) -> property:
     return property(lambda op: Values.__getitem__(values(op), index))
+
+
+def operations_of(block: Block) -> list[Operation]:
+    """The operations of a block, as they are now; `block.ops` takes several times as long to go over."""
+    found: list[Operation] = []
+    op = block.first_op
+    while op is not None:
+        found.append(op)
+        op = op.next_op
+    return found
 
 
 def given(**properties: Attribute | None) -> dict[str, Attribute]:

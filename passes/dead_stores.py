@@ -7,6 +7,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.linear import Space
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.op_helpers import operations_of
 from ocannl.passes.nests import Cell, cell, covering_axes, is_unused, nests, nodes, remove_unused_operations
 
 
@@ -17,8 +18,7 @@ def remove_dead_stores(func: FuncOp) -> None:
     """
     liveness = _Liveness({op.result for op in nodes(func) if op.mode.data != "local"})
     for nest in reversed(nests(func)):
-        liveness.scan(nest)
-        if not any(isinstance(op, StoreOp) for op in nest.body.block.ops):
+        if not liveness.scan(nest):
             Rewriter.erase_op(nest)
 
 
@@ -36,26 +36,31 @@ class _Liveness:
     def __init__(self, live: set[SSAValue]) -> None:
         self.live = live
 
-    def scan(self, nest: NestOp) -> None:
+    def scan(self, nest: NestOp) -> bool:
+        """Whether the nest still stores anything."""
         overwritten: set[Cell] = set()
-        for op in reversed(nest.body.block.ops):
+        stores = False
+        for op in reversed(operations_of(nest.body.block)):
             if isinstance(op, StoreOp):
-                self._scan_store(op, nest.space.data, overwritten)
+                stores |= self._scan_store(op, nest.space.data, overwritten)
             elif is_unused(op):
                 Rewriter.erase_op(op)
             elif isinstance(op, LoadOp):
                 self._read(op, overwritten)
             elif isinstance(op, ReduceOp):
                 self._scan_reduce(op, overwritten)
+        return stores
 
-    def _scan_store(self, store: StoreOp, space: Space, overwritten: set[Cell]) -> None:
+    def _scan_store(self, store: StoreOp, space: Space, overwritten: set[Cell]) -> bool:
+        """Whether the store stays."""
         stored = cell(store)
         if store.node not in self.live or stored in overwritten:
             Rewriter.erase_op(store)
-            return
+            return False
         overwritten.add(stored)
         if covering_axes(store, space) is not None:
             self.live.discard(store.node)
+        return True
 
     def _scan_reduce(self, reduce: ReduceOp, overwritten: set[Cell]) -> None:
         remove_unused_operations(reduce.body.block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +16,7 @@ from xdsl.traits import Pure
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, scope_sizes
+from ocannl.dialects.op_helpers import operations_of
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 ZERO = Linear()
@@ -24,7 +26,7 @@ SMALL_REDUCTION_WORK = 4096
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
-    return [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    return [op for op in operations_of(module.body.block) if isinstance(op, FuncOp)]
 
 
 def ungrouped(module: ModuleOp) -> list[FuncOp]:
@@ -34,7 +36,7 @@ def ungrouped(module: ModuleOp) -> list[FuncOp]:
 
 
 def steps(func: FuncOp) -> list[NestOp | GroupOp]:
-    return [op for op in func.body.block.ops if isinstance(op, NestOp | GroupOp)]
+    return [op for op in operations_of(func.body.block) if isinstance(op, NestOp | GroupOp)]
 
 
 def nests(func: FuncOp) -> list[NestOp]:
@@ -47,12 +49,12 @@ def nests_of(step: NestOp | GroupOp) -> list[NestOp]:
 
 
 def nodes(func: FuncOp) -> list[NodeOp]:
-    return [op for op in func.body.block.ops if isinstance(op, NodeOp)]
+    return [op for op in operations_of(func.body.block) if isinstance(op, NodeOp)]
 
 
 def operations(block: Block) -> list[Operation]:
     """The operations of a block and of the reductions in it, in the order in which they run."""
-    return with_reduced(block.ops)
+    return with_reduced(operations_of(block))
 
 
 def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
@@ -60,8 +62,8 @@ def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
     found: list[Operation] = []
     for op in ops:
         found.append(op)
-        if isinstance(op, ReduceOp):
-            found.extend(with_reduced(op.body.block.ops))
+        if op.regions and isinstance(op, ReduceOp):
+            found += operations(op.body.block)
     return found
 
 
@@ -120,8 +122,12 @@ def node_mode(node: SSAValue) -> str:
 
 def is_unused(op: Operation) -> bool:
     """Nobody uses the result, which is all that the operation has to give."""
-    gives_only_results = isinstance(op, LoadOp | ReduceOp) or op.has_trait(Pure)
-    return gives_only_results and all(r.first_use is None for r in op.results)
+    return gives_only_results(type(op)) and not any(r.first_use for r in op.results)
+
+
+@cache
+def gives_only_results(kind: type[Operation]) -> bool:
+    return issubclass(kind, LoadOp | ReduceOp) or kind.has_trait(Pure)
 
 
 def remove_unused_operations(block: Block) -> None:
