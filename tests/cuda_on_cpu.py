@@ -597,11 +597,18 @@ class FakeDriver:
 def install(monkeypatch: pytest.MonkeyPatch, driver: FakeDriver | None) -> None:
     """Puts a driver in place of the module, or hides that."""
     monkeypatch.setitem(sys.modules, BINDINGS, driver)
+    note_kernels(monkeypatch)
+
+
+def note_kernels(monkeypatch: pytest.MonkeyPatch, see: Callable[[str], None] | None = None) -> None:
+    """Remembers what PTX is made of; `see` is called with it."""
     write = CudaDevice.text
 
     def noted(device: CudaDevice, module: ModuleOp) -> str:
         text = write(device, module)
         modules[text] = module_text(module)
+        if see is not None:
+            see(text)
         return text
 
     monkeypatch.setattr(CudaDevice, "text", noted)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shutil
+import subprocess
+import sys
 from enum import IntEnum
+from pathlib import Path
 
 import pytest
 from cuda_on_cpu import CUDA_KERNEL_NODE_PARAMS, ENUMS, FakeDriver
+from layering import ROOT
 
 from ocannl.dialects.errors import DeviceError
 from ocannl.runtime.cuda.driver import BINDINGS, NO_DRIVER, NO_GPU, Driver
@@ -40,6 +46,48 @@ def test_parameters_of_a_kernel():
 def test_results_are_true_where_something_failed():
     assert not real.CUresult.CUDA_SUCCESS
     assert all(result for result in real.CUresult if result.name != "CUDA_SUCCESS")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a stand-in for the library that the real module calls."""
+    folder = tmp_path_factory.mktemp("libcuda")
+    compiler = shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("there is no C compiler for Linux")
+    options = ["-shared", "-fPIC", "-O1", "-UNDEBUG", "-o", str(folder / "libcuda.so.1")]
+    subprocess.run([compiler, str(ROOT / "tests" / "cuda" / "libcuda.c"), *options, "-ldl"], check=True)
+    return folder
+
+
+def run(library: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Trains half-moons, and more, through the real module."""
+    environment = os.environ | settings | {"LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(ROOT / "tests")}
+    command = [sys.executable, str(ROOT / "tests" / "cuda_library.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_the_real_module_calls_the_driver(library: Path):
+    done = run(library)
+    assert not done.returncode, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "<context cuda: C GPU> sm_80"
+    assert lines[-1] == "launches of graphs: 29"
+    assert [line.split()[-2:] for line in lines[2:5]] == [["250.00", "us"]] * 3
+
+
+def test_the_real_module_calls_the_driver_for_each_kernel(library: Path):
+    done = run(library, OCANNL_CUDA_SYNC="1")
+    assert not done.returncode, done.stderr
+    assert done.stdout.splitlines()[-1] == "launches of graphs: 3"
+
+
+def test_what_the_driver_says_of_text_comes_through_the_real_module(library: Path):
+    done = run(library, REJECT="1")
+    assert done.returncode
+    assert done.stderr.endswith(
+        "the NVIDIA driver rejects the kernels: invalid text (CUDA_ERROR_INVALID_PTX)\nno such instruction\n"
+    )
 
 
 def test_this_machine():
