@@ -1,7 +1,7 @@
 """Saved measurements, and what OCANNL needs more time for since, beyond the noise.
 
-The file has a line for each benchmark of each peer: medians and their noise. Between two runs the machine may
-have become slower as a whole: as much as the peers did, if they are of the same version.
+The file has a line for each benchmark of each peer: the least seconds and their noise. Between two runs the
+machine may have become slower as a whole: as much as the peers did, if they are of the same version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KINDS = ("call", "loop", "cold", "warm")
 # A smaller part is never told.
 LEAST = 0.05
 
-# By benchmark, peer, version and threads: the median and its noise, of each kind that was measured.
+# By benchmark, peer, version and threads: the least seconds and their noise, of each kind that was measured.
 Key = tuple[str, str, str, int]
 Summary = dict[str, tuple[float, float]]
 Saved = dict[Key, Summary]
@@ -51,11 +51,9 @@ class Change:
 
 
 def summary(samples: Sequence[float]) -> tuple[float, float]:
-    """The median, and the distance between the quartiles as a part of it."""
-    if len(samples) < 2:
-        return samples[0], 0.0
-    lower, median, upper = statistics.quantiles(samples, n=4, method="inclusive")
-    return median, (upper - lower) / median
+    """The fastest, as what interrupts only adds to seconds; and by what part the third fastest was slower."""
+    fastest, *others = sorted(samples)[:3]
+    return fastest, max(others, default=fastest) / fastest - 1
 
 
 def summaries(results: Iterable[Measured]) -> Saved:
@@ -84,9 +82,9 @@ def changes(before: Saved, now: Saved) -> list[Change]:
     for (name, peer, _, threads), kinds in now.items():
         old = known.get((name, threads), {}) if peer == "ocannl" else {}
         for kind in [kind for kind in kinds if kind in old]:
-            (median, noise), (old_median, old_noise) = kinds[kind], old[kind]
+            (seconds, noise), (old_seconds, old_noise) = kinds[kind], old[kind]
             peers = drift(before, now, name, kind)
-            found.append(Change(name, kind, old_median, median, peers, noise + old_noise))
+            found.append(Change(name, kind, old_seconds, seconds, peers, noise + old_noise))
     return found
 
 
@@ -101,7 +99,7 @@ def save(path: Path, processor: str, now: Saved) -> None:
 
 
 def rounded(kinds: Summary) -> dict[str, Any]:
-    return {kind: [float(f"{median:.4g}"), round(noise, 3)] for kind, (median, noise) in kinds.items()}
+    return {kind: [float(f"{seconds:.4g}"), round(noise, 3)] for kind, (seconds, noise) in kinds.items()}
 
 
 def load(path: Path, processor: str) -> Saved:
@@ -110,6 +108,6 @@ def load(path: Path, processor: str) -> Saved:
     if content["processor"] != processor:
         raise SystemExit(f"{path} was measured on {content['processor']}; this is {processor}")
     return {
-        (name, peer, version, threads): {kind: (median, noise) for kind, (median, noise) in kinds.items()}
+        (name, peer, version, threads): {kind: (seconds, noise) for kind, (seconds, noise) in kinds.items()}
         for name, peer, version, threads, kinds in content["results"]
     }

@@ -22,8 +22,8 @@ ROWS = (4096, 1024)
 BACKWARD = "_backward"
 ROWWISE = re.compile(rf"([a-z_]+?)(?:_(\d+)x(\d+))?({BACKWARD})?")
 GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)")
-# A timing of a kernel takes about so many seconds at these rates.
-SECONDS, FLOPS, BYTES = 0.03, 5e10, 1e10
+# A timing takes about so many seconds at these rates: short ones are seldom interrupted on a busy machine.
+SECONDS, FLOPS, BYTES = 0.005, 1e11, 2e10
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Options:
 
     peers: tuple[str, ...]
     threads: int = 1
-    rounds: int = 11
+    rounds: int = 21
     first_rounds: int = 3
     calls_of: Callable[[str], int] = calls_of
     device: str = "cpu"

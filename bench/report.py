@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 from kernels import kernel
@@ -23,12 +22,11 @@ def time_text(seconds: float) -> str:
 
 
 def cell(seconds: Sequence[float], base: Sequence[float]) -> str:
-    """A median, and its ratio to OCANNL's."""
+    """The fastest, and its ratio to OCANNL's."""
     if not seconds:
         return ""
-    median = statistics.median(seconds)
-    ratio = f"x{median / statistics.median(base):.2f}" if base else ""
-    return f"{time_text(median)} {ratio:>7}"
+    ratio = f"x{min(seconds) / min(base):.2f}" if base else ""
+    return f"{time_text(min(seconds))} {ratio:>7}"
 
 
 def own(results: Sequence[Measured]) -> Measured:
@@ -38,7 +36,7 @@ def own(results: Sequence[Measured]) -> Measured:
 
 def best_peer(results: Sequence[Measured]) -> str:
     """How many times as long as OCANNL, each in its faster mode, the fastest peer takes."""
-    least = {r.peer: min(map(statistics.median, filter(None, (r.call, r.loop)))) for r in results}
+    least = {r.peer: min(r.call + r.loop) for r in results}
     mine = least.pop("ocannl", None)
     if mine is None or not least:
         return ""
@@ -68,7 +66,7 @@ def width(peer: str) -> int:
 def kernel_line(results: Sequence[Measured], peers: Sequence[str]) -> str:
     """What OCANNL takes and achieves, and how many times as long its peers take."""
     name = results[0].name
-    seconds = {result.peer: statistics.median(result.call) for result in results}
+    seconds = {result.peer: min(result.call) for result in results}
     mine = seconds.get("ocannl")
 
     def text(peer: str) -> str:

@@ -1,15 +1,16 @@
 """Times training steps and kernels in OCANNL beside other frameworks, where they are installed.
 
-Each peer runs in a process of its own, pinned to the same cores; the peers take turns, and the medians of the
+Each peer runs in a process of its own, pinned to the same cores; the peers take turns, and the fastest of the
 rounds are compared. Every peer must compute what PyTorch does in float64. docs/bench.md tells how to read it.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from baseline import changes, load, save, summaries
+from baseline import Saved, changes, load, save, summaries
 from kernels import KERNEL_GROUPS, kernel
 from measure import Measured, Options, measure
 from peak import peak, processor
@@ -40,38 +41,18 @@ def parsed(args: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="name", type=benchmarks, help=help)
     parser.add_argument("--peer", choices=PEERS, action="append", help="by default all")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=11, help="timings of each peer")
+    parser.add_argument("--rounds", type=int, default=21, help="timings of each peer")
     parser.add_argument("--first-rounds", type=int, default=3, help="timings of the first result of a step")
     parser.add_argument("--save", type=Path, help="adds the measurements to this file")
     parser.add_argument("--against", type=Path, help="such a file: exits with 1 if something is slower now")
     return parser.parse_args(args)
 
 
-def main(args: list[str] | None = None) -> None:
-    options = parsed(args)
-    name_of_processor = processor()
-    before = None if options.against is None else load(options.against, name_of_processor)
-    names = [name for group in options.names or GROUPS.values() for name in group]
-    how = Options(tuple(options.peer or PEERS), options.threads, options.rounds, options.first_rounds)
-    pin(options.threads)
-    print(f"{name_of_processor}, {peak() / 1e9:.0f} GFLOP/s a core, threads: {options.threads}")
-    results = show(names, how)
-    now = summaries(results)
-    if options.save is not None:
-        save(options.save, name_of_processor, now)
-    if before is not None:
-        compared = changes(before, now)
-        slower = [change for change in compared if change.is_slower]
-        print(f"\nslower than before: {len(slower)} of {len(compared)}", *slower, sep="\n")
-        raise SystemExit(1 if slower else 0)
-
-
-def show(names: list[str], how: Options) -> list[Measured]:
-    """Prints what is measured as soon as it is."""
+def printed(names: Iterable[str], how: Options) -> Iterator[list[Measured]]:
+    """Shows what is measured as soon as it is."""
     kernel_peers = [peer for peer in how.peers if PEERS[peer].has_kernels]
-    found: list[Measured] = []
     is_in_table = False
-    for results in measure(dict.fromkeys(names), how):
+    for results in measure(names, how):
         if not results:
             continue
         is_kernel = results[0].name not in PROBLEMS
@@ -79,8 +60,27 @@ def show(names: list[str], how: Options) -> list[Measured]:
             print("\n" + kernel_heading(kernel_peers))
         print(kernel_line(results, kernel_peers) if is_kernel else "\n" + step_table(results), flush=True)
         is_in_table = is_kernel
-        found += results
-    return found
+        yield results
+
+
+def main(args: list[str] | None = None) -> None:
+    options = parsed(args)
+    name_of_processor = processor()
+    before = None if options.against is None else load(options.against, name_of_processor)
+    names = dict.fromkeys(name for group in options.names or GROUPS.values() for name in group)
+    how = Options(tuple(options.peer or PEERS), options.threads, options.rounds, options.first_rounds)
+    pin(options.threads)
+    print(f"{name_of_processor}, {peak() / 1e9:.0f} GFLOP/s a core, threads: {options.threads}")
+    now: Saved = {}
+    for results in printed(names, how):
+        now |= summaries(results)
+        if options.save is not None:
+            save(options.save, name_of_processor, now)
+    if before is not None:
+        compared = changes(before, now)
+        slower = [change for change in compared if change.is_slower]
+        print(f"\nslower than before: {len(slower)} of {len(compared)}", *slower, sep="\n")
+        raise SystemExit(1 if slower else 0)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def mlp() -> Layers:
         targets=np.eye(10, dtype=np.float32)[labels],
         weights=layers(rng, sizes),
         biases=[np.zeros(outer, np.float32) for outer in sizes[1:]],
-        calls=24,
+        calls=8,
         verified_steps=4,
     )
 
@@ -122,7 +122,7 @@ def lenet() -> Layers:
         targets=np.eye(10, dtype=np.float32)[labels],
         weights=weights,
         biases=[np.zeros(len(weight), np.float32) for weight in weights],
-        calls=24,
+        calls=8,
         verified_steps=4,
     )
 

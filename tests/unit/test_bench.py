@@ -12,8 +12,10 @@ from typing import Any
 import kernels
 import numpy as np
 import pytest
-from baseline import Saved, changes, load, save
+from baseline import Saved, changes, load, save, summaries
 from layering import ROOT
+from measure import Measured
+from run import GROUPS
 from steps import PROBLEMS
 
 
@@ -102,6 +104,12 @@ def saved(seconds: float, noise: float = 0.02, peer: float = 1.0, version: str =
 def test_what_is_slower_beyond_the_noise(now: Saved, is_slower: bool):
     (change,) = changes(saved(1.0), now)
     assert change.is_slower == is_slower
+
+
+def test_the_noise_is_how_much_the_fastest_differ():
+    measured = Measured("add", "ocannl", "0.1", 1, call=[3.0, 1.1, 9.0, 1.0, 1.05], warm=[2.0])
+    ((_, kinds),) = summaries([measured]).items()
+    assert kinds == {"call": (1.0, pytest.approx(0.1)), "warm": (2.0, 0.0)}
 
 
 def test_what_is_measured_again_replaces_what_was_saved(tmp_path: Path):
