@@ -7,7 +7,6 @@ machine may have become slower as a whole: as much as the peers did, if they are
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,13 +65,13 @@ def summaries(results: Iterable[Measured]) -> Saved:
 
 
 def drift(before: Saved, now: Saved, name: str, kind: str) -> float:
-    """How many times as long the peers take as they took."""
+    """How many times as long the peers take as they took: the least of them, and 1 if one is faster."""
     ratios = [
         kinds[kind][0] / before[key][kind][0]
         for key, kinds in now.items()
         if key[0] == name and key[1] != "ocannl" and kind in kinds and kind in before.get(key, {})
     ]
-    return statistics.median(ratios or [1.0])
+    return max(1.0, min(ratios, default=1.0))
 
 
 def changes(before: Saved, now: Saved) -> list[Change]:

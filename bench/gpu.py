@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from kernels import BACKWARD, kernel
 from measure import Measured, Options
-from run import benchmarks, show
+from run import benchmarks, printed
 from steps import PROBLEMS
 
 import ocannl as oc
@@ -63,7 +63,7 @@ def copy_rate(device: CudaDevice, size: int) -> float:
 def of_copies(results: Sequence[Measured], rate: float) -> list[str]:
     """What part of the bandwidth of a copy the kernels reach that move memory."""
     return [
-        f"{result.name:<34}{4 * moved / statistics.median(result.call) / rate:6.2f}"
+        f"{result.name:<34}{4 * moved / min(result.call) / rate:6.2f}"
         for result in results
         if result.peer == "ocannl" and result.name not in PROBLEMS and (moved := kernel(result.name).moved)
     ]
@@ -85,7 +85,8 @@ def main(args: list[str] | None = None) -> None:
     print(f"{device.name}, {device.arch}, CUDA {device.driver.version()}; copies: {rate / 1e9:.0f} GB/s")
     names = [name for group in given.names for name in group] or (QUICK if given.quick else NAMES)
     rounds = 3 if given.quick else given.rounds
-    results = show(names, Options(PEERS, os.cpu_count() or 1, rounds, given.first_rounds, calls_of, "cuda"))
+    how = Options(PEERS, os.cpu_count() or 1, rounds, given.first_rounds, calls_of, "cuda")
+    results = [measured for found in printed(names, how) for measured in found]
     print("\npart of the bandwidth of a copy", *of_copies(results, rate), sep="\n")
 
 
