@@ -24,6 +24,7 @@ from ocannl.inference import infer
 from ocannl.leaves import arange as range
 from ocannl.leaves import constant, data, index, node, param
 from ocannl.parameters import params
+from ocannl.precision import precision
 from ocannl.random_numbers import normal, uniform
 from ocannl.routine import Routine
 from ocannl.scopes import block, scope
@@ -94,6 +95,7 @@ __all__ = [
     "outer_sum",
     "param",
     "params",
+    "precision",
     "range",
     "run",
     "scatter",

@@ -9,21 +9,23 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ocannl import graph
 from ocannl.checks import integer
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import ShapeError, SpecError
+from ocannl.dialects.precisions import computed_in, is_float
 from ocannl.dialects.shape import Dim as KnownDim
 from ocannl.dialects.shape import Row, Shape, closed_row
 from ocannl.dialects.tensor_type import TensorType
 from ocannl.dtypes import ELEMENTS, element_of, stored_dtype
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
+from ocannl.precision import param_precision
 from ocannl.scopes import scoped
 from ocannl.shapes import Dim, RowSizes, row_of
-from ocannl.tensor import Index, Tensor, as_tensor
+from ocannl.tensor import Index, Tensor, as_tensor, convert
 
 # Contents of data, and how parameters and nodes begin: not part of the program's text.
 _arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()
@@ -143,9 +145,12 @@ def param(
         rows = _rows_of_array(contents, rows)
     label = scoped(name)
     shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
-    op = graph.add(texpr.ParamOp(label, TensorType.of(shape, element_of(dtype))), label)
+    setting = param_precision()
+    element = element_of(dtype) or setting.kept
+    op = graph.add(texpr.ParamOp(label, TensorType.of(shape, element)), label)
     _initializers[op] = initializer
-    return Tensor(op)
+    kept = Tensor(op)
+    return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
 
 
 def _array_init(contents: NDArray[Any]) -> Initializer:
@@ -203,7 +208,7 @@ def node(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """A non-differentiable tensor node: memory for code to write, of the shape and precision of `like` or of
-    the given rows.
+    the given rows; without a `dtype` it is of f32 or f64, or an integer as `like`.
 
     It starts at `init`. Without one it starts at zero where a routine updates it from its own value, and
     reading it before anything wrote it is an error otherwise.
@@ -211,7 +216,7 @@ def node(
     if like is not None:
         source = as_tensor(like).ir_value.type
         assert isinstance(source, TensorType)
-        shape, element = source.shape.data, element_of(dtype) or source.element_or_none
+        shape, element = source.shape.data, element_of(dtype) or at_least_f32(source.element_or_none)
     else:
         shape = Shape(row_of(batch), row_of(input), row_of(output))
         element = element_of(dtype)
@@ -219,6 +224,11 @@ def node(
     if init is not None:
         _initializers[op] = constant_init(init)
     return Tensor(op)
+
+
+def at_least_f32(element: Attribute | None) -> Attribute | None:
+    """Memory that is updated again and again would lose what a small float has no room for."""
+    return computed_in(element) if element is not None and is_float(element) else element
 
 
 def index(name: str, range: int | None = None) -> Index:

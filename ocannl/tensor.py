@@ -433,10 +433,13 @@ def size_of(dim: Dim) -> Tensor:
     return Tensor(graph.add(texpr.SizeOp(dim.term, TensorType.of(SCALAR))))
 
 
+SAME_SHAPE = "... | ... -> ... => ... | ... -> ..."
+
+
 def convert(x: TensorLike, element: Attribute) -> Tensor:
-    """The value in an element type."""
+    """The value in an element type, of the same shape."""
     type = graph.fresh_type(element)
-    return Tensor(graph.add(texpr.ApplyOp(Arg(0), [as_tensor(x).ir_value], type, logic="."), "cast"))
+    return Tensor(graph.add(texpr.ApplyOp(Arg(0), [as_tensor(x).ir_value], type, logic=SAME_SHAPE), "cast"))
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:

@@ -13,8 +13,19 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.precisions import computed_in, float_or, widest
 from ocannl.dialects.tensor_op import LikeOp, TensorOp
 from ocannl.dialects.tensor_type import TensorType, refine_type
-from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, SliceOp, TexprRoutineOp
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    ConstantOp,
+    EmbedOp,
+    NodeOp,
+    RangeOp,
+    SliceOp,
+    TexprRoutineOp,
+)
 from ocannl.dialects.uniform import UniformOp
+
+NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
 
 
 @dataclass
@@ -22,11 +33,13 @@ class Precisions:
     """Element types by value: up from operands to results, down from results into leaves, to a fixpoint.
 
     What is computed from `numbers` alone - constants, positions, static indices, random numbers - has at
-    least f32: in fewer bits, positions are not exact.
+    least f32: in fewer bits, positions are not exact. So has `state`, nodes to which code adds again and
+    again, and what is computed from these and numbers; and so has what is computed with it.
     """
 
     known: dict[SSAValue, Attribute]
     numbers: set[SSAValue]
+    state: set[SSAValue]
     changed: bool = False
 
     def element(self, value: SSAValue) -> Attribute | None:
@@ -42,13 +55,22 @@ class Precisions:
     def demand(self, value: SSAValue, element: Attribute | None) -> None:
         """What a value is used for gives it a float type."""
         if element is not None:
-            self.learn(value, computed_in(element) if value in self.numbers else float_or(element))
+            is_exact = value in self.numbers or value in self.state
+            self.learn(value, computed_in(element) if is_exact else float_or(element))
+
+    def result(self, op: ApplyOp) -> Attribute | None:
+        """The widest precision of the operands, once that of one is known."""
+        known = [e for e in map(self.element, op.operands) if e is not None]
+        found = widest(known)
+        if found is None or self.state.isdisjoint(op.operands):
+            return found
+        return widest([found, f32])
 
     def up(self, op: Operation) -> None:
         if isinstance(op, SliceOp):
             self.learn(op.result, self.element(op.source))
         elif isinstance(op, ApplyOp):
-            self.learn(op.result, widest([e for e in map(self.element, op.operands) if e is not None]))
+            self.learn(op.result, self.result(op))
         elif isinstance(op, LikeOp):
             like = self.element(op.like)
             self.learn(op.result, None if like is None else float_or(like))
@@ -63,7 +85,7 @@ class Precisions:
                 self.demand(operand, self.element(result))
         elif isinstance(op, AssignOp):
             self.demand(op.value, self.element(op.target))
-            self.learn(op.target, self.element(op.value))
+            self.demand(op.target, self.element(op.value))
 
     def _uses(self, operand: SSAValue) -> Attribute | None:
         """The widest precision of the results that a value is used for."""
@@ -72,23 +94,20 @@ class Precisions:
         return widest([e for e in results if e is not None])
 
 
-def numbers(ops: Iterable[Operation]) -> set[SSAValue]:
-    """The values that are computed from constants, positions, static indices and random numbers alone."""
+def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[Operation]) -> set[SSAValue]:
+    """The values that are computed from operations of some kinds alone."""
     found: set[SSAValue] = set()
     for op in ops:
-        match op:
-            case ConstantOp() | EmbedOp() | RangeOp() | UniformOp():
-                found.add(op.result)
-            case ApplyOp() if found.issuperset(op.operands):
-                found.add(op.result)
-            case _:
-                pass
+        if isinstance(op, kinds) or (isinstance(op, ApplyOp) and found.issuperset(op.operands)):
+            assert isinstance(op, TensorOp)
+            found.add(op.result)
     return found
 
 
 def infer_precisions(routine: TexprRoutineOp) -> None:
     ops = list(routine.body.block.ops)
-    precisions = Precisions({}, numbers(ops))
+    numbers = computed_from(NUMBERS, ops)
+    precisions = Precisions({}, numbers, computed_from((*NUMBERS, NodeOp), ops) - numbers)
     while True:
         precisions.changed = False
         for op in ops:

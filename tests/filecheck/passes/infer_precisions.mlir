@@ -128,3 +128,21 @@ texpr.routine @numbers {
   %b = texpr.apply = mul(%h, %a) logic "." : !texpr.tensor<4>
   %c = texpr.apply = mul(%w, %b) logic "." : !texpr.tensor<4>
 }
+
+// Nodes are at least f32, and so is what is computed with them.
+// CHECK-LABEL: texpr.routine @state {
+// CHECK:         %w = texpr.param "w" : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %mean = texpr.node "mean" : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %half = texpr.constant 0.5 : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %a = texpr.apply = mul(%half, %mean) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %b = texpr.apply = mul(%half, %w) logic "." : !texpr.tensor<4, bf16>
+// CHECK-NEXT:    %c = texpr.apply = add(%a, %b) logic "." : !texpr.tensor<4, f32>
+texpr.routine @state {
+  %w = texpr.param "w" : !texpr.tensor<4, bf16>
+  %mean = texpr.node "mean" : !texpr.tensor<4>
+  %half = texpr.constant 0.5 : !texpr.tensor<4>
+  %a = texpr.apply = mul(%half, %mean) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = mul(%half, %w) logic "." : !texpr.tensor<4>
+  %c = texpr.apply = add(%a, %b) logic "." : !texpr.tensor<4>
+  texpr.assign %mean = %c logic "."
+}

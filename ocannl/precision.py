@@ -1,0 +1,47 @@
+"""The precision of parameters, by scope."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from numpy.typing import DTypeLike
+from xdsl.ir import Attribute
+
+from ocannl.dtypes import float_element
+
+
+@dataclass(frozen=True)
+class ParamPrecision:
+    """The types in which parameters are kept, and in which they are used; None where that is inferred."""
+
+    kept: Attribute | None = None
+    used: Attribute | None = None
+
+
+_precision: ContextVar[ParamPrecision] = ContextVar("precision")
+_INFERRED = ParamPrecision()
+
+
+def param_precision() -> ParamPrecision:
+    """What holds where a parameter is made."""
+    return _precision.get(_INFERRED)
+
+
+@contextmanager
+def precision(params: DTypeLike, *, compute: DTypeLike | None = None) -> Generator[None, None, None]:
+    """Parameters made inside are of the dtype `params`, unless they have one of their own.
+
+    With `compute`, they are kept in `params` and used in `compute`: what `oc.param` returns is then the
+    parameter as an expression of that dtype. `oc.params` still finds the memory that is kept, initialized
+    and updated, which has gradients of its own dtype. Raises `PrecisionError` for what is no floating dtype.
+    """
+    kept = float_element(params, "parameters are")
+    used = None if compute is None else float_element(compute, "parameters are used as numbers")
+    token = _precision.set(ParamPrecision(kept, used))
+    try:
+        yield
+    finally:
+        _precision.reset(token)

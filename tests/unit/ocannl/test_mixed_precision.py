@@ -1,0 +1,169 @@
+"""Training in small floats, with parameters of the same type or of f32; blocks in bf16 against f32."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import moons
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from unit.ocannl import test_emulated_gpu as programs
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.dialects.errors import PrecisionError
+
+Array = NDArray[Any]
+HALVES = pytest.mark.parametrize("dtype", [oc.float16, oc.bfloat16], ids=["f16", "bf16"])
+
+
+def wide(array: Array) -> NDArray[np.float32]:
+    return np.asarray(array).astype(np.float32)
+
+
+def trained_moons(
+    dtype: Any, scope: AbstractContextManager[None]
+) -> tuple[float, dict[str, oc.Tensor], oc.Context]:
+    """How many of the points are classified, after 300 steps; the parameters."""
+    points, classes = moons.half_moons(200, seed=1)
+    with scope:
+        model = nn.mlp(hid_dims=[16, 16], out_dim=1)
+    x, sides = oc.data(points.astype(dtype)), oc.data(classes.astype(np.float32).reshape(-1, 1))
+    scores = oc.cast(model(x), oc.float32)
+    margins = (sides * scores).named("margins")
+    loss = (oc.relu(1 - margins).einsum("...|... => 0") / 200).named("loss")
+    ctx = oc.Context.cpu()
+    update = train.sgd_update(loss, learning_rate=0.1, momentum=0.9)
+    step = ctx.compile(train.grad_update(loss) + update + oc.forward(margins))
+    ctx.init_params(loss)
+    for _ in range(300):
+        step()
+    assert ctx[loss].dtype == np.float32
+    return float(np.mean(ctx[margins] > 0)), oc.params(loss), ctx
+
+
+class TestMoons:
+    @HALVES
+    def test_all_in_one_type(self, dtype: Any):
+        """Data say the type: parameters, activations and gradients have it, the loss is f32."""
+        right, params, ctx = trained_moons(dtype, nullcontext())
+        assert right > 0.98
+        for p in params.values():
+            assert ctx[p].dtype == ctx[p.grad].dtype == dtype
+
+    @HALVES
+    def test_parameters_are_kept_in_f32(self, dtype: Any):
+        right, params, ctx = trained_moons(dtype, oc.precision(oc.float32, compute=dtype))
+        assert right > 0.98
+        for p in params.values():
+            assert ctx[p].dtype == ctx[p.grad].dtype == np.float32
+
+
+class TestPrecision:
+    def test_a_default_for_parameters(self):
+        with oc.precision(oc.bfloat16):
+            w, b = oc.param("w", output=3), oc.param("b", 0.0, output=3, dtype=oc.float32)
+        ctx = oc.Context.cpu()
+        ctx.init_params(w + b)
+        assert (ctx[w].dtype, ctx[b].dtype) == (oc.bfloat16, np.float32)
+
+    def test_outside_it_is_inferred(self):
+        with oc.precision(oc.bfloat16):
+            pass
+        w = oc.param("w", output=3)
+        ctx = oc.Context.cpu()
+        ctx.init_params(w)
+        assert ctx[w].dtype == np.float32
+
+    def test_what_is_used_is_rounded(self):
+        with oc.precision(oc.float32, compute=oc.bfloat16):
+            w = oc.param("w", [1.001, 1.01, 3.3])
+        y = w * oc.data(np.ones(3, oc.bfloat16))
+        ((name, kept),) = oc.params(y).items()
+        ctx = oc.Context.cpu()
+        ctx.init_params(y)
+        assert name == "w"
+        np.testing.assert_array_equal(ctx[kept], np.array([1.001, 1.01, 3.3], np.float32))
+        np.testing.assert_array_equal(wide(ctx[y]), wide(ctx[kept].astype(oc.bfloat16)))
+
+    def test_in_line_parameters(self):
+        @oc.block
+        def scaled(p: Any, x: oc.Tensor) -> oc.Tensor:
+            return p.w(output=3) @ x
+
+        with oc.precision(oc.float32, compute=oc.bfloat16):
+            y = scaled()(oc.data(np.ones((4, 2), oc.bfloat16))).einsum("... | ... => 0")
+        ctx = oc.Context.cpu()
+        ctx.init_params(y)
+        (w,) = oc.params(y).values()
+        assert (ctx[w].dtype, ctx[y].dtype) == (np.float32, oc.bfloat16)
+
+    def test_not_of_integers(self):
+        with (
+            pytest.raises(PrecisionError, match="parameters are of a floating dtype, found int32"),
+            oc.precision(np.int32),
+        ):
+            pass
+
+
+@HALVES
+def test_small_steps_are_not_lost(dtype: Any):
+    """In bf16, 1 - 0.001 is 1; what an optimizer keeps is f32, and so is what parameters are kept in."""
+    with oc.precision(oc.float32, compute=dtype):
+        w = oc.param("w", 1.0, output=1)
+    loss = (w * oc.data(np.ones(1, dtype))).einsum("... | ... => 0")
+    ctx = oc.Context.cpu()
+    step = ctx.compile(train.grad_update(loss) + train.adam_update(loss, learning_rate=0.001))
+    ctx.init_params(loss)
+    for _ in range(50):
+        step()
+    (kept,) = oc.params(loss).values()
+    np.testing.assert_allclose(ctx[kept], 0.95, rtol=1e-3)
+
+
+@HALVES
+def test_nodes_are_at_least_f32(dtype: Any):
+    p, n = oc.param("p", 1.0, output=2, dtype=dtype), oc.node("n", output=2, init=0.0)
+    like = oc.node("like", like=p, init=0.0)
+    with oc.code("count") as code:
+        n += p
+        like += 1
+    ctx = oc.Context.cpu()
+    ctx.init_params(p)
+    step = ctx.compile(code)
+    for _ in range(300):
+        step()
+    assert ctx[n].dtype == ctx[like].dtype == np.float32
+    np.testing.assert_array_equal(ctx[n], [300, 300])
+
+
+BLOCKS, IN_F32 = (programs.cases(programs.fresh(module) for module in programs.MODULES) for _ in range(2))
+# Where two values are one in bf16, another one of them is the greatest.
+KINKS = ("pool: max", "vision")
+SAMPLE = 9
+
+
+def check_block(name: str) -> None:
+    wanted = IN_F32[name].found_on(oc.Context.cpu(threads=1), np.float32)
+    dtype: Any = oc.bfloat16
+    found = BLOCKS[name].found_on(oc.Context.cpu(threads=1), dtype)
+    programs.close(wide(found.value), wide(wanted.value), 0.03, "value")
+    if name.startswith(KINKS):
+        return
+    for param, gradient in wanted.param_gradients.items():
+        programs.close(wide(found.param_gradients[param]), wide(gradient), 0.1, param)
+    for k, gradient in enumerate(wanted.input_gradients):
+        programs.close(wide(found.input_gradients[k]), wide(gradient), 0.1, f"input {k}")
+
+
+@pytest.mark.parametrize("name", list(BLOCKS)[::SAMPLE])
+def test_blocks(name: str):
+    check_block(name)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", BLOCKS)
+def test_all_blocks(name: str):
+    check_block(name)
