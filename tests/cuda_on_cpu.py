@@ -330,7 +330,7 @@ class FakeDriver:
     def cuStreamCreate(self, Flags: int) -> Answer:
         assert Flags == CUstream_flags.CU_STREAM_NON_BLOCKING
         self.check()
-        return self.made(Stream())
+        return (self.broken, None) if self.broken else self.made(Stream())
 
     def cuStreamDestroy(self, hStream: Stream) -> Answer:
         self.check(hStream)

@@ -46,17 +46,17 @@ class CudaDevice:
 
     def __init__(self, number: int = 0) -> None:
         self.driver = driver = Driver()
+        self.is_synchronous = os.environ.get(SYNCHRONOUS) == "1"
+        self.running: dict[str, None] = {}
+        """The names of the routines that were launched since the stream was last waited for."""
         self.handle = find_device(driver, number)
         self.name: str = self.ask("cuDeviceGetName", 128, self.handle).split(b"\0", 1)[0].decode()
         self.arch = arch_of(self.name, self.capability())
-        self.is_synchronous = os.environ.get(SYNCHRONOUS) == "1"
         self.context: Any = self.ask("cuDevicePrimaryCtxRetain", self.handle)
         self.enter()
         self.stream: Any = self.ask("cuStreamCreate", driver.api.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
         weakref.finalize(self, close, driver, self.handle, self.stream)
         self.keep_freed_memory()
-        self.running: dict[str, None] = {}
-        """The names of the routines that were launched since the stream was last waited for."""
 
     @property
     def key(self) -> str:

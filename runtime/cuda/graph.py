@@ -22,6 +22,7 @@ class Launch:
     ) -> None:
         self.device = device
         self.kernel = kernel
+        self.failure = f"kernel {kernel.function} cannot run"
         self.values = values
         self.pointers = (values.ctypes.data + 8 * np.arange(len(values))).astype(np.uint64)
         self.params: Any = device.driver.api.CUDA_KERNEL_NODE_PARAMS()
@@ -30,10 +31,6 @@ class Launch:
         self.params.blockDimX, self.params.blockDimY, self.params.blockDimZ = kernel.threads, 1, 1
         self.params.sharedMemBytes = 0
         self.params.kernelParams = self.pointers.ctypes.data
-
-    @property
-    def failure(self) -> str:
-        return f"kernel {self.kernel.function} cannot run"
 
     def alone(self) -> None:
         """Launches the kernel, and waits for it. Raises `DeviceError` that names it."""

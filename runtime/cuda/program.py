@@ -48,19 +48,20 @@ class BoundLaunch(Launch):
 
     def __init__(self, program: CudaProgram, kernel: Dispatch, args: ArgBlock) -> None:
         where = arguments(kernel, program.routine, program.layout)
-        self.slots = args.slots
-        self.index_slots = np.array(where.indices, np.intp)
+        self.positions = [slot - program.layout.index_slot for slot in where.indices]
+        self.indices = [args.index(slot) for slot in where.indices]
         addresses = [int(args.slots[slot]) + offset for slot, offset in where.buffers]
-        values = np.array([*addresses, *args.slots[self.index_slots]], np.int64)
+        values = np.array([*addresses, *self.indices], np.int64)
         super().__init__(program.device, kernel, program.functions[kernel.function], values)
-        self.indices = self.values[len(addresses) :]
 
-    def take_indices(self) -> bool:
-        """Takes the indices as they are; returns whether one of them has changed."""
-        now = self.slots[self.index_slots]
-        has_changed = not np.array_equal(self.indices, now)
-        self.indices[:] = now
-        return has_changed
+    def take(self, indices: Sequence[int]) -> bool:
+        """Takes its own among the indices of a routine; returns whether one of them has changed."""
+        now = [indices[position] for position in self.positions]
+        if now == self.indices:
+            return False
+        self.indices = now
+        self.values[len(self.values) - len(now) :] = now
+        return True
 
 
 class CudaRun:
@@ -79,7 +80,7 @@ class CudaRun:
         self.indexed: list[tuple[BoundLaunch, Any]] = []
         layout = program.layout
         self.index_slots = args.slots[layout.index_slot : layout.index_slot + len(layout.indices)]
-        self.indices = self.index_slots.tolist()
+        self.indices: list[int] = self.index_slots.tolist()
 
     def new_launches(self) -> list[BoundLaunch]:
         """All kernels in order, with the indices as they are."""
@@ -92,9 +93,7 @@ class CudaRun:
         self.device.enter()
         if self.graph is None:
             self.graph = self.build_graph()
-        if (indices := self.index_slots.tolist()) != self.indices:
-            self.set_indices(self.graph)
-            self.indices = indices
+        self.set_indices(self.graph)
         self.device.running[self.name] = None
         self.graph.launch()
 
@@ -102,21 +101,25 @@ class CudaRun:
         graph = Graph(self.device)
         for launch in self.launches:
             node = graph.add(launch)
-            if len(launch.index_slots):
+            if launch.positions:
                 self.indexed.append((launch, node))
         graph.finish()
         return graph
 
     def set_indices(self, graph: Graph) -> None:
-        for launch, node in self.indexed:
-            if launch.take_indices():
-                graph.set_arguments(node, launch)
+        indices: list[int] = self.index_slots.tolist()
+        if indices != self.indices:
+            self.indices = indices
+            for launch, node in self.indexed:
+                if launch.take(indices):
+                    graph.set_arguments(node, launch)
 
     def run_one_by_one(self) -> None:
         """Launches each kernel alone, and waits for it."""
         self.device.enter()
+        indices: list[int] = self.index_slots.tolist()
         for launch in self.launches:
-            launch.take_indices()
+            launch.take(indices)
             launch.alone()
 
     def loop(

@@ -213,6 +213,8 @@ def test_a_kernel_that_fails_is_told_later(driver: FakeDriver):
         ctx[total] = 0
     with pytest.raises(DeviceError, match="illegal address"):
         step.run_loop()
+    with pytest.raises(DeviceError, match="cuStreamCreate failed: illegal address"):
+        oc.Context.cuda()
 
 
 def test_kernels_one_by_one(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch):
