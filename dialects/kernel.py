@@ -52,6 +52,7 @@ from ocannl.dialects.linear import (
     print_space,
 )
 from ocannl.dialects.loops import check_fresh, element_type, scope_bounds, scope_sizes
+from ocannl.dialects.mma import MmaOp
 from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import check_no_arguments
 
@@ -425,6 +426,6 @@ def _parse_array(parser: Parser) -> SSAValue:
 
 KERNEL = Dialect(
     "kernel",
-    [LaunchOp, SharedOp, BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, ForOp, WhereOp],
+    [LaunchOp, SharedOp, BarrierOp, CopyOp, CommitOp, WaitOp, CombineOp, MmaOp, ForOp, WhereOp],
     [BoundsAttr],
 )

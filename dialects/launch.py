@@ -33,6 +33,10 @@ from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
 MOST_THREADS = 1024
 # What a block may have on all GPUs since sm_80.
 MOST_SHARED_BYTES = 99 * 2**10
+# What a kernel for an NVIDIA GPU may declare; the host gives it what is more.
+STATIC_SHARED_BYTES = 48 * 2**10
+# What shared arrays are aligned to.
+SHARED_ALIGNMENT = 16
 WARP = 32
 
 
@@ -151,9 +155,11 @@ class SharedOp(IRDLOperation):
 
     @property
     def bytes(self) -> int:
+        """The bytes that it takes, up to the next array."""
         type = self.result.type
         assert isinstance(type.element_type, FixedBitwidthType)
-        return math.prod(type.get_shape()) * type.element_type.size
+        size = math.prod(type.get_shape()) * type.element_type.size
+        return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.launch import STATIC_SHARED_BYTES
 from ocannl.dialects.loops import FuncOp, element_type
 from ocannl.lowering.kernel_calls import KernelCall
 from ocannl.lowering.loops_to_llvm.entry import arena_range, entry_layout, has_own_memory
@@ -47,6 +48,11 @@ class Dispatch:
     buffers: Sequence[str]
     indices: Sequence[str]
     structure: bool
+
+    @property
+    def given_shared_bytes(self) -> int:
+        """The shared memory that an NVIDIA GPU gives at the launch: a kernel does not declare so much."""
+        return self.shared_bytes if self.shared_bytes > STATIC_SHARED_BYTES else 0
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from typing import TypeAlias
@@ -61,11 +62,32 @@ SHARED: tuple[type[ModulePass], ...] = (
     OrderNestsPass,
 )
 
-PIPELINES: dict[str, tuple[type[ModulePass], ...]] = {
+
+@dataclass(frozen=True)
+class WithOptions:
+    """A pass of a pipeline with options."""
+
+    made: type[ModulePass]
+    options: tuple[tuple[str, bool], ...]
+
+    @property
+    def name(self) -> str:
+        return self.made.name
+
+    def __call__(self) -> ModulePass:
+        return self.made(**dict(self.options))
+
+
+PipelinePass: TypeAlias = type[ModulePass] | WithOptions
+
+PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, PlanMemoryPass),
     "gpu": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
-    "metal": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
+    "gpu-tf32": (*SHARED, PlanMemoryPass, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
+    "metal": (*SHARED, PlanMemoryPass, WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False),))),
 }
+# The pipelines whose kernels are for NVIDIA GPUs; in the second one, products of f32 may be rounded.
+GPU_PIPELINES = ("gpu", "gpu-tf32")
 
 # Stages by the name of their level: the last pass whose text is at that level.
 LEVELS: dict[str, type[ModulePass]] = {
@@ -88,12 +110,12 @@ def stage_names(target: str) -> Iterator[str]:
     pass.
     """
     yield "texpr"
-    yield from (level for level, last in LEVELS.items() if last in PIPELINES[target])
-    for p in PIPELINES[target]:
-        yield p.name
+    names = [p.name for p in PIPELINES[target]]
+    yield from (level for level, last in LEVELS.items() if last.name in names)
+    yield from names
 
 
-def passes_until(target: str, stage: str) -> Sequence[type[ModulePass]]:
+def passes_until(target: str, stage: str) -> Sequence[PipelinePass]:
     """The passes that lead from the program as built to a stage. Raises KeyError for an unknown stage."""
     if stage == "texpr":
         return ()

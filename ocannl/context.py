@@ -70,12 +70,18 @@ class Context:
     """
 
     def __init__(
-        self, backend: str = "cpu", threads: int | None = None, device: Device | None = None
+        self,
+        backend: str = "cpu",
+        threads: int | None = None,
+        device: Device | None = None,
+        *,
+        tf32: bool = False,
     ) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
         self.target, make_device = BACKENDS[backend]
+        self.target += "-tf32" if tf32 else ""
         self.device = make_device() if device is None else device
         wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
@@ -101,25 +107,27 @@ class Context:
         return Context("cpu", threads)
 
     @staticmethod
-    def emulated_gpu(*, check: bool = False, shuffle: int | None = None) -> Context:
+    def emulated_gpu(*, check: bool = False, shuffle: int | None = None, tf32: bool = False) -> Context:
         """A GPU that the CPU emulates: kernels run as on a GPU, block by block and barrier by barrier.
 
         With `check`, a kernel that leaves an array, or whose threads race, raises `DeviceError`. With a
         number as `shuffle`, blocks and threads run in an order that depends on it; results have the same
-        bits.
+        bits. With `tf32`, products of f32 may be summed on tensor cores, which round operands to 10 bits
+        after the point.
         """
-        return Context("emulated_gpu", 1, NativeDevice(Emulation(shuffle, check)))
+        return Context("emulated_gpu", 1, NativeDevice(Emulation(shuffle, check)), tf32=tf32)
 
     @staticmethod
-    def cuda(device: int = 0) -> Context:
+    def cuda(device: int = 0, *, tf32: bool = False) -> Context:
         """An NVIDIA GPU, by its number. Raises `DeviceError` where there is none, or its driver or the
         package for it is missing.
 
         A call of a routine returns when its kernels are launched; reading a value waits for them. What goes
-        wrong on the GPU is raised by a later call.
+        wrong on the GPU is raised by a later call. With `tf32`, products of f32 may be summed on tensor
+        cores, which round operands to 10 bits after the point.
         """
         number = integer(device, "the number of a GPU")
-        return Context("cuda", 1, CudaDevice(number))
+        return Context("cuda", 1, CudaDevice(number), tf32=tf32)
 
     @staticmethod
     def metal() -> Context:

@@ -20,6 +20,7 @@ from ocannl.extract import Program, needed, origin_of
 from ocannl.id_checks import raise_for_ids
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
@@ -331,14 +332,14 @@ class Routine:
         """The PTX text of the kernels that the routine is on an NVIDIA GPU of an architecture, by default
         that of the context's GPU, or `sm_80`. It ends in what a host has to know to run them, as JSON.
         """
-        return ptx_text(self._kernels(), arch or self.context.arch)
+        return ptx_text(self._kernels(GPU_PIPELINES), arch or self.context.arch)
 
     def metal(self) -> str:
         """The Metal text of the kernels that the routine is on the GPU of a Mac.
 
         It ends in what a host has to know to run them, as JSON.
         """
-        return to_metal(self._kernels())
+        return to_metal(self._kernels(("metal",)))
 
     def assemble(self, arch: str | None = None) -> str:
         """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers that each takes,
@@ -346,14 +347,15 @@ class Routine:
 
         For a context whose routines are kernels. Raises `DeviceError` where there is no ptxas.
         """
-        if self.context.target != "gpu":
+        if self.context.target not in GPU_PIPELINES:
             raise DeviceError(f"a routine for {self.context.backend} has no kernels; see its ptx()")
-        self._resources = kernel_resources(self._kernels(), arch or self.context.arch)
+        self._resources = kernel_resources(self._kernels(GPU_PIPELINES), arch or self.context.arch)
         return self.schedule()
 
-    def _kernels(self) -> ModuleOp:
-        if self.context.target == "cpu":
-            return lowered(self.code, self.name, "gpu", self.context.numbering.copy())
+    def _kernels(self, pipelines: Sequence[str]) -> ModuleOp:
+        """The kernels by one of some pipelines: that of the context if it is one of them."""
+        if self.context.target not in pipelines:
+            return lowered(self.code, self.name, pipelines[0], self.context.numbering.copy())
         module = self._executable.func.parent_op()
         assert isinstance(module, ModuleOp)
         return module

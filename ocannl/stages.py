@@ -12,6 +12,7 @@ from ocannl.extract import Numbering, extract
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import (
+    GPU_PIPELINES,
     PIPELINES,
     module_text,
     passes_until,
@@ -24,7 +25,7 @@ from ocannl.runtime.tunings import Tunings
 
 # Stages that are text of a target, and those that only a GPU has, with its pipeline.
 TEXTS: dict[str, Callable[[ModuleOp], str]] = {"llvm": to_llvm, "ptx": ptx_text, "metal": to_metal}
-GPU_STAGES = {"kernels": "gpu", "ptx": "gpu", "metal": "metal"}
+GPU_STAGES = {"kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
 
 
 def stage_text(
@@ -42,7 +43,8 @@ def stage_text(
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(code, name, numbering)
-    target = GPU_STAGES.get(stage, target)
+    targets = GPU_STAGES.get(stage, (target,))
+    target = target if target in targets else targets[0]
     try:
         passes = PIPELINES[target] if stage in TEXTS else passes_until(target, stage)
     except KeyError:

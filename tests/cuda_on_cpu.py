@@ -60,6 +60,10 @@ class CUdevice_attribute(IntEnum):
     CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
 
 
+class CUfunction_attribute(IntEnum):
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+
+
 class CUstream_flags(IntEnum):
     CU_STREAM_NON_BLOCKING = 1
 
@@ -77,7 +81,15 @@ class CUmemPool_attribute(IntEnum):
     CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
 
 
-ENUMS = (CUresult, CUdevice_attribute, CUstream_flags, CUevent_flags, CUjit_option, CUmemPool_attribute)
+ENUMS = (
+    CUresult,
+    CUdevice_attribute,
+    CUfunction_attribute,
+    CUstream_flags,
+    CUevent_flags,
+    CUjit_option,
+    CUmemPool_attribute,
+)
 
 
 class cuuint64_t(int):
@@ -121,6 +133,7 @@ class Kernel:
     index_slots: Sequence[int]
     run: Callable[[], None]
     code: CompiledModule
+    most_shared_bytes: int = 48 * 2**10
 
 
 @dataclass(eq=False)
@@ -235,6 +248,7 @@ class FakeDriver:
     """
 
     CUresult, CUdevice_attribute, CUstream_flags = CUresult, CUdevice_attribute, CUstream_flags
+    CUfunction_attribute = CUfunction_attribute
     CUevent_flags, CUjit_option, CUmemPool_attribute = CUevent_flags, CUjit_option, CUmemPool_attribute
     CUDA_KERNEL_NODE_PARAMS, cuuint64_t = CUDA_KERNEL_NODE_PARAMS, cuuint64_t
 
@@ -470,6 +484,12 @@ class FakeDriver:
         self.check(hmod)
         return self.made(hmod.kernels[name.decode()])
 
+    def cuFuncSetAttribute(self, hfunc: Kernel, attrib: CUfunction_attribute, value: int) -> Answer:
+        self.check(hfunc)
+        assert attrib == CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        hfunc.most_shared_bytes = value
+        return OK
+
     def called(self, params: CUDA_KERNEL_NODE_PARAMS) -> Call:
         """A launch, with the arguments that it has now."""
         kernel = params.func
@@ -477,7 +497,9 @@ class FakeDriver:
         assert isinstance(kernel, Kernel)
         assert (params.gridDimX, params.gridDimY, params.gridDimZ) == (kernel.launch.blocks, 1, 1)
         assert (params.blockDimX, params.blockDimY, params.blockDimZ) == (kernel.launch.threads, 1, 1)
-        assert params.sharedMemBytes == 0
+        needed = kernel.launch.shared_bytes
+        assert params.sharedMemBytes == (needed if needed > 48 * 2**10 else 0)
+        assert params.sharedMemBytes <= kernel.most_shared_bytes
         count = len(kernel.nodes) + len(kernel.indices)
         pointers = (ctypes.c_uint64 * count).from_address(params.kernelParams)
         arguments = tuple(ctypes.c_int64.from_address(pointer).value for pointer in pointers)

@@ -9,19 +9,32 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.addresses import Address
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import CombineOp, CopyOp, WaitOp, combination
-from ocannl.dialects.launch import LaunchOp, SharedOp
-from ocannl.dialects.loops import FuncOp, StoreOp
+from ocannl.dialects.launch import STATIC_SHARED_BYTES, LaunchOp, SharedOp
+from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
+from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.description import RoutineDescription, describe
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
+from ocannl.lowering.kernels_to_llvm.matrices import (
+    MATRIX,
+    REGISTER_BYTES,
+    ROW,
+    lanes_of_rows,
+    load_matrices,
+    matrices,
+)
 from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, variables
+from ocannl.lowering.kernels_to_llvm.registers import key, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.instructions import INTRINSICS, LIBRARY
+from ocannl.lowering.loops_to_llvm.memory import Found
 from ocannl.lowering.loops_to_llvm.module import disjoint, used_names
-from ocannl.lowering.loops_to_llvm.types import ValueType
+from ocannl.lowering.loops_to_llvm.types import ValueType, value_type
 
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
@@ -89,8 +102,9 @@ class _DeviceEmitter:
             for array, size in shared.items():
                 own = f"@{unique}_{array[1:]}"
                 text = re.sub(rf"{array}\b", own, text)
+                kind, value = ("internal", " undef") if size else ("external", "")
                 self.parts.append(
-                    f"{own} = internal addrspace(3) global [{size} x i8] undef, align {VECTOR_BYTES}"
+                    f"{own} = {kind} addrspace(3) global [{size} x i8]{value}, align {VECTOR_BYTES}"
                 )
             self.parts.append(f"define ptx_kernel void @{unique}{text}")
             self.kernels[whole] = unique
@@ -105,7 +119,11 @@ def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[
 
 
 class DeviceKernel(ThreadEmitter):
-    """Emits what a thread of a kernel does; `shared` are the bytes of the kernel's shared arrays by name."""
+    """Emits what a thread of a kernel does.
+
+    Attributes:
+        shared: the bytes of the kernel's shared arrays by name; 0 of the one that the host gives.
+    """
 
     def __init__(
         self,
@@ -118,17 +136,25 @@ class DeviceKernel(ThreadEmitter):
         self.shared: dict[str, int] = {}
 
     def emit(self) -> None:
-        for op in self.launch.body.block.ops:
-            if isinstance(op, SharedOp):
-                name = f"@shared{len(self.shared)}"
-                self.shared[name] = op.bytes
-                # A pointer to any memory: LLVM finds out that this is shared memory.
-                self.pointers[op.result] = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+        self.place_shared([op for op in self.launch.body.block.ops if isinstance(op, SharedOp)])
         self.thread = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
         block = self.b.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
         self.positions.update(variables(self.b, block, self.launch.grid.data))
         self.positions.update(variables(self.b, self.thread, self.launch.block.data))
         self.emit_ops(self.launch.body.block.ops)
+
+    def place_shared(self, arrays: Sequence[SharedOp]) -> None:
+        """Pointers to any memory: LLVM finds out that this is shared memory.
+
+        What is more than a kernel may declare is part of one array that the host gives it.
+        """
+        place, is_given = 0, self.launch.shared_bytes > STATIC_SHARED_BYTES
+        for number, op in enumerate(arrays):
+            name = f"@shared{0 if is_given else number}"
+            self.shared[name] = 0 if is_given else op.bytes
+            pointer = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+            self.pointers[op.result] = f"getelementptr (i8, ptr {pointer}, i64 {place})" if place else pointer
+            place += op.bytes if is_given else 0
 
     def scalar(self, op: Operation) -> None:
         function = INTRINSICS.get(type(op)) or LIBRARY.get(type(op))
@@ -168,6 +194,56 @@ class DeviceKernel(ThreadEmitter):
 
     def wait(self, op: WaitOp) -> None:
         self.b.emit_void(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.data})")
+
+    def load(self, op: LoadOp) -> None:
+        over = self.over[op.result]
+        address, slot = self.place(op.node, op.indices.data)
+        found = matrices(self.launch, op, address, over)
+        if found is None or self.fixed:
+            super().load(op)
+            return
+        starts = [p for p in self.points(over) if found.pair is None or p[found.pair] == 0]
+        offsets = [self.offset(address, point) for point in starts]
+        count = next(n for n in (4, 2, 1) if len(starts) % n == 0)
+        type, names = value_type(op.result.type), list[str]()
+        for k in range(0, len(offsets), count):
+            row, start = lanes_of_rows(self.b, self.thread, [o - offsets[k] for o in offsets[k : k + count]])
+            own = {**slot, ROW: Found(row, False, 0), MATRIX: Found(start, False, 0)}
+            places = Address((*found.address.terms, (MATRIX, 1)), found.address.constant)
+            access = self.element(op.node, self.pointers[op.node], places, own)
+            for register in load_matrices(self.b, access.at(offsets[k]), count, found.is_transposed):
+                names += self.elements(register, type)
+        self.define(op.result, names)
+
+    def elements(self, register: str, type: ValueType) -> list[str]:
+        """What a register of 32 bits has in it."""
+        if type.bytes == REGISTER_BYTES:
+            return [self.b.emit(f"bitcast i32 {register} to {type.text}")]
+        pair = self.b.emit(f"bitcast i32 {register} to <2 x {type.text}>")
+        return [self.b.emit(f"extractelement <2 x {type.text}> {pair}, i64 {k}") for k in range(2)]
+
+    def multiply_fragments(self, op: MmaOp, sums: Sequence[str]) -> list[str]:
+        b, type, over = self.b, op.left.type, self.over[op.result]
+        left, right, pack = self.values[op.left], self.values[op.right], op.fragments.pack
+        found = {key(over, point): value for point, value in zip(self.points(over), sums, strict=True)}
+        known: dict[tuple[str, ...], str] = {}
+
+        def registers(elements: list[str]) -> list[str]:
+            """Those of an operand, each made once."""
+            parts = [tuple(elements[k : k + pack]) for k in range(0, len(elements), pack)]
+            for part in parts:
+                if part not in known:
+                    known[part] = operand(b, type, part)
+            return [known[part] for part in parts]
+
+        own = (op.rows.data, op.columns.data)
+        for point in points([name for name in over if name not in own], self.sizes):
+            lefts, rights, results = op.places(point)
+            operands = [*registers([left.at(p) for p in lefts]), *registers([right.at(p) for p in rights])]
+            keys = [key(over, p) for p in results]
+            products = multiply(b, type, operands, [found[k] for k in keys])
+            found.update(zip(keys, products, strict=True))
+        return list(found.values())
 
     def combine(self, op: CombineOp) -> None:
         how, source = combination(self.launch, op.across.data), self.values[op.value]

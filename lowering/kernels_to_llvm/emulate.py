@@ -26,9 +26,11 @@ from ocannl.dialects.kernel import (
 )
 from ocannl.dialects.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
+from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
+from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, holds, variables
-from ocannl.lowering.kernels_to_llvm.registers import Registers, key, needs_all_threads
+from ocannl.lowering.kernels_to_llvm.registers import Registers, key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
@@ -126,6 +128,8 @@ class EmulatedKernel(ThreadEmitter):
                     self.mark(f"call void @wait(i64 {op.pending.data})")
                 case CombineOp():
                     self.combine_threads(op)
+                case MmaOp():
+                    self.multiply_threads(op)
                 case ReduceOp():
                     self.reduce_together(op)
                 case ForOp():
@@ -173,7 +177,7 @@ class EmulatedKernel(ThreadEmitter):
     def combine_threads(self, op: CombineOp) -> None:
         """In each round the threads take what others had before it; the order is that of the GPU."""
         how = combination(self.launch, op.across.data)
-        result, source = self.make_slots(op.result), self.slots[op.value]
+        result, source = self.make_slots(op.result), self.held(op.value)
         accum = op.accum.data
         for at in self.points(self.over[op.result]):
             held, name = source.at(at), result.at(at)
@@ -183,6 +187,22 @@ class EmulatedKernel(ThreadEmitter):
                 held = following
             self.each_thread(partial(self.gather, accum, held, name, op, result.type))
         self.mark("call void @tick()")
+
+    def multiply_threads(self, op: MmaOp) -> None:
+        """Each thread gets its part of the product, from the arrays with what all have of the operands."""
+        type, result, own = op.left.type, self.make_slots(op.result), (op.rows.data, op.columns.data)
+        held = (self.held(op.left), self.held(op.right), result)
+        self.b.declarations.add(emulated(type, self.b.converted))
+        for point in points([name for name in result.over if name not in own], self.sizes):
+            arrays = [f"ptr {x.at(p)}" for x, at in zip(held, op.places(point), strict=True) for p in at]
+            arguments = ", ".join([*arrays, f"i64 {self.launch.threads}"])
+            self.b.emit_void(f"call void {emulated_name(type)}({arguments})")
+
+    def held(self, value: SSAValue) -> Registers:
+        """The arrays in which the threads have a value."""
+        if value not in self.slots:
+            self.each_thread(partial(self.store_slots, self.make_slots(value), self.values[value]))
+        return self.slots[value]
 
     def exchange(self, accum: str, source: str, target: str, mask: int, type: ValueType) -> None:
         other = self.b.emit(f"xor i64 {self.index_of_thread}, {mask}")

@@ -14,11 +14,12 @@ from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitO
 from ocannl.dialects.launch import LaunchOp
 from ocannl.dialects.linear import MapAttr
 from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.loops_to_llvm.types import ValueType
 
 Variables = tuple[str, ...]
 Point = Mapping[str, int]
-TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp)
+TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp, MmaOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ def _visit(block: Block, variables: Variables, found: dict[SSAValue, Variables])
             _visit(region.block, variables, found)
         if isinstance(op, ReduceOp):
             used.update(found[op.yielded])
+        if isinstance(op, MmaOp):
+            used = (used | {op.rows.data, op.columns.data}) - set(op.depth_names)
         over = tuple(name for name in variables if name in used)
         found.update((result, over) for result in op.results)
 
@@ -100,6 +103,6 @@ def last_step(op: ReduceOp) -> Operation | None:
         if needs_all_threads(after):
             return None
         after = after.next_op
-    if isinstance(step, arith.MulfOp):
+    if isinstance(step, arith.MulfOp | MmaOp):
         return step if op.accum.data == "add" else None
     return step if isinstance(step, ReduceOp) and step.accum == op.accum else None

@@ -24,6 +24,7 @@ from ocannl.dialects.loops import (
     YieldOp,
     element_type,
 )
+from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
 from ocannl.lowering.kernels_to_llvm.registers import (
     Point,
@@ -104,6 +105,9 @@ class ThreadEmitter:
                 self.commit()
             case WaitOp():
                 self.wait(op)
+            case MmaOp():
+                zeros = ["0.0"] * len(self.points(self.over[op.result]))
+                self.define(op.result, self.multiply_fragments(op, zeros))
             case SharedOp() | YieldOp():
                 pass
             case arith.ConstantOp():
@@ -116,6 +120,10 @@ class ThreadEmitter:
 
     def combine(self, op: CombineOp) -> None:
         raise AssertionError("threads are combined by the target")
+
+    def multiply_fragments(self, op: MmaOp, sums: Sequence[str]) -> list[str]:
+        """Adds products to the sums, which are in the order of the result's points."""
+        raise AssertionError("the registers of a warp are the target's")
 
     def commit(self) -> None:
         raise AssertionError("groups of copies are the target's")
@@ -351,6 +359,8 @@ class ThreadEmitter:
                 return self.accumulate(inner, values)
             case ReduceOp() as inner:
                 self.define(inner.result, self.accumulate(inner))
+            case MmaOp() as product:
+                return self.multiply_fragments(product, values)
             case arith.MulfOp() as product:
                 return [self.multiply_add(product, point, v) for point, v in zip(here, values, strict=True)]
             case _:

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, StoreOp, element_type
+from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
@@ -68,6 +69,8 @@ class _Writer:
             raise NotInMetal(
                 f"it has {launch.shared_bytes} bytes of shared memory, and Metal has {THREADGROUP_BYTES}"
             )
+        if any(isinstance(op, MmaOp) for op in launch.body.walk()):
+            raise NotInMetal("`kernel.mma` has no text: run lower-loops-to-kernels{tensor_cores=false}")
         key = f"{launch.threads}{function_text(launch, nodes, indices, '')}"
         if key not in self.kernels:
             self.kernels[key] = name = self.names.fresh(func, launch)

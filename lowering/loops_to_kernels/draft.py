@@ -42,28 +42,34 @@ class Draft:
 
         The last register variable moves fastest along it, then the threads, then the other registers.
         """
-        size, step = self.sizes[name], 1
-        total = Linear()
-        new_registers: Variables = []
+        inner, groups = registers[-1:], list(reversed(registers[:-1]))
+        parts = [("reg", extent) for extent in inner] + [("thread", threads)]
+        fresh = self.compose(name, [*parts, *(("group", extent) for extent in groups)])
+        self.block += fresh.get("thread", ())
+        self.registers += [*reversed(fresh.get("group", ())), *fresh.get("reg", ())]
 
-        def part(suffix: str, extent: int) -> tuple[str, int]:
-            nonlocal total, step
-            fresh = self.names.fresh(f"{name}_{suffix}")
-            total += Linear.of({fresh: step})
-            step *= extent
-            return fresh, extent
+    def compose(self, name: str, parts: Sequence[tuple[str, int]]) -> dict[str, Variables]:
+        """Makes an own variable a sum of new ones, the first of which moves fastest, and of one of the grid.
 
-        if registers:
-            new_registers.append(part("reg", registers[-1]))
-        if threads > 1:
-            self.block.append(part("thread", threads))
-        new_registers += [part("group", extent) for extent in reversed(registers[:-1])]
+        Returns the new variables by suffix, but for those with one value.
+        """
+        size, step, total = self.sizes[name], 1, Linear()
+        found: dict[str, Variables] = {}
+        for suffix, extent in parts:
+            if extent > 1:
+                fresh = self.names.fresh(f"{name}_{suffix}")
+                found.setdefault(suffix, []).append((fresh, extent))
+                total += Linear.of({fresh: step})
+                step *= extent
         if step < size:
-            self.grid.append(part("block", -(-size // step)))
-        self.registers += reversed(new_registers)
+            fresh = self.names.fresh(f"{name}_block")
+            self.grid.append((fresh, -(-size // step)))
+            total += Linear.of({fresh: step})
+            step *= -(-size // step)
         self.values[name] = total
         if step != size:
             self.bounds.append(Bound(total, size))
+        return found
 
     def launch(self, nest: NestOp, body: Iterable[Operation]) -> LaunchOp:
         """The kernel, with a body that is in terms of its variables."""

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import Float32Type, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.dialects.mma import FRAGMENTS
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
+from ocannl.lowering.loops_to_kernels.tensor_cores import Types
 from ocannl.passes.nests import functions, steps
 
 
-def lower_nest(nest: NestOp) -> LaunchOp:
+def lower_nest(nest: NestOp, tensor_types: Types) -> LaunchOp:
     """The kernel of a nest that has points."""
-    return contraction(nest) or row_reductions(nest) or pointwise(nest)
+    return contraction(nest, tensor_types) or row_reductions(nest) or pointwise(nest)
 
 
-def lower_function(func: FuncOp) -> None:
+def lower_function(func: FuncOp, tensor_types: Types) -> None:
     """Puts kernels in place of a function's nests."""
     for step in steps(func):
         if isinstance(step, GroupOp):
             raise OcannlError(at_line(step, "a kernel is made of a nest, not of a group of nests"))
         if all(size for _, size in step.space.data):
-            Rewriter.insert_op(lower_nest(step), InsertPoint.before(step))
+            Rewriter.insert_op(lower_nest(step, tensor_types), InsertPoint.before(step))
         Rewriter.erase_op(step)
 
 
+@dataclass(frozen=True)
 class LowerLoopsToKernelsPass(ModulePass):
     """Turns every nest into a kernel for a GPU; what schedule it has is not looked at.
 
@@ -38,10 +43,17 @@ class LowerLoopsToKernelsPass(ModulePass):
     points and long reductions, threads share these. Else each point has a thread; points that store to one
     cell run in turn, in one thread. Nests without points vanish. A routine's results do not depend on the
     order of threads.
+
+    Attributes:
+        tensor_cores: contractions of 16-bit floats are for tensor cores, which multiply them exactly.
+        tf32: so are those of f32, which they round to TF32.
     """
 
     name = "lower-loops-to-kernels"
+    tensor_cores: bool = True
+    tf32: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        types = [t for t in FRAGMENTS if (self.tf32 if t is Float32Type else self.tensor_cores)]
         for func in functions(op):
-            lower_function(func)
+            lower_function(func, types)

@@ -162,3 +162,9 @@ def whole(
     counts = [most // size for most in reversed(ASYNC_BYTES) if most > size]
     by = next((count for count in counts if single.fault_of_neighbours(count) is None), 1)
     return CopyOp(source, target, space, where, by=by, is_async=is_async and by * size in ASYNC_BYTES)
+
+
+def within_block(draft: Draft, name: str) -> Linear:
+    """The part of a nest's variable that tells the threads and registers of a block apart."""
+    grid = dict(draft.grid)
+    return Linear.of({n: c for n, c in draft.values[name].terms if n not in grid})

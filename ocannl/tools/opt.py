@@ -170,9 +170,12 @@ class OptMain(xDSLOptMain):
 def expand_pipelines(passes: str) -> str:
     """The list of passes with each pipeline's name replaced by its passes."""
     parts = [p.strip() for p in passes.split(",")] if "{" not in passes else [passes]
-    return ",".join(
-        ",".join(p.name for p in PIPELINES[part]) if part in PIPELINES else part for part in parts
-    )
+    return ",".join(pipeline_text(part) if part in PIPELINES else part for part in parts)
+
+
+def pipeline_text(name: str) -> str:
+    """The passes of a pipeline with their options."""
+    return ",".join(str(p().pipeline_pass_spec()) for p in PIPELINES[name])
 
 
 def _names(passes: str) -> list[str]:

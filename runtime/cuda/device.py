@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.errors import DeviceError
-from ocannl.lowering.description import descriptions
+from ocannl.lowering.description import Dispatch, descriptions
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.program import CudaProgram
 from ocannl.runtime.interface import Interface
@@ -147,13 +147,18 @@ class CudaDevice:
         self.enter()
         (routine,) = descriptions(text)
         module = self.load(text)
-        functions = {
-            kernel.function: self.ask("cuModuleGetFunction", module, kernel.function.encode())
-            for kernel in routine.kernels
-        }
+        functions = {kernel.function: self.function(module, kernel) for kernel in routine.kernels}
         program = CudaProgram(self, routine, interface.layout, functions)
         weakref.finalize(program, self.unload, module)
         return program
+
+    def function(self, module: Any, kernel: Dispatch) -> Any:
+        """A kernel of a module, which may have the shared memory that it needs. Raises `DeviceError`."""
+        found = self.ask("cuModuleGetFunction", module, kernel.function.encode())
+        if kernel.given_shared_bytes:
+            most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.ask("cuFuncSetAttribute", found, most, kernel.given_shared_bytes)
+        return found
 
     def load(self, text: str) -> Any:
         """A module of PTX, which the driver compiles. Raises `DeviceError` with what it says of the text."""

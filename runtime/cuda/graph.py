@@ -29,7 +29,7 @@ class Launch:
         self.params.func = function
         self.params.gridDimX, self.params.gridDimY, self.params.gridDimZ = kernel.blocks, 1, 1
         self.params.blockDimX, self.params.blockDimY, self.params.blockDimZ = kernel.threads, 1, 1
-        self.params.sharedMemBytes = 0
+        self.params.sharedMemBytes = kernel.given_shared_bytes
         self.params.kernelParams = self.pointers.ctypes.data
 
     def alone(self) -> None:

@@ -91,3 +91,27 @@ loops.func @stages {
 // CHECK-NEXT:  cp.async.ca.shared.global [{{%.*}}], [{{%.*}}], 4, [[SIZE]];
 // CHECK-NEXT:  cp.async.commit_group;
 // CHECK:       ld.shared
+
+// Products of fragments, which the threads of a warp read as rows of 16 bytes.
+loops.func @cores {
+  %x = assign.node "x" on_device : memref<16x8xf32>
+  %w = assign.node "w" on_device : memref<8x8xf32>
+  %y = assign.node "y" on_device : memref<16x8xf32>
+  kernel.launch "y" block (g = 8, t = 4) registers (q = 2, h = 2, c = 2) {
+    %xs = kernel.shared memref<16x12xf32>
+    %ws = kernel.shared memref<8x12xf32>
+    kernel.copy %x[i, k] to %xs[i, k] over (i = 16, k = 8) by 4
+    kernel.copy %w[i, k] to %ws[i, k] over (i = 8, k = 8) by 4
+    kernel.barrier
+    %a = loops.load %xs[g + 8*h, t + 4*q]
+    %b = loops.load %ws[g, t + 4*q]
+    %p = kernel.mma %a, %b rows (h) deep (q) columns (c)
+    loops.store %p, %y[g + 8*h, 2*t + c]
+  }
+}
+// CHECK-LABEL:   .visible .entry cores_y(
+// CHECK:         ldmatrix.sync.aligned.m8n8.x4.shared.b16 {[[A0:%.*]], [[A1:%.*]], [[A2:%.*]], [[A3:%.*]]},
+// CHECK:         ldmatrix.sync.aligned.m8n8.x2.shared.b16 {[[B0:%.*]], [[B1:%.*]]},
+// CHECK-COUNT-6: cvt.rna.tf32.f32
+// CHECK:         mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+// CHECK-COUNT-2: st.global.v2.b32

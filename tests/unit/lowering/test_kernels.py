@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels import contraction, pointwise, rows
+from ocannl.lowering.loops_to_kernels import contraction, pointwise, recognition, rows
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.plan_memory import PlanMemoryPass
@@ -32,7 +32,8 @@ def small_kernels() -> Iterator[None]:
     """Tiles, shared reductions and vectors also for nests that are small."""
     small = {
         rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
-        contraction: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2, "DEPTHS": (3, 2)},
+        recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
+        contraction: {"DEPTHS": (3, 2)},
         pointwise: {"THREADS": 32, "MANY_POINTS": 8},
     }
     with pytest.MonkeyPatch.context() as patch:

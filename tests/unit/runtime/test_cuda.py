@@ -13,6 +13,7 @@ import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.lowering.description import descriptions
+from ocannl.lowering.loops_to_kernels import tensor_cores
 from ocannl.runtime.cuda import record
 from ocannl.runtime.cuda.device import SYNCHRONOUS
 
@@ -99,6 +100,20 @@ def test_loops_keep_values_on_the_gpu(driver: FakeDriver, monkeypatch: pytest.Mo
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
     np.testing.assert_array_equal(found, np.cumsum(np.tile(x, (3, 1)), axis=0))
     np.testing.assert_array_equal(ctx[total], found[-1])
+
+
+def test_more_shared_memory_than_a_kernel_declares(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tensor_cores, "TILES", tensor_cores.TILES[:1])
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
+    y = oc.data(w, axes="oi", label="w") @ oc.data(x, axes="bo", label="x")
+    ctx = oc.Context.cuda(tf32=True)
+    step = ctx.compile(y, name="step")
+    step()
+    np.testing.assert_allclose(ctx[y], x @ w.T, atol=0.05)
+    (routine,) = descriptions(step.ptx())
+    assert [kernel.given_shared_bytes for kernel in routine.kernels] == [92160]
+    assert driver.calls.count("cuFuncSetAttribute") == 1
 
 
 def test_values_are_copies(driver: FakeDriver):

@@ -299,3 +299,96 @@ loops.func @f {
 }
 
 // CHECK: `kernel.launch`: a shared array is plain or a "ring", found "fast"
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xf64>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
+  }
+}
+
+// CHECK: `kernel.mma`: both operands are f32, f16 or bf16, found f64 and f64
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q, e) columns (c)
+  }
+}
+
+// CHECK: `kernel.mma`: the depth of f32 has 1 variables, found 2
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
+  }
+}
+
+// CHECK: `kernel.mma`: `c` is no register variable with two values
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 16) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
+  }
+}
+
+// CHECK: `kernel.mma`: the 16 threads of the block are no whole warps
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[0, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q) columns (h)
+  }
+}
+
+// CHECK: `kernel.mma`: a variable stands for two things
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 32) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x32xf32>
+    %0 = loops.load %a[q, h, l]
+    %1 = loops.load %a[h, q, l]
+    %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
+  }
+}
+
+// CHECK: `kernel.mma`: an operand depends on `h`, which is not its own
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" block (l = 64) registers (h = 2, q = 2, c = 2) {
+    %a = kernel.shared memref<2x2x64xf32>
+    kernel.where l < 32 {
+      %0 = loops.load %a[q, h, l]
+      %1 = loops.load %a[0, q, l]
+      %2 = kernel.mma %0, %1 rows (h) deep (q) columns (c)
+    }
+  }
+}
+
+// CHECK: `kernel.mma`: all threads of a block come here together, but `l < 32` depends on `l`

@@ -83,6 +83,19 @@ loops.func @kernels indices (batch_n = 4) {
       %q = loops.load %ring[s, 0, 0]
     }
   }
+  // CHECK:         kernel.launch "on tensor cores" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
+  // CHECK:           %d1 = kernel.mma %a1, %b1 rows (h) deep (q) columns (c)
+  // CHECK:           %d2 = kernel.mma %a2, %b2 rows (h) deep (q, e) columns (c)
+  kernel.launch "on tensor cores" block (l = 32) registers (h = 2, q = 2, c = 2, e = 2) {
+    %f1 = kernel.shared memref<2x2x32xf32>
+    %a1 = loops.load %f1[q, h, l]
+    %b1 = loops.load %f1[0, q, l]
+    %d1 = kernel.mma %a1, %b1 rows (h) deep (q) columns (c)
+    %f2 = kernel.shared memref<2x2x2x32xbf16>
+    %a2 = loops.load %f2[q, h, e, l]
+    %b2 = loops.load %f2[0, q, e, l]
+    %d2 = kernel.mma %a2, %b2 rows (h) deep (q, e) columns (c)
+  }
   // CHECK:         kernel.launch "in a warp" block (lane = 32) {
   // CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32
   // CHECK-NEXT:      %d = kernel.combine add %c across (lane)

@@ -1,0 +1,176 @@
+"""Products of small matrices by the threads of a warp: each has some of the elements in registers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr, BFloat16Type, Float16Type, Float32Type, StringAttr, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import operand_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.bounds import BoundsAttr
+from ocannl.dialects.launch import WARP, TogetherOp, enclosing_launch
+from ocannl.dialects.linear import MapAttr
+from ocannl.dialects.loops import ReduceOp
+from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
+
+# The rows of a product of fragments, its columns, and the threads of a warp side by side.
+ROWS, COLUMNS, ACROSS = 16, 8, 4
+Point: TypeAlias = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """How elements of one type are spread over a warp.
+
+    Attributes:
+        depth: how many products each element of the result adds up.
+        pack: the neighbours along the depth that a thread has in one register of 32 bits.
+    """
+
+    depth: int
+    pack: int
+
+
+FRAGMENTS: dict[type[Attribute], Fragments] = {
+    Float32Type: Fragments(8, 1),
+    Float16Type: Fragments(16, 2),
+    BFloat16Type: Fragments(16, 2),
+}
+
+
+@operation_definition
+class MmaOp(TogetherOp):
+    """`kernel.mma %x, %w rows (h) deep (q) columns (c)`: the product of `16 x 8` and `8 x 8` elements.
+
+    Thread `l` of a warp has the elements `[l / 4 + 8*h, l % 4 + 4*q]` of the left matrix and
+    `[l % 4 + 4*q, l / 4]` of the right one, and gets `[l / 4 + 8*h, 2 * (l % 4) + c]` of the product. With
+    elements of 16 bits the depth is 16, and `deep (q, e)` stands for `2 * (l % 4) + 8*q + e`. Operands of f32
+    are rounded to TF32, with 10 bits after the point; sums are in f32, in any order.
+
+    https://docs.nvidia.com/cuda/parallel-thread-execution, "Matrix Fragments for mma.m16n8k8"
+    """
+
+    name = "kernel.mma"
+    left = operand_def()
+    right = operand_def()
+    rows = prop_def(StringAttr)
+    deep = prop_def(ArrayAttr[StringAttr])
+    columns = prop_def(StringAttr)
+    result = result_def(f32)
+
+    def __init__(self, left: SSAValue, right: SSAValue, rows: str, deep: Sequence[str], columns: str) -> None:
+        Operation.__init__(
+            self,
+            operands=[left, right],
+            properties={
+                "rows": StringAttr(rows),
+                "deep": ArrayAttr(map(StringAttr, deep)),
+                "columns": StringAttr(columns),
+            },
+            result_types=[f32],
+        )
+
+    @property
+    def depth_names(self) -> tuple[str, ...]:
+        return tuple(name.data for name in self.deep)
+
+    @property
+    def fragments(self) -> Fragments:
+        return FRAGMENTS[type(self.left.type)]
+
+    def places(self, point: Mapping[str, int]) -> tuple[list[Point], list[Point], list[Point]]:
+        """The points at which a thread has the elements of the left operand, the right one and the result, as
+        the instruction orders them, by the values of the other register variables.
+        """
+        rows, columns, (half, *pair) = self.rows.data, self.columns.data, self.depth_names
+        return (
+            _points(point, half, rows, *pair),
+            _points(point, half, *pair),
+            _points(point, rows, columns),
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(
+            f" rows ({self.rows.data}) deep ({', '.join(self.depth_names)}) columns ({self.columns.data})"
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MmaOp:
+        left = parse_defined_operand(parser)
+        parser.parse_punctuation(",")
+        right = parse_defined_operand(parser)
+        (rows,), deep, (columns,) = (
+            _parse_names(parser, what, count) for what, count in (("rows", 1), ("deep", None), ("columns", 1))
+        )
+        return cls(left, right, rows, deep, columns)
+
+    def verify_(self) -> None:
+        super().verify_()
+        type_ = self.left.type
+        if type_ != self.right.type or type(type_) not in FRAGMENTS:
+            raise VerifyException(
+                f"both operands are f32, f16 or bf16, found {self.left.type} and {self.right.type}"
+            )
+        deep, count = self.depth_names, 1 if self.fragments.pack == 1 else 2
+        if len(deep) != count:
+            raise VerifyException(f"the depth of {type_} has {count} variables, found {len(deep)}")
+        names = [self.rows.data, *deep, self.columns.data]
+        launch = enclosing_launch(self)
+        if launch is not None:
+            sizes = dict(launch.registers.data)
+            for name in names:
+                if sizes.get(name) != 2:
+                    raise VerifyException(f"`{name}` is no register variable with two values")
+            if launch.threads % WARP:
+                raise VerifyException(f"the {launch.threads} threads of the block are no whole warps")
+        if len(set(names)) != len(names):
+            raise VerifyException("a variable stands for two things")
+        for value, others in ((self.left, names[-1:]), (self.right, [names[0], names[-1]])):
+            for name in others:
+                if depends(value, name):
+                    raise VerifyException(f"an operand depends on `{name}`, which is not its own")
+
+
+def _points(point: Mapping[str, int], *names: str) -> list[Point]:
+    """The points with all values of some variables, the last of which varies fastest."""
+    values = itertools.product(range(2), repeat=len(names))
+    return [{**point, **dict(zip(names, at, strict=True))} for at in values]
+
+
+def _parse_names(parser: Parser, what: str, count: int | None) -> list[str]:
+    parser.parse_characters(what)
+    pos = parser.pos
+    names = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parser.parse_identifier(" naming a register variable")
+    )
+    if count is not None and len(names) != count:
+        parser.raise_error("expected one register variable", pos, parser.pos)
+    return names
+
+
+def depends(value: SSAValue, name: str) -> bool:
+    """Whether the index maps or bounds behind a value name a variable."""
+    pending, known = [value], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in known or not isinstance(value.owner, Operation):
+            continue
+        known.add(value)
+        ops = list(value.owner.walk()) if isinstance(value.owner, ReduceOp) else [value.owner]
+        for op in ops:
+            pending += op.operands
+            for attribute in op.properties.values():
+                indices = attribute.data if isinstance(attribute, MapAttr) else ()
+                bounds = attribute.data if isinstance(attribute, BoundsAttr) else ()
+                if any(name in index.names for index in (*indices, *(bound.index for bound in bounds))):
+                    return True
+    return False

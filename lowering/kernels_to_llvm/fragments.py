@@ -1,0 +1,102 @@
+"""Products of fragments: an instruction of a GPU, and a function for a CPU that emulates its warps."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.ir import Attribute
+
+from ocannl.dialects.launch import WARP
+from ocannl.dialects.mma import ACROSS, FRAGMENTS
+from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
+from ocannl.lowering.loops_to_llvm.conversions import F32, extend
+from ocannl.lowering.loops_to_llvm.types import value_type
+
+# The instruction for each type of operands, and what LLVM has these in.
+MODES: dict[type[Attribute], tuple[str, str]] = {
+    Float32Type: ("m16n8k8.row.col.tf32", "i32"),
+    BFloat16Type: ("m16n8k16.row.col.bf16", "i32"),
+    Float16Type: ("m16n8k16.row.col.f32.f32", "<2 x half>"),
+}
+FOUR_FLOATS = "{float, float, float, float}"
+# The bits that TF32 has not, half of the last one that it has, and the bits of an infinite exponent.
+DROPPED, HALF, INFINITE = 0x1FFF, 0x1000, 0x7F800000
+
+
+def multiply(b: FunctionBuilder, type: Attribute, operands: Sequence[str], sums: Sequence[str]) -> list[str]:
+    """Adds a product to the four sums of a thread; the operands are registers, as `operand` gives them."""
+    mode, register = MODES[type.__class__]
+    arguments = [f"{register} {value}" for value in operands] + [f"float {value}" for value in sums]
+    found = b.emit(f"call {FOUR_FLOATS} @llvm.nvvm.mma.{mode}({', '.join(arguments)})")
+    return [b.emit(f"extractvalue {FOUR_FLOATS} {found}, {k}") for k in range(len(sums))]
+
+
+def operand(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str:
+    """The register of an element of f32, or of two of 16 bits."""
+    if isinstance(type, Float32Type):
+        return b.emit(f"call i32 @llvm.nvvm.f2tf32.rna(float {elements[0]})")
+    pair = "poison"
+    for k, element in enumerate(elements):
+        pair = b.emit(f"insertelement <2 x i16> {pair}, i16 {element}, i64 {k}")
+    return b.emit(f"bitcast <2 x i16> {pair} to {MODES[type.__class__][1]}")
+
+
+def emulated_name(type: Attribute) -> str:
+    return f"@mma.{type}"
+
+
+def emulated(type: Attribute, converted: frozenset[str]) -> str:
+    """A function that multiplies fragments in all warps of a block.
+
+    Its arguments are the arrays, with an element a thread, of the elements of the left operand, of the right
+    one and of the result, in the order in which a thread of a GPU has them, and how many threads there are.
+    """
+    fragments = FRAGMENTS[type.__class__]
+    pack = range(fragments.pack)
+    left = list(itertools.product(range(2), range(2), pack))
+    right = list(itertools.product(range(2), pack))
+    b = FunctionBuilder(converted)
+    loop = b.open_loop(0, "%threads", 1)
+    lane = b.emit(f"urem i64 {loop.index}, {WARP}")
+    first = b.emit(f"sub i64 {loop.index}, {lane}")
+    group = b.emit(f"udiv i64 {lane}, {ACROSS}")
+    own = b.emit(f"urem i64 {lane}, {ACROSS}")
+    row = b.emit(f"mul i64 {group}, {ACROSS}")
+    row = b.emit(f"add i64 {row}, {first}")
+    column = b.emit(f"mul i64 {own}, {2 * ACROSS}")
+    column = b.emit(f"add i64 {column}, {first}")
+    for result, (low, odd) in enumerate(itertools.product(range(2), range(2))):
+        total = "0.0"
+        for half, across, element in itertools.product(range(2), range(ACROSS), pack):
+            x = load(b, f"%a{left.index((half, low, element))}", row, across, type)
+            y = load(b, f"%b{right.index((half, element))}", column, across + ACROSS * odd, type)
+            total = b.emit(f"call float @llvm.fmuladd.f32(float {x}, float {y}, float {total})")
+        at = b.emit(f"getelementptr float, ptr %c{result}, i64 {loop.index}")
+        b.emit_void(f"store float {total}, ptr {at}")
+    b.close_loop(loop)
+    counts = {"a": len(left), "b": len(right), "c": 4}
+    names = [f"%{letter}{k}" for letter, count in counts.items() for k in range(count)]
+    arguments = ", ".join([*(f"ptr {name}" for name in names), "i64 %threads"])
+    return f"define internal void {emulated_name(type)}({arguments}) {{\n{b.text()}\n  ret void\n}}"
+
+
+def load(b: FunctionBuilder, array: str, first: str, offset: int, type: Attribute) -> str:
+    """What a thread has of an operand, as an f32 that the product takes."""
+    stored = value_type(type)
+    thread = b.emit(f"add i64 {first}, {offset}")
+    at = b.emit(f"getelementptr {stored.element}, ptr {array}, i64 {thread}")
+    value = b.emit(f"load {stored.element}, ptr {at}")
+    return rounded(b, value) if type.__class__ is Float32Type else extend(b, value, type, stored, F32)
+
+
+def rounded(b: FunctionBuilder, value: str) -> str:
+    """An f32 as the nearest number of TF32, the one away from zero of two; infinities and NaNs stay."""
+    bits = b.emit(f"bitcast float {value} to i32")
+    moved = b.emit(f"add i32 {bits}, {HALF}")
+    moved = b.emit(f"and i32 {moved}, {~DROPPED}")
+    exponent = b.emit(f"and i32 {bits}, {INFINITE}")
+    is_finite = b.emit(f"icmp ne i32 {exponent}, {INFINITE}")
+    chosen = b.emit(f"select i1 {is_finite}, i32 {moved}, i32 {bits}")
+    return b.emit(f"bitcast i32 {chosen} to float")

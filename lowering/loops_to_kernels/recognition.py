@@ -1,0 +1,80 @@
+"""Contractions among nests: sums, or other accumulations, over what two operands share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.lowering.loops_to_kernels.draft import contiguous
+from ocannl.passes.nests import names_in, reduction_work
+
+# A smaller side or a shorter reduction is not worth a tile.
+LEAST_SIDE, LEAST_REDUCED = 16, 8
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A reduction over `k` of two loads, one along the nest's variable `row`, one along `column`."""
+
+    reduce: ReduceOp
+    left: LoadOp
+    right: LoadOp
+    row: str
+    column: str
+    k: str
+
+
+def find(nest: NestOp) -> Contraction | None:
+    """The contraction that a nest mostly is."""
+    if nest.clashing:
+        return None
+    reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
+    stored = {op.node for op in nest.body.block.ops if isinstance(op, StoreOp)}
+    for reduce in reduces:
+        others = reduction_work(op for op in reduces if op is not reduce)
+        if others <= reduction_work([reduce]):
+            found = as_contraction(nest, reduce)
+            if found is not None and not {found.left.node, found.right.node} & stored:
+                return found
+    return None
+
+
+def as_contraction(nest: NestOp, reduce: ReduceOp) -> Contraction | None:
+    loads = [op for op in reduce.body.block.ops if isinstance(op, LoadOp)]
+    if len(loads) != 2 or any(load.positions for load in loads) or not stands_alone(reduce):
+        return None
+    own = dict(nest.space.data)
+    first, second = (names_in(load.indices.data) for load in loads)
+    stores = [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
+    sides = [[n for n in own if n in a and n not in b] for a, b in ((first, second), (second, first))]
+    if not all(sides):
+        return None
+    best = [max(names, key=lambda n: (contiguous(stores, n), own[n])) for names in sides]
+    # The columns are contiguous in the result.
+    if contiguous(stores, best[0]) > contiguous(stores, best[1]):
+        best, loads = best[::-1], loads[::-1]
+    ks = [(size, name) for name, size in reduce.space.data if name in first and name in second]
+    if not ks or max(ks)[0] < LEAST_REDUCED or min(own[name] for name in best) < LEAST_SIDE:
+        return None
+    return Contraction(reduce, loads[0], loads[1], best[0], best[1], max(ks)[1])
+
+
+def stands_alone(reduce: ReduceOp) -> bool:
+    """Nothing but constants comes from outside, and nothing but the loads depends on where it is."""
+    inside = set(reduce.body.block.ops)
+    for op in inside:
+        if isinstance(op, ReduceOp | IndexOp):
+            return False
+        for operand in op.operands:
+            owner = operand.owner
+            if not isinstance(op, LoadOp) and owner not in inside and not isinstance(owner, arith.ConstantOp):
+                return False
+    return True
+
+
+def others(nest: NestOp, found: Contraction) -> int:
+    """How many products there are side by side: the points of the nest's other variables."""
+    return math.prod(size for name, size in nest.space.data if name not in (found.row, found.column))

@@ -1,0 +1,182 @@
+"""Contractions on tensor cores: each warp multiplies fragments of the tiles in shared memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ocannl.dialects.addresses import flatten
+from ocannl.dialects.kernel import element_bytes
+from ocannl.dialects.launch import MOST_SHARED_BYTES, LaunchOp
+from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp, element_type
+from ocannl.dialects.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
+from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
+from ocannl.lowering.loops_to_kernels.recognition import Contraction, others
+from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
+
+# Stages of tiles, and the bytes of a row of one along the reduction.
+STAGES, DEPTH_BYTES = 3, 64
+# The banks of shared memory, of 4 bytes each, and what one access may take from them.
+BANKS, WORD = 32, 4
+VECTOR_BYTES = 16
+PROCESSORS, OPERAND_COST = 128, 32
+Types: TypeAlias = Sequence[type[Attribute]]
+
+
+@dataclass(frozen=True)
+class WarpTiles:
+    """The tile of a block, `rows` x `columns`, and the parts of it that warps have."""
+
+    rows: int
+    columns: int
+    warp_rows: int
+    warp_columns: int
+
+
+TILES = (
+    WarpTiles(128, 256, 64, 64),
+    WarpTiles(256, 128, 64, 64),
+    WarpTiles(128, 128, 64, 64),
+    WarpTiles(64, 128, 32, 64),
+    WarpTiles(128, 64, 64, 32),
+    WarpTiles(64, 64, 32, 32),
+    WarpTiles(32, 64, 16, 32),
+    WarpTiles(64, 32, 32, 16),
+    WarpTiles(32, 32, 16, 16),
+)
+
+
+def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
+    """Whether a contraction is a sum of products in f32, of operands of one of some types."""
+    loads = (found.left, found.right)
+    types = {type(element_type(load.node)) for load in loads}
+    if len(types) > 1 or not types <= set(tensor_types):
+        return False
+    reduce = found.reduce
+    product = reduce.yielded.owner
+    if not isinstance(reduce.result.type, Float32Type) or reduce.accum.data != "add":
+        return False
+    if not isinstance(product, arith.MulfOp):
+        return False
+    return {loaded(operand) for operand in product.operands} == set(loads)
+
+
+def loaded(value: SSAValue) -> Operation | None:
+    """The load that gives a value, perhaps of fewer bits."""
+    if isinstance(value.owner, arith.ExtFOp):
+        value = value.owner.input
+    return value.owner if isinstance(value.owner, LoadOp) else None
+
+
+def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
+    """A kernel that computes tiles of a contraction by products of fragments."""
+    draft = Draft.of(nest)
+    fragments = FRAGMENTS[type(element_type(found.left.node))]
+    tiles = choose_tiles(nest, found)
+    rows, columns = found.row, found.column
+    across, down = tiles.columns // tiles.warp_columns, tiles.rows // tiles.warp_rows
+    row = draft.compose(
+        rows, [("lane", COLUMNS), ("half", 2), ("tile", tiles.warp_rows // ROWS), ("warp", down)]
+    )
+    column = draft.compose(
+        columns, [("pair", 2), ("lane", ACROSS), ("tile", tiles.warp_columns // COLUMNS), ("warp", across)]
+    )
+    draft.grid += [(name, size) for name, size in nest.space.data if name not in (rows, columns)]
+    draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
+    half = (draft.names.fresh(f"{found.k}_half"), 2)
+    pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if fragments.pack > 1 else []
+    draft.registers += [
+        half,
+        *row.get("tile", ()),
+        *row["half"],
+        *column.get("tile", ()),
+        *column["pair"],
+        *pair,
+    ]
+    ops = detached(nest)
+    rest = [op for op in ops if op is not found.reduce]
+
+    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear) -> ReduceOp:
+        """Products of the fragments of a tile. `deep` bounds nothing: there are zeros outside."""
+        step = draft.names.fresh(f"{found.k}_step")
+        lane = column["lane"][0][0]
+        along = Linear.of({step: fragments.depth, lane: fragments.pack, half[0]: fragments.pack * ACROSS})
+        along += Linear.of({name: 1 for name, _ in pair})
+        left = within_block(draft, rows)
+        own = {name: Linear() for name, _ in (*column["lane"], *column["pair"])}
+        right = within_block(draft, columns).substitute(own) + Linear.var(row["lane"][0][0])
+        loads = [
+            LoadOp(array, (*slot, *operand.place(side, along)))
+            for operand, (array, slot), side in zip(staging.operands, arrays, (left, right), strict=True)
+        ]
+        deep_names = [name for name, _ in (half, *pair)]
+        product = MmaOp(loads[0].result, loads[1].result, row["half"][0][0], deep_names, column["pair"][0][0])
+        body = Block([*loads, product, YieldOp(product.result)])
+        return ReduceOp("add", ((step, staging.depth // fragments.depth),), Region(body), product.result.type)
+
+    staging = tensor_staging(draft, found, tiles)
+    outer = tuple((n, s) for n, s in found.reduce.space.data if n != found.k)
+    arrays, before, tiled = staging.reduce("add", outer, work)
+    found.reduce.result.replace_all_uses_with(tiled.result)
+    found.reduce.erase()
+    draft.substitute(rest)
+    return draft.launch(nest, [*arrays, *before, tiled, *guarded(draft.bounds, rest)])
+
+
+def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
+    """The sides of a tile: as large as leaves work for all processors."""
+    sizes, count = dict(nest.space.data), others(nest, found)
+
+    def cost(tiles: WarpTiles) -> float:
+        blocks = count * -(-sizes[found.row] // tiles.rows) * -(-sizes[found.column] // tiles.columns)
+        work = tiles.rows * tiles.columns + OPERAND_COST * (tiles.rows + tiles.columns)
+        return -(-blocks // PROCESSORS) * work
+
+    return min(TILES, key=cost)
+
+
+def tensor_staging(draft: Draft, found: Contraction, tiles: WarpTiles) -> Staging:
+    """Tiles in stages, with rows that warps read without conflicts."""
+    size = dict(found.reduce.space.data)[found.k]
+    bytes = element_bytes(found.left.node)
+    least = FRAGMENTS[type(element_type(found.left.node))].depth
+    depth = min(DEPTH_BYTES // bytes, -(-size // least) * least)
+    operands: list[Operand] = []
+    for load, side, tile in (
+        (found.left, found.row, tiles.rows),
+        (found.right, found.column, tiles.columns),
+    ):
+        deep_rows = flatten(load.node, load.indices.data).stride(found.k) == 1
+        padding = row_padding(depth if deep_rows else tile, bytes, deep_rows)
+        operands.append(Operand(load.node, load.indices.data, side, tile, deep_rows, padding))
+    one = sum(operand.bytes(depth) for operand in operands)
+    stages = min(STAGES, MOST_SHARED_BYTES // one, -(-size // depth))
+    return Staging(draft, operands, found.k, size, depth, stages)
+
+
+def row_padding(row: int, bytes: int, deep_rows: bool) -> int:
+    """The elements after each row that keep a warp from asking one bank for two things, if there are any.
+
+    Rows stay aligned for the widest copies.
+    """
+    step = VECTOR_BYTES // bytes
+    by_rows = deep_rows or bytes < WORD
+    pads = range(0, BANKS * WORD // bytes, step)
+    return min(pads, key=lambda pad: (conflicts((row + pad) * bytes // WORD, by_rows), pad))
+
+
+def conflicts(row_words: int, by_rows: bool) -> int:
+    """How many words of one bank a warp asks for at a time, at most.
+
+    It reads 4 words of 8 rows, or else 8 words of 4 rows.
+    """
+    rows, words = (COLUMNS, ACROSS) if by_rows else (ACROSS, COLUMNS)
+    banks = [(r * row_words + w) % BANKS for r, w in itertools.product(range(rows), range(words))]
+    return max(map(banks.count, banks))
