@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
-from ocannl.dialects.small_floats import Format, WordOp, narrow, small_format, widen
+from ocannl.dialects.small_floats import F16, Format, WordOp, narrow, small_format, widen
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
 
 LLVM_NAMES = {"f16": "half", "bf16": "bfloat"}
-WORD, F32 = ValueType("i32", "i32", 4), ValueType("float", "f32", 4)
+WORD, HALF, F32 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType("float", "f32", 4)
 
 
 def extend(b: FunctionBuilder, value: str, source: Attribute, type: ValueType, result: ValueType) -> str:
@@ -34,10 +34,21 @@ def truncate(b: FunctionBuilder, value: str, target: Attribute, type: ValueType,
 
 def _widen(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> str:
     words, floats = Words(b, type.width), vector(F32, type.width)
+    if format.exponent == F16.exponent and F16.name in b.converted:
+        value, format, type = _as_f16(b, value, format, type), F16, vector(HALF, type.width)
     if format.name in b.converted:
         return b.emit(f"fpext {_as_native(b, value, format, type)} to {floats.text}")
     wide = b.emit(f"zext {type.text} {value} to {words.type.text}")
     return b.emit(f"bitcast {words.type.text} {widen(wide, format, words)} to {floats.text}")
+
+
+def _as_f16(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> str:
+    """The bits of an f16 of which a float is the upper part, as an f8E5M2 is."""
+    if format is F16:
+        return value
+    halves = Words(b, type.width, HALF)
+    wide = b.emit(f"zext {type.text} {value} to {halves.type.text}")
+    return halves.op("shl", wide, halves.word(F16.bits - format.bits))
 
 
 def _narrow(b: FunctionBuilder, value: str, format: Format, result: ValueType) -> str:
@@ -81,13 +92,14 @@ class Words:
 
     b: FunctionBuilder
     width: int
+    scalar: ValueType = WORD
 
     @property
     def type(self) -> ValueType:
-        return vector(WORD, self.width)
+        return vector(self.scalar, self.width)
 
     def word(self, value: int) -> str:
-        return f"splat (i32 {value})" if self.width else str(value)
+        return f"splat ({self.scalar.text} {value})" if self.width else str(value)
 
     def op(self, name: WordOp, a: str, b: str) -> str:
         emit, text = self.b.emit, self.type.text

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_on_cpu import FakeDriver, install
 from metal_on_cpu import COMPILER, FakeDevice, FakeMetal
 from numpy.typing import NDArray
 from unit.dialects.test_small_floats import check_equal
@@ -33,19 +34,21 @@ BACKENDS: dict[str, Callable[[], oc.Context]] = {
     "cpu": oc.Context.cpu,
     "emulated_gpu": lambda: oc.Context.emulated_gpu(check=True, shuffle=1),
     "metal": oc.Context.metal,
+    "cuda": oc.Context.cuda,
 }
 CPU_AND_GPU = pytest.mark.parametrize("backend", ["cpu", "emulated_gpu"])
 METAL = pytest.param("metal", marks=pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler"))
-EVERYWHERE = pytest.mark.parametrize("backend", ["cpu", "emulated_gpu", METAL])
+EVERYWHERE = pytest.mark.parametrize("backend", ["cpu", "emulated_gpu", "cuda", METAL])
 # Rounding of single operations, in terms of the results.
 EPSILON = {oc.float16: 2**-10, oc.bfloat16: 2**-7, oc.float8_e5m2: 2**-2, oc.float8_e4m3fn: 2**-3}
 
 
 @pytest.fixture(autouse=True)
-def metal() -> Iterator[None]:
-    """Stands for a Mac."""
+def devices() -> Iterator[None]:
+    """Stand-ins for a Mac, and for an NVIDIA GPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+        install(patch, FakeDriver())
         yield
 
 
