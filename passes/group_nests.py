@@ -84,9 +84,25 @@ class Grouper:
             saved = float("-inf") if joined is None else joined.saved(self.target, self.uses)
             if joined is not None and needed is not None and saved > growth.saved:
                 growth.take(joined, saved, needed)
+                self.take_needed(growth, needed)
             else:
                 growth.after.append(view)
         return growth
+
+    def take_needed(self, growth: Growth, needed: Sequence[View]) -> None:
+        """Has nests that the last one of a chain needs join before it, where none that stays needs them."""
+        staying: list[View] = []
+        before = 1
+        for view in reversed(needed):
+            can = can_join(view) and not any(view.conflicts(other) for other in staying)
+            joined = growth.chain.join(view, before) if can else None
+            saved = float("-inf") if joined is None else joined.saved(self.target, self.uses)
+            if joined is not None and saved > growth.saved:
+                growth.chain, growth.saved = joined, saved
+                growth.before.remove(view)
+                before += 1
+            else:
+                staying.append(view)
 
     def is_far(self, view: View) -> bool:
         """It touches more of a node than waits in the caches."""
@@ -171,7 +187,7 @@ class Builder:
     def choose_parts(self, target: TargetDescription) -> Space:
         """The parts of the outermost row, if a nest sums along it."""
         row, count = next(iter(self.counts.items()))
-        summing = [member for member in self.chain.members if sums_along(member, (row,))]
+        summing = [member for member in self.chain.members if member.sums_along((row,))]
         if not summing:
             return ()
         bytes = sum(math.prod(size for _, size in member.view.nest.space.data) * 4 for member in summing)
@@ -202,7 +218,7 @@ class Builder:
         group.body.block.add_ops([smaller for smaller, _ in inside.values()])
         for member in members:
             nest = member.view.nest
-            if sums_along(member, self.counts):
+            if member.sums_along(self.counts):
                 nest = self.share(member, group)
             else:
                 nest.detach()
@@ -224,7 +240,7 @@ class Builder:
         nest, reduction = member.view.nest, member.view.summed
         assert reduction is not None
         outermost = next(iter(self.counts))
-        parts = self.parts if sums_along(member, (outermost,)) else ()
+        parts = self.parts if member.sums_along((outermost,)) else ()
         shared = share_out(nest, reduction, self.labels.fresh(f"{nest.label.data}.partial"), parts)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
@@ -274,12 +290,6 @@ class Builder:
             self.rows[axes[axis]].inside(index.names[0]) if axis in axes else new[axis]
             for axis, index in enumerate(old)
         )
-
-
-def sums_along(member: Member, rows: Sequence[str] | Mapping[str, int]) -> bool:
-    """The reduction of a nest runs over one of the rows."""
-    summed = member.view.summed
-    return summed is not None and any(member.variables[row] in summed.space.names for row in rows)
 
 
 @dataclass(frozen=True)

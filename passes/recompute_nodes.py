@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp, MulfOp
@@ -41,6 +42,9 @@ LITTLE = 8
 # To free a part of all bytes is worth a part of all instructions that is so much smaller; and a byte so many
 # instructions at most, which a layer of 64 inputs takes for each.
 WORTH, HIGHEST_PRICE = 0.3, 16.0
+# What is so much larger than all that it is computed from, as the scores of long sequences, or takes so few
+# instructions for a byte, need not be in memory at all where it is passed on within a group.
+MUCH_LARGER, LOWEST_PRICE = 6, 2.0
 # An input that is so much smaller than a node is rather kept than computed again.
 SMALL_INPUT = 1 / 8
 # Nodes that are computed again for one.
@@ -77,6 +81,11 @@ class Timeline:
             return None
         return touches[at - 1], touches[at]
 
+    def longest_rest(self, node: SSAValue) -> int:
+        """The first position of the longest time in which a node is not touched."""
+        pairs = list(pairwise(self.touches[node]))
+        return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0, 0))[0] + 1
+
     def first_write(self, node: SSAValue, after: int) -> int:
         """The position of the first nest after another that writes a node, or beyond all."""
         return next((at for at in self.writes.get(node, ()) if at > after), len(self.live))
@@ -107,6 +116,7 @@ class Plan:
     inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     cost: int = 0
     gain: int = 0
+    read: int = 0
 
     @property
     def price(self) -> float:
@@ -141,9 +151,20 @@ class Recomputer:
     def run(self, enough: int) -> None:
         """Goes on until no more than `enough` bytes are live at once, or nothing is cheap any more."""
         live = self.time.live
+        if live and max(live) > enough:
+            self.cut([node for node in self.time.local if self.time.bytes[node] > enough])
         while live and max(live) > enough and self.relieve(live.index(max(live))):
             pass
         self.fuse()
+
+    def cut(self, large: Sequence[SSAValue]) -> None:
+        """Computes again what is much larger than its inputs, after its longest rest; what reads it goes
+        first, so that both are computed at the same place.
+        """
+        for node in reversed(large):
+            plan = self.plan(node, self.time.longest_rest(node))
+            if plan is not None and (plan.read * MUCH_LARGER <= plan.gain or plan.price <= LOWEST_PRICE):
+                self.apply(plan)
 
     def relieve(self, position: int) -> bool:
         """Computes again what is cheap and live at a position, while most is live there; tells if any is."""
@@ -170,6 +191,7 @@ class Recomputer:
         bytes = self.time.bytes
         definitions = [found for link in plan.chain if (found := self.definition(link)) is not None]
         plan.cost = sum(self.costs[found.position] for found in definitions)
+        plan.read = sum(bytes[input] for input in plan.inputs)
         plan.gain = bytes[node] - sum(bytes[input] for input, _ in self.to_keep(plan))
         return plan if plan.gain > 0 else None
 
@@ -307,7 +329,8 @@ class RecomputeNodesPass(ModulePass):
     It applies where one nest stores to all of a node, and nothing that it reads has been written since. The
     policy: while more is live than a few second-level caches hold, what is live when most is, and takes the
     fewest instructions for its bytes, is computed again, if these are a much smaller part of all instructions
-    than the bytes are of all bytes. Inputs that are not kept anyway are kept if they are small, else computed
+    than the bytes are of all bytes; what alone is so large always, if it is much larger than what it is
+    computed from. Inputs that are not kept anyway are kept if they are small, else computed
     again too. What is computed again at the same place is fused.
     """
 

@@ -7,7 +7,7 @@ node that one of them writes. So all of them may run for one row, or a few, befo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from ocannl.passes.tile_cost import FAR, FARTHEST, LINE
 # Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
 STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
 # Points of a nest that make up for its start, if as many rows stay in the first-level cache.
-POINTS_OF_A_BLOCK = 2048
+POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,15 @@ class Place:
         return Place(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
 
     def span(self, extents: Mapping[str, int]) -> int:
-        """Bytes from the first to the last that it touches while variables run that far."""
-        return self.bytes + sum(
-            abs(stride) * (extents[name] - 1) for name, stride in self.strides.items() if name in extents
-        )
+        """Bytes that it keeps from others while variables run that far: gaps between what is shorter than a
+        line count too.
+        """
+        run = self.bytes
+        for stride, size in sorted(
+            (abs(s), extents[name]) for name, s in self.strides.items() if name in extents
+        ):
+            run = run * size if run >= LINE and stride > run else run + stride * (size - 1)
+        return run
 
     def size(self, extents: Mapping[str, int]) -> int:
         return self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
@@ -85,7 +90,7 @@ class View:
                 if isinstance(op, StoreOp):
                     written.add(op.node)
         view = View(nest, sizes, places, written, None)
-        if len(reductions) == 1 and view.is_streamed:
+        if len(reductions) == 1:
             view.summed = reductions[0]
         return view
 
@@ -132,9 +137,20 @@ class View:
         """
         own = {name for name, size in self.nest.space.data if size > 1}
         reduced = set(self.summed.space.names) if self.summed is not None else set[str]()
-        arrays = [place for place in self.all_places if len(place.strides) > 1]
-        innermost = {min(place.strides, key=lambda name: abs(place.strides[name])) for place in arrays}
-        return (own | reduced) - innermost
+        return {name for name in own | reduced if not self.is_contiguous(name)}
+
+    def is_contiguous(self, name: str) -> bool:
+        """A variable moves along the innermost axis of an array, and of none that is larger along others."""
+        arrays = [(place.size(self.sizes), place) for place in self.all_places if len(place.strides) > 1]
+        along = [
+            (size, name == min(p.strides, key=lambda n: abs(p.strides[n])))
+            for size, p in arrays
+            if name in p.strides
+        ]
+        innermost = max((size for size, is_innermost in along if is_innermost), default=0)
+        return innermost > 0 and innermost >= max(
+            (size for size, is_innermost in along if not is_innermost), default=0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +164,30 @@ class Member:
         """How far its variables run in one block of rows."""
         own = {variable: blocks[row] for row, variable in self.variables.items() if row in blocks}
         return {**self.view.sizes, **own}
+
+    def touched(self, blocks: Mapping[str, int], spanned: bool) -> dict[SSAValue, int]:
+        """The bytes of each node that the nest touches in a block of rows."""
+        extents = self.extents(blocks)
+        return {
+            node: max(place.span(extents) if spanned else place.size(extents) for place in places)
+            for node, places in self.view.places.items()
+        }
+
+    def sums_along(self, rows: Iterable[str]) -> bool:
+        """The reduction of the nest runs over one of the rows."""
+        summed = self.view.summed
+        return summed is not None and any(self.variables[row] in summed.space.names for row in rows)
+
+    def added_up(self, blocks: Mapping[str, int]) -> float:
+        """The cycles in which a block of rows is added to the sums of all."""
+        if not self.sums_along(blocks):
+            return 0.0
+        extents = self.extents(blocks)
+        return sum(
+            2 * FAR * place.size(extents) / LINE
+            for node in self.view.written
+            for place in self.view.places[node]
+        )
 
 
 @dataclass
@@ -167,8 +207,10 @@ class Chain:
         rows = {name: view.sizes[name] for name in variables}
         return Chain([Member(view, variables)], rows, axes, set(view.written), dict.fromkeys(axes, 1))
 
-    def join(self, view: View) -> Chain | None:
-        """The chain with one more nest, over the rows that it shares; None if there are none."""
+    def join(self, view: View, before: int = 0) -> Chain | None:
+        """The chain with one more nest, which comes before so many of the last, over the rows that it shares;
+        None if there are none.
+        """
         common = [node for node in view.places if node in self.axes]
         conflicts = [node for node in common if node in self.written or node in view.written]
         matched = self._match(view, dict.fromkeys([*conflicts, *common]))
@@ -189,7 +231,9 @@ class Chain:
                 found = {axis: row for axis, row in axes[node].items() if found.get(axis) == row}
             axes[node] = found
             touched[node] = touched.get(node, 0) + 1
-        return Chain([*self.members, Member(view, matched)], rows, axes, self.written | view.written, touched)
+        members = list(self.members)
+        members.insert(len(members) - before, Member(view, matched))
+        return Chain(members, rows, axes, self.written | view.written, touched)
 
     def passes_on(self, node: SSAValue) -> bool:
         """One nest leaves values in the node for another one."""
@@ -225,36 +269,47 @@ class Chain:
         The tiles of a contraction have many rows, at the price of the second-level cache.
         """
         blocks = dict.fromkeys(self.rows, 1)
-        near = (
-            target.l2_bytes // 2 if any(m.view.is_contraction for m in self.members) else target.l1_bytes // 2
-        )
+        contracts = self.contracts
+        enough = POINTS_OF_A_CONTRACTION if contracts else POINTS_OF_A_BLOCK
+        near = target.l2_bytes // 2 if contracts else target.l1_bytes // 2
         for row in reversed(self.ordered_rows()):
             for divisor in divisors(self.rows[row])[1:]:
-                if self.points(blocks) >= POINTS_OF_A_BLOCK:
+                if self.points(blocks) >= enough:
                     return blocks
                 larger = {**blocks, row: divisor}
-                if self.bytes(larger) > near:
+                if (self.largest(larger) if contracts else self.bytes(larger)) > near:
                     return blocks
                 blocks = larger
         return blocks
 
     def points(self, blocks: Mapping[str, int]) -> int:
         """The points of the largest nest in a block of rows; steps of a contraction are none."""
+        members = [m for m in self.members if not (m.view.is_contraction and m.sums_along(blocks))]
         return max(
-            math.prod([size for name, size in member.extents(blocks).items() if name in member.view.counted])
-            for member in self.members
+            [
+                math.prod(
+                    [size for name, size in member.extents(blocks).items() if name in member.view.counted]
+                )
+                for member in members
+            ],
+            default=1,
         )
 
     def bytes(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
-        """What the nests touch in a block of rows; `spanned` counts the gaps."""
+        """What the nests touch in a block of rows; `spanned` counts gaps."""
         largest: dict[SSAValue, int] = {}
         for member in self.members:
-            extents = member.extents(blocks)
-            for node, places in member.view.places.items():
-                for place in places:
-                    size = place.span(extents) if spanned else place.size(extents)
-                    largest[node] = max(size, largest.get(node, 0))
+            for node, size in member.touched(blocks, spanned).items():
+                largest[node] = max(size, largest.get(node, 0))
         return sum(largest.values())
+
+    def largest(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
+        """What the nest that touches most touches in a block of rows."""
+        return max(sum(member.touched(blocks, spanned).values()) for member in self.members)
+
+    @property
+    def contracts(self) -> bool:
+        return any(member.view.is_contraction for member in self.members)
 
     def saved(self, target: TargetDescription, uses: Mapping[SSAValue, int]) -> float:
         """The cycles saved by finding in the cache what an earlier nest touched, less those to start nests.
@@ -263,13 +318,23 @@ class Chain:
         the cache.
         """
         single = dict.fromkeys(self.rows, 1)
-        if self.bytes(single, spanned=True) > target.l2_bytes // 2:
+        near = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
+        if near > target.l2_bytes // 2:
             return float("-inf")
         blocks = self.blocks(target)
+        contracting = [member for member in self.members if member.view.is_contraction]
+        outermost = next((row for row in self.ordered_rows() if self.rows[row] > blocks[row]), None)
+        if outermost is not None and any(member.sums_along((outermost,)) for member in contracting):
+            return float("-inf")
         runs = math.prod(size // blocks[row] for row, size in self.rows.items())
         if runs == 1:
             return float("-inf")
-        total = self._streaming(target) - runs * sum(member.view.started for member in self.members)
+        added = sum(member.added_up(blocks) for member in contracting)
+        total = (
+            self._streaming(target)
+            - runs * added
+            - runs * sum(member.view.started for member in self.members)
+        )
         for node, count in self.touched.items():
             bytes = max(member.view.reach.get(node, 0) for member in self.members)
             if self.axes[node] and is_far(bytes, target):
@@ -281,6 +346,7 @@ class Chain:
         """The cycles in which reductions read, for a block of rows, what they read for the one before."""
         rows = self.ordered_rows()
         total = 0.0
+        distance = FAR if self.bytes(dict.fromkeys(self.rows, 1)) <= target.l2_bytes else FARTHEST
         for member in self.members:
             for place in member.view.places_reduced:
                 lacking = [k for k, row in enumerate(rows) if member.variables[row] not in place.strides]
@@ -288,7 +354,7 @@ class Chain:
                     size = place.size(member.extents(dict.fromkeys(rows[: lacking[0]], 1)))
                     if size > target.l2_bytes // 2:
                         return float("inf")
-                    total += _fetch(size, FAR) if size > target.l1_bytes // 2 else 0.0
+                    total += _fetch(size, distance) if size > target.l1_bytes // 2 else 0.0
         return total
 
     def _streaming(self, target: TargetDescription) -> float:
@@ -296,7 +362,7 @@ class Chain:
         total = 0.0
         for member in self.members:
             summed = member.view.summed
-            if summed is None or not any(member.variables[row] in summed.space.names for row in self.rows):
+            if summed is None or member.view.is_contraction or not member.sums_along(self.rows):
                 continue
             for place in member.view.places_reduced:
                 size = place.size(member.view.sizes)

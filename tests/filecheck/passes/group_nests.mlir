@@ -291,3 +291,58 @@ loops.func @sums_in_another_layout {
     loops.store %0, %g[o, w]
   }
 }
+
+// -----
+
+// Scores of a block of rows live inside the group, and so do those that its second nest needs; the contraction over
+// the rows is added up, as these are not the outermost.
+// CHECK-LABEL: loops.func @scores
+// CHECK:         loops.nest "k_grad.partial reset" (b = 8, h = 4, t = 512, d = 64)
+// CHECK:         loops.group "g .. k_grad" (b = 8, h = 4, s_block = {{.*}}) {
+// CHECK-DAG:       %g = assign.node "g" local
+// CHECK-DAG:       %z = assign.node "z" local
+// CHECK:           loops.nest "g" (s = {{.*}}, t = 512)
+// CHECK:           loops.nest "p .. z" (s = {{.*}}, t = 512)
+// CHECK:           loops.nest "k_grad.partial" (t = 512, d = 64)
+// CHECK:         loops.nest "k_grad" (b = 8, t = 512, h = 4, d = 64)
+loops.func @scores {
+  %q = assign.node "q" constant because "data" : memref<8x512x4x64xf32>
+  %k = assign.node "k" constant because "data" : memref<8x512x4x64xf32>
+  %g = assign.node "g" local because "intermediate value" : memref<8x512x4x512xf32>
+  %p = assign.node "p" local because "intermediate value" : memref<8x512x4x512xf32>
+  %z = assign.node "z" local because "intermediate value" : memref<8x512x4x512xf32>
+  %k_grad = assign.node "k_grad" on_device because "gradient" : memref<8x512x4x64xf32>
+  loops.nest "g" (b = 8, s = 512, h = 4, t = 512) {
+    %0 = loops.reduce add (d = 64) : f32 {
+      %1 = loops.load %q[b, s, h, d]
+      %2 = loops.load %k[b, t, h, d]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %g[b, s, h, t]
+  }
+  loops.nest "p" (b = 8, s = 512, h = 4, t = 512) {
+    %0 = loops.reduce add (d = 64) : f32 {
+      %1 = loops.load %k[b, s, h, d]
+      %2 = loops.load %q[b, t, h, d]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %p[b, s, h, t]
+  }
+  loops.nest "z" (b = 8, s = 512, h = 4, t = 512) {
+    %0 = loops.load %g[b, s, h, t]
+    %1 = loops.load %p[b, s, h, t]
+    %2 = arith.mulf %0, %1 : f32
+    loops.store %2, %z[b, s, h, t]
+  }
+  loops.nest "k_grad" (b = 8, t = 512, h = 4, d = 64) {
+    %0 = loops.reduce add (s = 512) : f32 {
+      %1 = loops.load %z[b, s, h, t]
+      %2 = loops.load %q[b, s, h, d]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %k_grad[b, t, h, d]
+  }
+}
