@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from xdsl.traits import Pure
 
 from ocannl.dialects.linear import Linear, Map, Space
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, UniformOp
+from ocannl.dialects.op_helpers import operations_of
 from ocannl.passes.choices import Elsewhere, choices
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (
@@ -33,6 +35,7 @@ from ocannl.passes.nests import (
     operations,
     points,
     reduction_work,
+    rename,
     renamed,
     ungrouped,
     with_reduced,
@@ -112,6 +115,15 @@ class Definition:
     accesses: Accesses
     stamps: dict[SSAValue, int]
     """How often each node that is read had been written before."""
+
+    @property
+    def is_for_one_load(self) -> bool:
+        """The nest does nothing but compute the value for a single load."""
+        node, version = self.store.node, self.version
+        if version.kept or len(version.sites) > 1 or node_mode(node) != "local":
+            return False
+        has_two_uses = len(list(itertools.islice(node.uses, 3))) == 2
+        return has_two_uses and len(operations_of(self.nest.body.block)) == len(self.ops) + 1
 
     def variables_at(self, indices: Map) -> dict[str, Linear]:
         """The values of the nest's variables at the point that computes the element at `indices`."""
@@ -215,7 +227,7 @@ def operations_for(store: StoreOp, block: Block) -> list[Operation]:
     """The operations of a nest that the stored value depends on, in order."""
     needed: set[SSAValue] = {store.value}
     found: list[Operation] = []
-    for op in reversed(block.ops):
+    for op in reversed(operations_of(block)):
         if any(result in needed for result in op.results):
             found.append(op)
             needed.update(op.operands)
@@ -322,7 +334,7 @@ class NestInliner:
         assert block is not None
         key = (block, load.node, load.indices.data)
         if key not in self.known:
-            self.known[key] = self._copy(definition, variables, site.anchor, block)
+            self.known[key] = self._compute(definition, variables, site.anchor, block)
         load.result.replace_all_uses_with(self.known[key])
         Rewriter.erase_op(load)
         return True
@@ -341,20 +353,28 @@ class NestInliner:
                         return False
         return True
 
-    def _copy(
+    def _compute(
         self, definition: Definition, variables: dict[str, Linear], anchor: Operation, block: Block
     ) -> SSAValue:
+        """The value at a site; what nobody else needs moves there, which costs half of a copy."""
         if self.names is None:
             self.names = Names.of(self.func, self.nest)
+        if definition.is_for_one_load:
+            for op in definition.ops:
+                op.detach()
+            rename(definition.ops, self.names, variables)
+            block.insert_ops_before(definition.ops, anchor)
+            value = definition.store.value
+            Rewriter.erase_op(definition.nest)
+            return value
         copier = Copier(self.names, variables)
-        for op in definition.ops:
-            block.insert_op_before(copier.copy(op), anchor)
+        block.insert_ops_before([copier.copy(op) for op in definition.ops], anchor)
         return copier.values[definition.store.value]
 
 
 def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
     found: dict[SSAValue, list[StoreOp]] = {}
-    for op in nest.body.block.ops:
+    for op in operations_of(nest.body.block):
         if isinstance(op, StoreOp):
             found.setdefault(op.node, []).append(op)
     return found
