@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
-from xdsl.irdl.operations import BeforeVariadicSingleAccessor
+from xdsl.irdl.operations import BaseAccessor, BeforeVariadicSingleAccessor, UniqueVariadicAccessor
 from xdsl.parser import Parser
 
 OperationT = TypeVar("OperationT", bound=IRDLOperation)
@@ -26,19 +26,27 @@ _TUPLES: dict[VarIRConstruct, Callable[[object], Values]] = {
 
 
 def operation_definition(cls: type[OperationT]) -> type[OperationT]:
-    """`irdl_op_definition`, with single operands, results and regions read from their tuples.
+    """`irdl_op_definition`, with operands, results and regions read from their tuples.
 
     xDSL's accessors make a view of all first and take four times as long, where passes do little else.
     """
     defined = irdl_op_definition(cls)
     for name, accessor in list(vars(defined).items()):
-        if isinstance(accessor, BeforeVariadicSingleAccessor) and accessor.construct in _TUPLES:
-            setattr(defined, name, _element(_TUPLES[accessor.construct], accessor.idx))
+        values = _TUPLES.get(accessor.construct) if isinstance(accessor, BaseAccessor) else None
+        if values is not None and isinstance(accessor, BeforeVariadicSingleAccessor):
+            setattr(defined, name, _element(values, accessor.idx))
+        elif values is not None and isinstance(accessor, UniqueVariadicAccessor):
+            others_after = accessor.num_defs - accessor.idx - 1
+            setattr(defined, name, _elements(values, accessor.idx, others_after))
     return defined
 
 
 def _element(values: Callable[[object], Values], index: int) -> property:
     return property(lambda op: Values.__getitem__(values(op), index))
+
+
+def _elements(values: Callable[[object], Values], start: int, others_after: int) -> property:
+    return property(lambda op: Values.__getitem__(values(op), slice(start, len(values(op)) - others_after)))
 
 
 def operations_of(block: Block) -> list[Operation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr
@@ -184,6 +185,12 @@ def tensor_type(value: SSAValue) -> TensorType:
 
 def shape_of(value: SSAValue) -> Shape:
     return tensor_type(value).shape.data
+
+
+@lru_cache(maxsize=2**12)
+def known_type(shape: Shape, element: Attribute | None) -> TensorType:
+    """The type of a shape that many values have: making a type takes long."""
+    return TensorType.of(shape, element)
 
 
 def refine_type(value: SSAValue, type: TensorType) -> None:

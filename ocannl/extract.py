@@ -18,7 +18,7 @@ from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.stream import StreamAttr
-from ocannl.dialects.tensor_type import DimsAttr, TensorType, refine_type, shape_of
+from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of
 from ocannl.dialects.uniform import UniformOp
 from ocannl.id_checks import id_checks
 
@@ -161,7 +161,7 @@ class _Copier:
     def _type(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
         written, known = shape_of(op.result), graph.known_shape(op.result)
         rows = [self._row(w, k) for w, k in zip(written, known, strict=True)]
-        refine_type(clone.result, TensorType.of(Shape(*rows), op.result.type.element_or_none))
+        refine_type(clone.result, known_type(Shape(*rows), op.result.type.element_or_none))
 
     def _row(self, written: Row, known: Row) -> Row:
         """A row that is closed by now is given as such; where it broadcasts is as it was written."""

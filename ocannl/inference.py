@@ -33,4 +33,6 @@ def commit(program: Program) -> None:
         if known != shape:
             rows = [(known.row(kind), shape.row(kind)) for kind in ROW_KINDS]
             graph.solver().add(*(RowEq(old, new) for old, new in rows if old != new))
-        refine_type(value, TensorType(tensor_type(value).shape, final.element))
+        written = tensor_type(value)
+        if written.element != final.element:
+            refine_type(value, TensorType(written.shape, final.element))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.precisions import computed_in, float_or, widest
 from ocannl.dialects.tensor_op import LikeOp, TensorOp
-from ocannl.dialects.tensor_type import TensorType, refine_type
+from ocannl.dialects.tensor_type import TensorType, known_type, refine_type, shape_of
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -37,9 +37,11 @@ class Precisions:
     again, and what is computed from these and numbers; and so has what is computed with it.
     """
 
-    known: dict[SSAValue, Attribute]
     numbers: set[SSAValue]
     state: set[SSAValue]
+    known: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    used_for: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    """The widest precision of the known results that a value is used for."""
     changed: bool = False
 
     def element(self, value: SSAValue) -> Attribute | None:
@@ -51,6 +53,15 @@ class Precisions:
             return
         self.known[value] = element
         self.changed = True
+        self.note_use(value.owner, element)
+
+    def note_use(self, op: Operation | Block, element: Attribute | None) -> None:
+        """The result of an operation has this precision."""
+        if element is not None and isinstance(op, ApplyOp | SliceOp):
+            for operand in op.operands:
+                wide = widest([self.used_for.get(operand, element), element])
+                if wide is not None:
+                    self.used_for[operand] = wide
 
     def demand(self, value: SSAValue, element: Attribute | None) -> None:
         """What a value is used for gives it a float type."""
@@ -79,19 +90,13 @@ class Precisions:
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
             for operand in op.operands:
-                self.demand(operand, self._uses(operand))
+                self.demand(operand, self.used_for.get(operand))
         elif isinstance(op, LikeOp):
             for result, operand in op.refinements:
                 self.demand(operand, self.element(result))
         elif isinstance(op, AssignOp):
             self.demand(op.value, self.element(op.target))
             self.demand(op.target, self.element(op.value))
-
-    def _uses(self, operand: SSAValue) -> Attribute | None:
-        """The widest precision of the results that a value is used for."""
-        users = (use.operation for use in operand.uses)
-        results = [self.element(user.result) for user in users if isinstance(user, ApplyOp | SliceOp)]
-        return widest([e for e in results if e is not None])
 
 
 def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[Operation]) -> set[SSAValue]:
@@ -107,7 +112,10 @@ def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[Operation]) -
 def infer_precisions(routine: TexprRoutineOp) -> None:
     ops = list(routine.body.block.ops)
     numbers = computed_from(NUMBERS, ops)
-    precisions = Precisions({}, numbers, computed_from((*NUMBERS, NodeOp), ops) - numbers)
+    precisions = Precisions(numbers, computed_from((*NUMBERS, NodeOp), ops) - numbers)
+    for op in ops:
+        if isinstance(op, TensorOp):
+            precisions.note_use(op, op.result.type.element_or_none)
     while True:
         precisions.changed = False
         for op in ops:
@@ -119,7 +127,7 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
     for op in ops:
         if isinstance(op, TensorOp) and op.result.type.element_or_none is None:
             element = precisions.known.get(op.result, f32)
-            refine_type(op.result, TensorType(op.result.type.shape, element))
+            refine_type(op.result, known_type(shape_of(op.result), element))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
-from ocannl.dialects.tensor_type import DimsAttr, TensorType, refine_type, shape_of
+from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -74,7 +74,7 @@ class ShapeInference:
             raise shape_error(error, op, self.known) from None
         for op in ops:
             if isinstance(op, TensorOp):
-                refine_type(op.result, TensorType.of(self._final(op.result), op.result.type.element_or_none))
+                refine_type(op.result, known_type(self._final(op.result), op.result.type.element_or_none))
         for op, names in self.names.items():
             sizes = tuple((name, self.solver.dim(dim)) for name, dim in names.items())
             op.properties["dims"] = DimsAttr(sizes)
