@@ -32,12 +32,14 @@ def operation_definition(cls: type[OperationT]) -> type[OperationT]:
     """
     defined = irdl_op_definition(cls)
     for name, accessor in list(vars(defined).items()):
-        values = _TUPLES.get(accessor.construct) if isinstance(accessor, BaseAccessor) else None
-        if values is not None and isinstance(accessor, BeforeVariadicSingleAccessor):
+        if not isinstance(accessor, BaseAccessor) or accessor.construct not in _TUPLES:
+            continue
+        values = _TUPLES[accessor.construct]
+        if isinstance(accessor, BeforeVariadicSingleAccessor):
             setattr(defined, name, _element(values, accessor.idx))
-        elif values is not None and isinstance(accessor, UniqueVariadicAccessor):
+        elif isinstance(accessor, UniqueVariadicAccessor) and accessor.construct == VarIRConstruct.OPERAND:
             others_after = accessor.num_defs - accessor.idx - 1
-            setattr(defined, name, _elements(values, accessor.idx, others_after))
+            setattr(defined, name, _operands(values, accessor.idx, others_after))
     return defined
 
 
@@ -45,8 +47,14 @@ def _element(values: Callable[[object], Values], index: int) -> property:
     return property(lambda op: Values.__getitem__(values(op), index))
 
 
-def _elements(values: Callable[[object], Values], start: int, others_after: int) -> property:
-    return property(lambda op: Values.__getitem__(values(op), slice(start, len(values(op)) - others_after)))
+def _operands(values: Callable[[object], Values], start: int, others_after: int) -> property:
+    """Operands before the last ones."""
+
+    def found(op: object) -> object:
+        operands = values(op)
+        return operands[start : len(operands) - others_after]
+
+    return property(found)
 
 
 def operations_of(block: Block) -> list[Operation]:

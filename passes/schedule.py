@@ -71,11 +71,12 @@ class SchedulePass(ModulePass):
 
 
 class Scheduler:
-    """Gives nests and groups their schedules. The cheapest choice is found once for equal nests."""
+    """Gives nests and groups their schedules. What is best is found once for equal nests."""
 
     def __init__(self, target: TargetDescription) -> None:
         self.target = target
         self.cheapest: dict[Structure, tuple[float, Choice] | None] = {}
+        self.blocks: dict[tuple[Structure, Choice | None], tuple[tuple[str, int], ...]] = {}
 
     def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
         nests = nests_of(step)
@@ -98,7 +99,8 @@ class Scheduler:
         """
         if nest.schedule is not None:
             return 0.0
-        found = self.best(nest) if choice is None else self.costed(nest, choice)
+        key = structure(nest)
+        found = self.best(nest, key) if choice is None else self.costed(nest, choice)
         if found is None:
             return 0.0
         cycles, best = found
@@ -106,15 +108,15 @@ class Scheduler:
         if best.packed:
             loads = loads_of(nest)
             schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule)
-        parallel = parallel_nest(nest, schedule, cycles, self.target)
-        schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
+        if (key, choice) not in self.blocks:
+            self.blocks[key, choice] = parallel_nest(nest, schedule, cycles, self.target)
+        schedule = replace(schedule, parallel=self.blocks[key, choice], tuned=choice is not None)
         if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
             nest.properties["schedule"] = ScheduleAttr(schedule)
         return cycles + sum([self.schedule(copy) for copy in copies])
 
-    def best(self, nest: NestOp) -> tuple[float, Choice] | None:
+    def best(self, nest: NestOp, key: Structure) -> tuple[float, Choice] | None:
         """The cheapest choice, with its cycles; None where there is nothing to choose."""
-        key = structure(nest)
         if key not in self.cheapest:
             chooser = Chooser.of(nest, self.target)
             self.cheapest[key] = None if chooser is None else chooser.best()

@@ -178,16 +178,19 @@ class Store:
         value = self._row_value(row.var)
         if value is None:
             return row
+        if not row.leading and not row.trailing and (value.var is not None or not value.leading):
+            return value
         if value.var is None:
             return Row(row.leading, None, value.trailing + row.trailing)
-        if not row.leading and not row.trailing:
-            return value
         return Row(row.leading + value.leading, value.var, value.trailing + row.trailing)
 
     def full_row(self, row: Row) -> Row:
         """`row` as known now, its dimensions too."""
         row = self.row(row)
-        return Row(tuple(map(self.dim, row.leading)), row.var, tuple(map(self.dim, row.trailing)))
+        leading, trailing = tuple(map(self.dim, row.leading)), tuple(map(self.dim, row.trailing))
+        if leading == row.leading and trailing == row.trailing:
+            return row
+        return Row(leading, row.var, trailing)
 
     def minimum(self, var: DimVar) -> int:
         """The least size that the positions in use allow."""
