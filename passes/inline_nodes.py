@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -212,15 +213,22 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
 def is_constant(op: Operation, constants: set[SSAValue]) -> bool:
     if isinstance(op, arith.ConstantOp):
         return True
-    return bool(op.operands) and op.has_trait(Pure) and all(operand in constants for operand in op.operands)
+    if not constants or not op.operands or not op.has_trait(Pure):
+        return False
+    return all(operand in constants for operand in op.operands)
 
 
 def operation_cost(op: Operation) -> int:
-    if isinstance(op, FREE):
+    return _cost_of_kind(type(op))
+
+
+@cache
+def _cost_of_kind(kind: type[Operation]) -> int:
+    if issubclass(kind, FREE):
         return 0
-    if op.name.startswith("math.") and type(op) not in COSTS and not isinstance(op, SIMPLE_MATH):
+    if kind.name.startswith("math.") and kind not in COSTS and not issubclass(kind, SIMPLE_MATH):
         return TRANSCENDENTAL
-    return COSTS.get(type(op), 1)
+    return COSTS.get(kind, 1)
 
 
 def operations_for(store: StoreOp, block: Block) -> list[Operation]:
