@@ -34,6 +34,18 @@ def test_moons_train_alike(driver: FakeDriver):
     np.testing.assert_allclose(found, train_moons(oc.Context.cpu()), rtol=1e-4)
 
 
+@pytest.mark.parametrize("tf32", [False, True])
+def test_products_on_tensor_cores(driver: FakeDriver, tf32: bool):
+    rng = np.random.default_rng(0)
+    w, x = (rng.standard_normal((64, 32)).astype(np.float32) for _ in range(2))
+    y = oc.data(w, axes="oi") @ oc.data(x, axes="bo")
+    ctx = oc.Context.cuda(tf32=tf32)
+    step = ctx.compile(y, name="step")
+    step()
+    assert ("mma.sync" in step.ptx()) == tf32
+    close(ctx[y], x @ w.T, 5e-3 if tf32 else 1e-5, "product")
+
+
 def test_a_decoder_trains_alike(driver: FakeDriver):
     wanted, found = train_decoder(oc.Context.cpu()), train_decoder(oc.Context.cuda())
     for name, array in wanted.items():
