@@ -39,7 +39,7 @@ FUNCTION_COST = 15
 DIVISION_COST = 6
 # To widen and to narrow.
 CONVERSION_COST: Mapping[type[Attribute], tuple[int, int]] = {
-    Float16Type: (1, 1),
+    Float16Type: (3, 2),
     BFloat16Type: (2, 8),
     Float8E5M2Type: (10, 16),
     Float8E4M3FNType: (10, 14),

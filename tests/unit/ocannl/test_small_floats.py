@@ -358,3 +358,12 @@ class TestErrors:
         ):
             with pytest.raises(OcannlError, match=rf"{dtype}.*; use one of float8_e4m3fn, .*float64, int32"):
                 make()
+
+
+@ALL
+def test_copies_of_operands_are_widened_once(dtype: Any):
+    """A product of matrices reads its operands again and again."""
+    x = np.ones((128, 128), dtype)
+    step = oc.Context.cpu(threads=1).compile(oc.data(x, axes="oi") @ oc.data(x, axes="bo"))
+    (packed, *_) = [line for line in step.ir("loops").splitlines() if '.packed" local' in line]
+    assert packed.endswith("xf32>")
