@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from ptx_on_cpu import Block
 from unit.lowering.nests import parse_module, run_compiled
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -305,6 +306,23 @@ def test_halves_are_read_transposed():
     assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text
     assert "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in text
     assert "ld.shared" not in text
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(("x", "w"), list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"])))
+def test_ptx(x: str, w: str, element: str):
+    """What the text says, with `ldmatrix` and rings of tiles, is the product."""
+    depth = 48 if element == "f32" else 96
+    text = ptx_text(lowered(product((32, 32, depth), element, x, w)))
+    rng = np.random.default_rng(4)
+    shapes = {"b, i": (32, depth), "i, b": (depth, 32), "o, i": (32, depth), "i, o": (depth, 32)}
+    left, right = (rng.standard_normal(shapes[axes]).astype(DTYPES[element]) for axes in (x, w))
+    found = {"x": left, "w": right, "y": np.zeros((32, 32), np.float32)}
+    found["b"] = rng.standard_normal(32).astype(np.float32)
+    y = Block(text, found).array("y", found["y"])
+    first, second = x.replace(", ", ""), w.replace(", ", "")
+    expected = np.einsum(f"{first},{second}->bo", rounded(left), rounded(right)) + found["b"]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_only_where_it_is_allowed():
