@@ -184,9 +184,7 @@ class Member:
             return 0.0
         extents = self.extents(blocks)
         return sum(
-            2 * FAR * place.size(extents) / LINE
-            for node in self.view.written
-            for place in self.view.places[node]
+            FAR * place.size(extents) / LINE for node in self.view.written for place in self.view.places[node]
         )
 
 
