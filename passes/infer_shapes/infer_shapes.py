@@ -69,7 +69,7 @@ class ShapeInference:
                 if demands.names:
                     self.names[op] = demands.names
             op = self.routine
-            self.solver.close([leaf for op in ops for leaf in self._leaf(op)])
+            self.solver.close([leaf for op in ops for leaf in leaves_of(op)])
         except ShapeInferenceError as error:
             raise shape_error(error, op, self.known) from None
         for op in ops:
@@ -83,12 +83,6 @@ class ShapeInference:
                 self._settle_size(op)
             elif isinstance(op, UniformOp):
                 op.operands = [op.counter]
-
-    def _leaf(self, op: Operation) -> list[Leaf]:
-        kind = LEAF_KINDS.get(type(op))
-        if kind is None or not isinstance(op, TensorOp) or (isinstance(op, UniformOp) and op.like):
-            return []
-        return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
 
     def _final(self, value: SSAValue) -> Shape:
         """The final shape; a row keeps the split that it was written with, which decides where it
@@ -106,6 +100,14 @@ class ShapeInference:
         constant = ConstantOp(float(dim.size), op.result.type)
         constant.location = op.location
         Rewriter.replace_op(op, constant)
+
+
+def leaves_of(op: Operation) -> list[Leaf]:
+    """The leaf that an operation is, if it is one."""
+    kind = LEAF_KINDS.get(type(op))
+    if kind is None or not isinstance(op, TensorOp) or (isinstance(op, UniformOp) and op.like):
+        return []
+    return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
 
 
 def variable_counts(ops: Iterable[Operation]) -> tuple[int, int]:
