@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from unit.ocannl.programs import Program, Val, programs, rows_of
 
 import ocannl as oc
 from ocannl import train
+from ocannl.dialects import spec, texpr
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.extract import needed
 
 Array = NDArray[Any]
 RANDOM = settings(
@@ -145,7 +148,9 @@ def test_operators(name: str, shapes: list[tuple[int, ...]]):
     )
 
 
-LOGICS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array], list[tuple[int, ...]], list[str]]] = {
+Logic: TypeAlias = tuple[Callable[..., oc.Tensor], Callable[..., Array], list[tuple[int, ...]], list[str]]
+"""What is built, what it means, and the shapes and axes of its operands."""
+LOGICS: dict[str, Logic] = {
     "compose": (lambda w, x: w @ x, lambda w, x: x @ w.T, [(3, 2), (4, 2)], ["oi", "bo"]),
     "compose of matrices": (lambda a, b: a @ b, lambda a, b: a @ b, [(3, 2), (2, 4)], ["oi", "oi"]),
     "compose with batches": (
@@ -236,10 +241,118 @@ LOGICS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array], list[tup
 }
 
 
-@pytest.mark.parametrize("name", LOGICS)
+IDS = np.array([2, 0, 2, 7])
+"""Of positions along an axis of three."""
+
+
+def ids() -> oc.Tensor:
+    return oc.data(IDS, axes="b", label="ids")
+
+
+FORMS: dict[str, Logic] = {
+    "a product": (lambda a: oc.einsum("h w => w&h", a), lambda a: a.T.ravel(), [(2, 3)], ["oo"]),
+    "a split": (
+        lambda a: oc.einsum("h&w => h w", a, w=3),
+        lambda a: a.reshape(2, 3),
+        [(6,)],
+        ["o"],
+    ),
+    "a concatenation": (
+        lambda a, b: oc.concat("a; b => a^2^b", a, b),
+        lambda a, b: np.concatenate([a, [0, 0], b]),
+        [(3,), (2,)],
+        ["o", "o"],
+    ),
+    "a part": (lambda a: oc.einsum("1^a^2 => a", a), lambda a: a[1:-2], [(6,)], ["o"]),
+    "a stack": (
+        lambda a, b: oc.stack([a, b], axis="input"),
+        lambda a, b: np.stack([a, b], -1),
+        [(3,), (3,)],
+        ["o", "o"],
+    ),
+    "a window": (
+        lambda a, b: oc.einsum("2*o + k; k => o", a, b),
+        lambda a, b: np.array([a[2 * o : 2 * o + 3] @ b for o in range(3)]),
+        [(7,), (3,)],
+        ["o", "o"],
+    ),
+    "a padded window": (
+        lambda a, b: oc.einsum("o =+ k; k => o", a, b),
+        lambda a, b: np.convolve(a, b[::-1], "same"),
+        [(5,), (3,)],
+        ["o", "o"],
+    ),
+    "a maximum of windows": (
+        lambda a: oc.einmax("2*o + k => o", a, k=2),
+        lambda a: a.reshape(3, 2).max(1),
+        [(6,)],
+        ["o"],
+    ),
+    "a gather": (
+        lambda a: oc.gather("v d; b | => b | d", a, ids(), at="v"),
+        lambda a: np.concatenate([a, np.zeros((5, 2))])[IDS],
+        [(3, 2)],
+        ["oo"],
+    ),
+    "a scatter": (
+        lambda a: oc.scatter("b | d; b | => v d", a, ids(), at="v", v=3),
+        lambda a: (np.arange(3)[:, None] == IDS) @ a,
+        [(4, 2)],
+        ["bo"],
+    ),
+    "a scatter of minima": (
+        lambda a: oc.minimum(oc.scatter("b |; b | => v", a, ids(), at="v", v=3, accum="min"), 5.0),
+        lambda a: np.array([a[1], 5, min(a[0], a[2])]),
+        [(4,)],
+        ["b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGICS | FORMS)
 def test_logics(name: str):
-    build, function, shapes, rows = LOGICS[name]
+    build, function, shapes, rows = (LOGICS | FORMS)[name]
     check_gradients(build, function, arrays_of(*shapes), rows)
+
+
+def test_no_logic_and_no_function_of_tensors_is_left_out():
+    """A new logic, form of axis or public function needs a line in the tables."""
+    logics: set[str] = set()
+    forms: set[type] = set()
+    called: set[str] = set()
+    for build, _, shapes, rows in (LOGICS | FORMS).values():
+        called |= set(build.__code__.co_names)
+        tensors = [oc.data(np.ones(shape), axes=axes) for shape, axes in zip(shapes, rows, strict=True)]
+        for op in needed(oc.forward(build(*tensors)).statements):
+            if isinstance(op, texpr.SliceOp):
+                logics.add("slice")
+            elif isinstance(op, texpr.ApplyOp) and op.logic is not None:
+                logics.add(op.logic.data if op.logic.data in ".@T" else "spec")
+                if op.logic.data not in ".@T":
+                    slots = spec.parse_spec(op.logic.data).slots
+                    forms |= {type(axis) for slot in slots for row in slot.rows for axis in row.axes}
+    assert logics == {".", "@", "T", "slice", "spec"}
+    assert forms == set(get_args(spec.Axis))
+    assert tensor_functions() - called == {
+        "as_tensor",
+        "normal",
+        "one_hot",
+        "stop_gradient",
+        "uniform",
+    }
+
+
+def tensor_functions() -> set[str]:
+    """The public functions that make a tensor of tensors; those of the table of operators are apart."""
+    found: set[str] = set()
+    for name in oc.__all__:
+        function = getattr(oc, name)
+        if inspect.isfunction(function):
+            signature = inspect.signature(function)
+            given = " ".join(str(p.annotation) for p in signature.parameters.values())
+            if signature.return_annotation == "Tensor" and "TensorLike" in given:
+                found.add(name)
+    return found
 
 
 def param(name: str, array: Array, **rows: Any) -> oc.Tensor:

@@ -5,16 +5,17 @@ difference in f64.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from unit.ocannl.spec_cases import cases, chosen_cases, givens, is_said_by, memory_cases, sized_cases
-from unit.ocannl.spec_meaning import ACCUMULATIONS, Array, Case, Slot, choose, evaluate, pullback
+from unit.ocannl.spec_meaning import ACCUMULATIONS, Array, Axis, Case, Slot, choose, evaluate, pullback
 
 import ocannl as oc
+from ocannl.dialects import spec
 
 FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], str, str]] = {
     "einsum": (oc.einsum, "mul", "add"),
@@ -193,3 +194,8 @@ def test_specs_mean_what_the_language_says(claim: str):
 def test_thousands_of_specs_mean_what_the_language_says(claim: str):
     check, strategy = CLAIMS[claim]
     MANY(given(strategy)(lambda args: checked(check, *args)))()
+
+
+def test_no_form_is_left_out():
+    forms = {form.__name__ for form in get_args(spec.Axis)}
+    assert forms == {form.__name__ for form in get_args(Axis)}

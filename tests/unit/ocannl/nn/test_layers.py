@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ def softmax(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
 
 def linear(p: Arrays, x: Array) -> Array:
     return x @ p["linear.w"].T + p["linear.b"]
+
+
+def perceptron(p: Mapping[str, Any], x: Any, relu: Callable[[Any], Any]) -> Any:
+    """Of two hidden layers, over arrays of NumPy or PyTorch."""
+    for layer in ("mlp.layer1", "mlp.layer2"):
+        x = relu(x @ p[f"{layer}.w"].T + p[f"{layer}.b"])
+    return x @ p["mlp.w_out"].T
 
 
 def layer_norm(x: Array, axis: int | tuple[int, ...] = -1, epsilon: float = 1e-5) -> Array:
@@ -71,6 +79,21 @@ LINEAR = {
         [X1, X22[0]],
         lambda p, x, y: linear(p, x) + y,
         lambda p, x, y: torch_functional().linear(x, p["linear.w"], p["linear.b"]) + y,
+    ),
+}
+
+MLP = {
+    "two hidden layers": Case(
+        nn.mlp(hid_dims=[3, 4], out_dim=2),
+        [X3],
+        lambda p, x: perceptron(p, x, lambda y: np.maximum(y, 0)),
+        lambda p, x: perceptron(p, x, torch_functional().relu),
+    ),
+    "none": Case(
+        nn.mlp(hid_dims=[], out_dim=2),
+        [X1],
+        lambda p, x: x @ p["mlp.w_out"].T,
+        lambda p, x: torch_functional().linear(x, p["mlp.w_out"]),
     ),
 }
 
@@ -174,6 +197,7 @@ CASES = {
     f"{group}: {name}": case
     for group, cases in {
         "linear": LINEAR,
+        "mlp": MLP,
         "activation": ACTIVATIONS,
         "softmax": SOFTMAX,
         "norm": NORMS,

@@ -1,0 +1,39 @@
+"""No block is left out of the tables that compare values and gradients with differences and with PyTorch."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from types import FrameType
+
+import ocannl as oc
+from ocannl import nn
+
+BLOCKS = {name for name in nn.__all__ if not name.endswith("Layer")}
+SOURCES = str(Path(nn.__file__).parent)
+
+
+def called_by_tables() -> set[str]:
+    """The functions of `nn` that run while the tables are made and their blocks are applied."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCES):
+            found.add(frame.f_code.co_qualname.split(".")[0])
+
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        if "CASES = {" not in path.read_text() or path == Path(__file__):
+            continue
+        sys.setprofile(note)
+        try:
+            for case in runpy.run_path(str(path))["CASES"].values():
+                axes = case.axes or [None] * len(case.inputs)
+                case.block(*(oc.data(a, axes=x) for a, x in zip(case.inputs, axes, strict=True)))
+        finally:
+            sys.setprofile(None)
+    return found
+
+
+def test_every_block_is_checked():
+    assert BLOCKS - called_by_tables() == set()
