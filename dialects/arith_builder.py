@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import copysign, inf
 from typing import TypeAlias
 
 from xdsl.dialects import arith, math
@@ -57,7 +58,11 @@ class ArithBuilder:
         key = (float(value).hex(), self.type)
         if key in self.constants:
             return self.constants[key]
-        return self._new_constant(key, FloatAttr(value, self.type))
+        try:
+            attribute = FloatAttr(value, self.type)
+        except OverflowError:  # the type has no number as large
+            attribute = FloatAttr(copysign(inf, value), self.type)
+        return self._new_constant(key, attribute)
 
     def int_const(self, value: int, type: IntegerType | None = None) -> SSAValue:
         """An integer constant, by default as wide as the float type; an unsigned value is wrapped."""

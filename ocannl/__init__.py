@@ -23,6 +23,7 @@ from ocannl.indexing import gather, scatter
 from ocannl.inference import infer
 from ocannl.leaves import arange as range
 from ocannl.leaves import constant, data, index, node, param
+from ocannl.misuse import ArgumentError, explain_all
 from ocannl.parameters import params
 from ocannl.precision import precision
 from ocannl.random_numbers import normal, uniform
@@ -47,6 +48,7 @@ from ocannl.tuning import tune
 from ocannl.updates import add_update, updates
 
 __all__ = [
+    "ArgumentError",
     "Code",
     "Context",
     "DeviceError",
@@ -110,6 +112,9 @@ __all__ = [
     "vjp",
     "zero_grads",
 ]
+
+
+explain_all(__all__, globals())
 
 
 def __getattr__(name: str) -> Operator:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ocannl.misuse import ArgumentError
+
 if TYPE_CHECKING:
     from ocannl.tensor import Tensor, TensorLike
 
@@ -19,7 +21,7 @@ class Arithmetic:
 
     def tensor(self) -> Tensor:
         """This as a tensor."""
-        raise TypeError(f"{type(self).__name__} is no tensor")
+        raise ArgumentError(f"{type(self).__name__} is no tensor")
 
     def __add__(self, other: TensorLike) -> Tensor:
         return _pointwise("add", self, other)
@@ -89,7 +91,7 @@ class Arithmetic:
         return _pointwise("le", other, self)
 
     def __bool__(self) -> bool:
-        raise TypeError(
+        raise ArgumentError(
             "a tensor expression has no truth value while the program is being built; "
             "use oc.where for a choice by value"
         )
@@ -108,10 +110,17 @@ def _compose(left: TensorLike, right: TensorLike) -> Tensor:
 
 
 def _fit(*operands: object) -> bool:
-    """Whether all can stand in an expression. Raises TypeError for arrays, which belong in `oc.data`."""
+    """Whether all can stand in an expression. Raises `ArgumentError` for arrays, which belong in `oc.data`,
+    and for what else knows nothing of tensors.
+    """
     from ocannl.tensor import is_tensor_like
 
-    for operand in operands:
-        if not is_tensor_like(operand) and isinstance(operand, ARRAYS):
-            raise TypeError(f"a tensor and a {type(operand).__name__}: an array becomes a tensor by oc.data")
-    return all(map(is_tensor_like, operands))
+    strange = [operand for operand in operands if not is_tensor_like(operand)]
+    for operand in strange:
+        if isinstance(operand, ARRAYS):
+            raise ArgumentError(
+                f"a tensor and a {type(operand).__name__}: an array becomes a tensor by oc.data"
+            )
+        if type(operand).__module__ == "builtins":
+            raise ArgumentError(f"a tensor does not combine with a {type(operand).__name__}")
+    return not strange

@@ -12,6 +12,7 @@ from ocannl import graph
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.misuse import ArgumentError
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory
 
 
@@ -20,6 +21,8 @@ class Code:
 
     def __init__(self, statements: Iterable[Operation] = (), label: str = "") -> None:
         self.statements: list[Operation] = list(statements)
+        if not all(isinstance(statement, Operation) for statement in self.statements):
+            raise ArgumentError("code is made of statements, which functions such as oc.forward return")
         self.label = label
 
     def __add__(self, other: Code) -> Code:
@@ -154,5 +157,5 @@ def backprop(tensor: Tensor) -> Code:
 def block_comment(text: str, body: Code) -> Code:
     """The same code under a heading."""
     if not isinstance(body, Code):
-        raise TypeError(f"a heading stands over code, found {type(body).__name__}")
+        raise ArgumentError(f"a heading stands over code, found {type(body).__name__}")
     return Code([texpr.CommentOp(text), *body.statements], text)

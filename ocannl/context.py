@@ -17,11 +17,12 @@ from ocannl.code import Code, forward
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.tensor_type import tensor_type
-from ocannl.dtypes import computed_dtype, dtype_of, is_numeric
+from ocannl.dtypes import computed_dtype, dtype_of
 from ocannl.extract import Numbering, Program, extract, needed, origin_of
 from ocannl.inference import commit, infer
-from ocannl.leaves import array_of, initializer_of
+from ocannl.leaves import array_of, initializer_of, numbers
 from ocannl.lowering.kernels_to_llvm import Emulation
+from ocannl.misuse import ArgumentError
 from ocannl.parameters import params
 from ocannl.routine import Routine
 from ocannl.runtime.collector import collector_paused
@@ -165,7 +166,7 @@ class Context:
         if not isinstance(code, Code):
             code = forward(code)
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"a routine is named by a string, found {name!r}")
+            raise ArgumentError(f"a routine is named by a string, found {name!r}")
         routine = self._compile(code, name or code.label or "routine", self.numbering, tunings)
         for key in routine.keys:
             self._evaluations.pop(key[0], None)
@@ -275,9 +276,7 @@ class Context:
         if not is_memory(tensor):
             raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
         node = self._memory(tensor)
-        contents = np.asarray(array)
-        if not is_numeric(contents.dtype):
-            raise TypeError(f"`{tensor.label}` is set to numbers, found dtype {contents.dtype}")
+        contents = numbers(array, f"`{tensor.label}` is set to numbers")
         if contents.shape != node.memory.shape and contents.ndim:
             raise ShapeError(
                 f"`{tensor.label}` has shape {tensor.shape}, an array of {node.memory.shape}; "

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from ocannl import graph
 from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.misuse import ArgumentError
 from ocannl.tensor import Tensor, TensorLike, as_tensor
 
 KeyT = TypeVar("KeyT")
@@ -92,7 +93,7 @@ def jvp(y: Tensors, xs: Tensors, tangents: Tensors) -> Any:
     """
     directions, by_key = _several(xs), _several(tangents)
     if directions.keys() != by_key.keys():
-        raise ValueError(f"each x has one tangent; found {len(directions)} and {len(by_key)}")
+        raise ArgumentError(f"each x has one tangent; found {len(directions)} and {len(by_key)}")
     wrt = [as_tensor(x).ir_value for x in directions.values()]
     by = [as_tensor(by_key[key]).ir_value for key in directions]
 
@@ -130,6 +131,8 @@ def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[SSAValue, SSAVal
     """What a pullback gives, by argument."""
     given = found if isinstance(found, Sequence) else [found]
     if len(given) != len(xs):
-        raise ValueError(f"a pullback gives one tensor for each of {len(xs)} arguments, found {len(given)}")
+        raise ArgumentError(
+            f"a pullback gives one tensor for each of {len(xs)} arguments, found {len(given)}"
+        )
     pairs = zip(xs, given, strict=True)
     return [(x.ir_value, as_tensor(pulled).ir_value) for x, pulled in pairs if pulled is not None]

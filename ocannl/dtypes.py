@@ -47,7 +47,7 @@ def stored_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """The dtype, if targets store it. Raises `PrecisionError`."""
     try:
         found = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         raise PrecisionError(f"there is no dtype {dtype!r}; {_stored()}") from None
     if found not in ELEMENTS:
         raise PrecisionError(f"no target stores {found}; {_stored()}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr import OfOp
 from ocannl.location import user_location
+from ocannl.misuse import ArgumentError
 from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.infer_shapes.messages import shape_error
@@ -84,16 +84,10 @@ def add(op: OpT, label: str | None = None) -> OpT:
     return op
 
 
-def here(message: str) -> str:
-    """A message under the user's line."""
-    where = user_location()
-    return message if isinstance(where, UnknownLoc) else f"{where.filename.data}:{where.line.data}: {message}"
-
-
 def hint(label: str) -> str:
     """A label as the name of an SSA value: ASCII, and not a number, which would be no name."""
     if not isinstance(label, str):
-        raise TypeError(f"a label is a string, found {label!r}")
+        raise ArgumentError(f"a label is a string, found {label!r}")
     text = "".join(c if c.isascii() and c.isalnum() else "_" for c in label)
     return text if text[:1].isalpha() else f"n{text}"
 

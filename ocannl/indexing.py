@@ -6,7 +6,6 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from ocannl import graph
 from ocannl.dialects.errors import SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.spec import Affine, Axis, Padding, Slot, Spec, SpecSyntaxError, names_of, parse_spec
@@ -14,6 +13,8 @@ from ocannl.dialects.spec_parts import part_spaces
 from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.id_checks import check_ids
 from ocannl.leaves import arange
+from ocannl.location import here
+from ocannl.misuse import ArgumentError
 from ocannl.shapes import Dim
 from ocannl.tensor import Tensor, TensorLike, apply, as_tensor, einsum, pointwise
 
@@ -70,7 +71,7 @@ def scatter(
     not fit, and sizes that nothing determines.
     """
     if accum not in SCATTERING:
-        raise SpecError(graph.here(f"a scatter accumulates by {_one_of(SCATTERING)}, found {accum!r}"))
+        raise SpecError(here(f"a scatter accumulates by {_one_of(SCATTERING)}, found {accum!r}"))
     indexing = _Indexing(spec, ids, at, out_of_range, dims, scatters=True)
     return indexing.apply(values, accum, "scatter")
 
@@ -89,17 +90,19 @@ class _Indexing:
         scatters: bool,
     ) -> None:
         if not isinstance(spec, str):
-            raise TypeError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
+            raise ArgumentError(
+                f"a spec is a string, found {type(spec).__name__}; it stands before the operands"
+            )
         self.text = spec
         self.at = _axis_names(at)
         self.scatters = scatters
         if out_of_range not in OUT_OF_RANGE:
             raise SpecError(
-                graph.here(f"ids out of range are treated by {_one_of(OUT_OF_RANGE)}, found {out_of_range!r}")
+                here(f"ids out of range are treated by {_one_of(OUT_OF_RANGE)}, found {out_of_range!r}")
             )
         if not ids or len(self.at) != len(ids):
             raise SpecError(
-                graph.here(f"`at` names an axis for each tensor of ids: {self.at} for {len(ids)} in {spec!r}")
+                here(f"`at` names an axis for each tensor of ids: {self.at} for {len(ids)} in {spec!r}")
             )
         self.spec = self._parsed(spec, 1 + len(ids))
         for name in self.at:
@@ -113,21 +116,19 @@ class _Indexing:
         try:
             return parse_spec(spec, operands)
         except SpecSyntaxError as error:
-            raise SpecError(graph.here(str(error))) from None
+            raise SpecError(here(str(error))) from None
 
     def _check_axis(self, name: str) -> None:
         first, *others = self.spec.operands
         chosen, fixed = (self.spec.result, [first]) if self.scatters else (first, [self.spec.result])
         place = "the result" if self.scatters else "the first slot"
         if name not in _names(chosen):
-            raise SpecError(
-                graph.here(f"`{name}` is no axis of {place} of {self.text!r}, to be chosen by ids")
-            )
+            raise SpecError(here(f"`{name}` is no axis of {place} of {self.text!r}, to be chosen by ids"))
         if self.at.count(name) > 1:
-            raise SpecError(graph.here(f"`{name}` is chosen twice in {self.text!r}"))
+            raise SpecError(here(f"`{name}` is chosen twice in {self.text!r}"))
         if any(name in _names(slot) for slot in (*fixed, *others)):
             raise SpecError(
-                graph.here(f"`{name}` is chosen by ids in {place} of {self.text!r}, so no other slot has it")
+                here(f"`{name}` is chosen by ids in {place} of {self.text!r}, so no other slot has it")
             )
 
     def _check_slots(self) -> None:
@@ -135,12 +136,12 @@ class _Indexing:
             for axis in _axes(slot):
                 if isinstance(axis, Affine) and axis.padding is Padding.PADDED:
                     raise SpecError(
-                        graph.here(f"`{axis}` in {self.text!r} reads beyond the ends, where there are no ids")
+                        here(f"`{axis}` in {self.text!r} reads beyond the ends, where there are no ids")
                     )
         slots = len(self.spec.operands)
         if any(0 in space.reads and len(space.reads) < slots for space in part_spaces(self.spec)):
             raise SpecError(
-                graph.here(f"in {self.text!r}, ids are left out of a part in which the first slot is read")
+                here(f"in {self.text!r}, ids are left out of a part in which the first slot is read")
             )
 
     def apply(self, x: TensorLike, accum: str, label: str) -> Tensor:
@@ -165,7 +166,7 @@ class _Indexing:
 def _axis_names(at: str | Sequence[str]) -> list[str]:
     names: Sequence[object] = [at] if isinstance(at, str) else at
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"`at` is the name of an axis, or a tuple of names, found {at!r}")
+        raise ArgumentError(f"`at` is the name of an axis, or a tuple of names, found {at!r}")
     return [str(name) for name in names]
 
 

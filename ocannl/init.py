@@ -15,7 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.shape import Shape
+from ocannl.misuse import explain_all
 from ocannl.runtime import random
+
+__all__ = [
+    "Initializer",
+    "constant",
+    "fan_in",
+    "fan_out",
+    "kaiming",
+    "normal",
+    "scaled_uniform",
+    "uniform",
+    "xavier",
+]
 
 Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray[Any]]
 
@@ -79,9 +92,10 @@ def xavier(gain: float = 1.0) -> Initializer:
 
 def constant(value: float) -> Initializer:
     """The same number everywhere."""
+    number = float(value)
 
     def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return np.full(shape.memory_sizes, value, dtype)
+        return np.full(shape.memory_sizes, number, dtype)
 
     return Initializer(f"constant({value})", sample)
 
@@ -97,3 +111,6 @@ def scaled_uniform() -> Initializer:
         return bound * (2.0 * random.uniform(key, shape.memory_sizes, dtype) - 1.0)
 
     return Initializer("scaled_uniform()", sample)
+
+
+explain_all(__all__, globals())

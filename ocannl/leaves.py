@@ -19,9 +19,11 @@ from ocannl.dialects.precisions import computed_in, is_float
 from ocannl.dialects.shape import Dim as KnownDim
 from ocannl.dialects.shape import Row, Shape, closed_row
 from ocannl.dialects.tensor_type import TensorType
-from ocannl.dtypes import ELEMENTS, element_of, stored_dtype
+from ocannl.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
+from ocannl.location import here
+from ocannl.misuse import ArgumentError
 from ocannl.precision import param_precision
 from ocannl.scopes import scoped
 from ocannl.shapes import Dim, RowSizes, row_of
@@ -59,7 +61,7 @@ def data(
     """
     contents = _contents(array, dtype)
     if flat and axes is not None:
-        raise SpecError(graph.here(f"flat data have the axes of their uses, so axes={axes!r} is not given"))
+        raise SpecError(here(f"flat data have the axes of their uses, so axes={axes!r} is not given"))
     element = element_of(contents.dtype)
     type = graph.fresh_type(element) if flat else TensorType.of(_data_shape(contents.shape, axes), element)
     op = graph.add(texpr.DataOp(label or "data", type, contents.size if flat else None), label)
@@ -67,11 +69,19 @@ def data(
     return Tensor(op)
 
 
+def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
+    """An array of real numbers in the byte order of this machine. `need` begins what `ArgumentError` says."""
+    try:
+        found = np.asarray(array)
+    except ValueError:
+        raise ArgumentError(f"{need}, found lists of different lengths") from None
+    if not is_numeric(found.dtype):
+        raise ArgumentError(f"{need}, found dtype {found.dtype}")
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
 def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
-    contents = np.asarray(array)
-    contents = contents.astype(contents.dtype.newbyteorder("="), copy=False)
-    if contents.dtype not in ELEMENTS and contents.dtype.kind in "USOV":
-        raise TypeError(f"data needs an array of numbers, found dtype {contents.dtype}")
+    contents = numbers(array, "data needs an array of numbers")
     if dtype is not None:
         return contents.astype(stored_dtype(dtype))
     if contents.dtype == np.bool_:
@@ -79,7 +89,7 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     if not isinstance(array, np.ndarray | np.generic):
         return contents.astype(np.float32)
     if contents.dtype == np.uint64 and contents.size and contents.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"integers are of 64 bits with a sign, found {contents.max()}")
+        raise ArgumentError(f"integers are of 64 bits with a sign, found {contents.max()}")
     if contents.dtype.kind in "iu" and contents.dtype not in ELEMENTS:
         return contents.astype(np.int64 if contents.dtype.itemsize >= 4 else np.int32)
     return contents
@@ -87,7 +97,7 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
 
 def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
     if axes is not None and not isinstance(axes, str):
-        raise TypeError(f"axes is a string of letters b, i and o, found {axes!r}")
+        raise ArgumentError(f"axes is a string of letters b, i and o, found {axes!r}")
     if axes is None:
         axes = "b" * (len(sizes) - 1) + "o" * min(len(sizes), 1)
     letters = axes.replace(" ", "").replace("|", "").replace("->", "").replace(",", "")
@@ -135,10 +145,9 @@ def param(
         initializer = scaled_uniform()
     elif isinstance(init, Initializer):
         initializer = init
-    elif np.ndim(init) == 0:
-        initializer = constant_init(float(np.asarray(init)))
+    elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
+        initializer = constant_init(float(contents))
     else:
-        contents = np.asarray(init)
         initializer = _array_init(contents)
         if dtype is None and contents.dtype == np.float64 and isinstance(init, np.ndarray):
             dtype = np.float64
@@ -175,9 +184,7 @@ def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> 
             d.size for kind in ("batch", "output", "input") for d in given[kind] if isinstance(d, KnownDim)
         ]
         if len(wanted) == taken and math.prod(wanted) != contents.size:
-            raise ShapeError(
-                graph.here(f"an initial array of shape {contents.shape} for rows of sizes {wanted}")
-            )
+            raise ShapeError(here(f"an initial array of shape {contents.shape} for rows of sizes {wanted}"))
         return rows
     if missing == "input":
         return {**rows, "input": sizes[taken:]}

@@ -26,3 +26,9 @@ def user_location() -> FileLineColLoc | UnknownLoc:
     if frame is None:
         return UnknownLoc()
     return FileLineColLoc(StringAttr(frame.f_code.co_filename), IntAttr(frame.f_lineno), IntAttr(0))
+
+
+def here(message: str) -> str:
+    """A message under the user's line."""
+    where = user_location()
+    return message if isinstance(where, UnknownLoc) else f"{where.filename.data}:{where.line.data}: {message}"

@@ -6,6 +6,7 @@ from ocannl.arithmetic import Arithmetic
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.extract import needed
+from ocannl.misuse import ArgumentError
 from ocannl.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -17,7 +18,7 @@ def params(target: TensorLike | Code) -> dict[str, Tensor]:
     if isinstance(target, Code):
         ops = needed(target.statements)
     elif not isinstance(target, Arithmetic):
-        raise TypeError(f"expected a tensor or code, found {type(target).__name__}")
+        raise ArgumentError(f"expected a tensor or code, found {type(target).__name__}")
     else:
         tensor = as_tensor(target)
         ops = [*needed([tensor.op]), tensor.op]

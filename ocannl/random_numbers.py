@@ -19,6 +19,7 @@ from ocannl.dialects.stream import Stream
 from ocannl.dialects.tensor_type import TensorType, shape_of
 from ocannl.dialects.uniform import UniformOp
 from ocannl.dtypes import float_element
+from ocannl.misuse import ArgumentError
 from ocannl.scopes import scoped
 from ocannl.shapes import RowSizes, row_of
 from ocannl.tensor import SCALAR, Tensor, TensorLike, as_tensor, convert, pointwise
@@ -107,7 +108,7 @@ def _units(
 ) -> list[Tensor]:
     """The first `count` numbers in [0, 1) of each element's block, two at most."""
     if like is not None and rows != (None, None, None):
-        raise TypeError("random numbers have the rows of `like`, or those given, not both")
+        raise ArgumentError("random numbers have the rows of `like`, or those given, not both")
     source = None if like is None else as_tensor(like).ir_value
     shape = Shape(*map(row_of, rows)) if source is None else shape_of(source)
     name, at = _key(key, label), _counter(counter)
@@ -127,7 +128,7 @@ def _key(key: str | int | None, label: str) -> str:
     if key is None:
         return scoped(label)
     if isinstance(key, bool) or not isinstance(key, str | int | np.integer):
-        raise TypeError(f"a key is a string or an integer, found {key!r}")
+        raise ArgumentError(f"a key is a string or an integer, found {key!r}")
     return str(key)
 
 
@@ -137,5 +138,5 @@ def _counter(counter: TensorLike) -> Tensor:
         signed = (int(counter) + 2**63) % 2**64 - 2**63
         return Tensor(graph.add(texpr.EmbedOp(Linear((), signed), TensorType.of(SCALAR))))
     if isinstance(counter, bool | float | np.floating):
-        raise TypeError(f"a counter is an integer, an oc.index or a tensor, found {counter!r}")
+        raise ArgumentError(f"a counter is an integer, an oc.index or a tensor, found {counter!r}")
     return as_tensor(counter)

@@ -21,6 +21,7 @@ from ocannl.id_checks import raise_for_ids
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.lowering.pipelines import GPU_PIPELINES
+from ocannl.misuse import ArgumentError
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
@@ -174,7 +175,7 @@ class Routine:
 
     def _slot(self, index: Index) -> int:
         if not isinstance(index, Index):
-            raise TypeError(f"a routine's indices are oc.Index objects, found {index!r}")
+            raise ArgumentError(f"a routine's indices are oc.Index objects, found {index!r}")
         if index.name not in self._slots:
             raise OcannlError(f"routine {self.name!r} has no index `{index.name}`")
         return self._slots[index.name]

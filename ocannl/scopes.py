@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ocannl.arithmetic import Arithmetic
+from ocannl.misuse import ArgumentError
 
 if TYPE_CHECKING:
     from ocannl.tensor import Tensor
@@ -29,14 +30,14 @@ def _inside(path: tuple[str, ...]) -> Generator[None, None, None]:
 def scope(label: str) -> AbstractContextManager[None]:
     """Parameters made inside are called `label.name`; scopes nest."""
     if not isinstance(label, str):
-        raise TypeError(f"a scope is named by a string, found {label!r}")
+        raise ArgumentError(f"a scope is named by a string, found {label!r}")
     return _inside((*_scope.get(), label))
 
 
 def scoped(name: str) -> str:
     """The full name of a parameter made here."""
     if not isinstance(name, str) or not name:
-        raise TypeError(f"a parameter is called by a string, found {name!r}")
+        raise ArgumentError(f"a parameter is called by a string, found {name!r}")
     return ".".join((*_scope.get(), name))
 
 
@@ -101,7 +102,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
         unknown = [name for name in configuration if name not in settings]
         if unknown:
             known = ", ".join(["label", *settings])
-            raise TypeError(f"{function.__name__}() is configured by {known}; it has no `{unknown[0]}`")
+            raise ArgumentError(f"{function.__name__}() is configured by {known}; it has no `{unknown[0]}`")
         path = (*_scope.get(), label)
         params = Params(path)
 

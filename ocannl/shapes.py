@@ -11,6 +11,7 @@ from ocannl.arithmetic import Arithmetic
 from ocannl.checks import integer
 from ocannl.dialects.shape import Dim as KnownDim
 from ocannl.dialects.shape import DimTerm, DimVar, Row, Shape, closed_row
+from ocannl.misuse import ArgumentError
 
 if TYPE_CHECKING:
     from ocannl.tensor import Tensor
@@ -25,7 +26,7 @@ class Dim(Arithmetic):
 
     def __init__(self, name: str, size: int | None = None, *, basis: str | None = None) -> None:
         if basis is not None and size is None:
-            raise ValueError(f"dimension {name!r} has a basis, so it needs a size")
+            raise ArgumentError(f"dimension {name!r} has a basis, so it needs a size")
         self.name = name
         known = None if size is None else KnownDim(integer(size, f"the size of `{name}`"), basis)
         self.term: DimTerm = known or graph.fresh_dim()
@@ -46,7 +47,7 @@ class Dim(Arithmetic):
     def __int__(self) -> int:
         size = self.known
         if size is None:
-            raise ValueError(f"the size of dimension {self.name} is not known yet")
+            raise ArgumentError(f"the size of dimension {self.name} is not known yet")
         return size
 
     __index__ = __int__
@@ -110,7 +111,7 @@ class ShapeView:
     def array(self) -> tuple[int, ...]:
         """The shape of the array that holds the tensor: batch, output, input axes; only for a final shape."""
         if not self._shape.is_final:
-            raise ValueError(f"the shape {self} is not final: ask for oc.infer first")
+            raise ArgumentError(f"the shape {self} is not final: ask for oc.infer first")
         return self._shape.memory_sizes
 
     def __str__(self) -> str:

@@ -26,6 +26,7 @@ from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_type import TensorType
 from ocannl.dialects.term import App, Arg, Term
 from ocannl.dtypes import SMALL_SCALARS, float_element
+from ocannl.misuse import ArgumentError
 from ocannl.shapes import Dim, ShapeView
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Index(Arithmetic):
 
     def __init__(self, name: str, range: int | None = None) -> None:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"an index is named by an identifier, found {name!r}")
+            raise ArgumentError(f"an index is named by an identifier, found {name!r}")
         self.name = name
         self.range = None if range is None else integer(range, f"the range of index {name!r}", least=1)
         self._order = next(Index._declared)
@@ -179,7 +180,7 @@ class Tensor(Arithmetic):
         if isinstance(index, int | np.integer):
             position = Linear((), _position(int(index)))
             return Tensor(graph.add(texpr.SliceOp(self.ir_value, position, graph.fresh_type())))
-        raise TypeError(
+        raise ArgumentError(
             f"a tensor is sliced by an oc.index or an integer, along its leftmost batch axis, "
             f"found {type(index).__name__}; "
             "other axes are taken by an einsum spec with a fixed position"
@@ -187,7 +188,7 @@ class Tensor(Arithmetic):
 
     def __setitem__(self, key: EllipsisType, value: TensorLike) -> None:
         if key is not ...:
-            raise TypeError(
+            raise ArgumentError(
                 "memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec"
             )
         from ocannl.code import record_set
@@ -216,7 +217,7 @@ class Tensor(Arithmetic):
         return self
 
     def __iter__(self) -> None:
-        raise TypeError("a tensor expression cannot be iterated; its axes are named in einsum specs")
+        raise ArgumentError("a tensor expression cannot be iterated; its axes are named in einsum specs")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tensor) and other.ir_value is self.ir_value
@@ -276,13 +277,13 @@ def is_tensor_like(value: object) -> bool:
 def as_tensor(value: TensorLike) -> Tensor:
     """Numbers become constants, indices and dimensions numbers in the expression.
 
-    Raises TypeError for everything else: arrays are given by `oc.data`.
+    Raises `ArgumentError` for everything else: arrays are given by `oc.data`.
     """
     if isinstance(value, Arithmetic):
         return value.tensor()
     if is_tensor_like(value):
         return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type())))
-    raise TypeError(
+    raise ArgumentError(
         f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data"
     )
 
@@ -312,7 +313,7 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
     """An operator of the scalar table, broadcast over its operands."""
     entry = SCALAR_OPS[op]
     if len(args) != entry.arity:
-        raise TypeError(f"{op} takes {entry.arity} tensors, found {len(args)}")
+        raise ArgumentError(f"{op} takes {entry.arity} tensors, found {len(args)}")
     return Tensor(apply(App(op, tuple(Arg(i) for i in range(len(args)))), args, logic="."))
 
 
@@ -340,7 +341,7 @@ def spec_apply(
     a malformed spec, `ShapeError` where shapes cannot fit it.
     """
     if not isinstance(spec, str):
-        raise TypeError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
+        raise ArgumentError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
     if not args or (most is not None and len(args) > most):
         raise SpecError(f"a spec takes one to three operands, found {len(args)}: {spec!r}")
     term: Term = Arg(0)
@@ -408,9 +409,9 @@ def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
     Raises `ShapeError` where the shapes differ.
     """
     if axis not in ROW_KINDS:
-        raise ValueError(f"a new axis is in the batch, input or output row, found {axis!r}")
+        raise ArgumentError(f"a new axis is in the batch, input or output row, found {axis!r}")
     if not tensors:
-        raise ValueError("there is nothing to stack")
+        raise ArgumentError("there is nothing to stack")
     parts = [f"part{i}" for i in range(len(tensors))]
     slots = f"{_slot(axis, '')} => {_slot(axis, 'part,')}"
     single = [einsum(slots, t, part=1).named(as_tensor(t).label) for t in tensors]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ocannl as oc
+from ocannl.misuse import explain_all
+
+__all__ = ["adam_one", "adam_update", "forward_once", "grad_update", "sgd_one", "sgd_update", "update_once"]
 
 
 def grad_update(loss: oc.Tensor) -> oc.Code:
@@ -121,3 +124,6 @@ def _run_once(ctx: oc.Context, tensor: oc.TensorLike, code: oc.Code, seed: int) 
     ctx.init_params(tensor, seed=seed)
     routine()
     return routine
+
+
+explain_all(__all__, globals())

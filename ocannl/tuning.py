@@ -8,6 +8,7 @@ import time
 from ocannl.dialects.errors import DeviceError
 from ocannl.extract import extract
 from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.misuse import ArgumentError
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.tuned_schedule import no_choices
 from ocannl.routine import Routine
@@ -31,9 +32,9 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
     the cache on disk: later compilations of programs with such nests take it. Raises as a run does.
     """
     if not isinstance(step, Routine):
-        raise TypeError(f"oc.tune takes a compiled routine, found {step!r}")
+        raise ArgumentError(f"oc.tune takes a compiled routine, found {step!r}")
     if not 0 < float(seconds) < math.inf:
-        raise ValueError(f"the seconds of tuning are a positive number, found {seconds!r}")
+        raise ArgumentError(f"the seconds of tuning are a positive number, found {seconds!r}")
     if step.context.target != TARGET:
         raise DeviceError(f"schedules are tuned for the CPU; this routine runs on {step.context.backend!r}")
     base = step.context.compile(step.code, step.name, step.tunings)

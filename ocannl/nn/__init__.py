@@ -1,5 +1,8 @@
 """Blocks of neural networks: configured by keywords, then applied."""
 
+from inspect import isfunction
+
+from ocannl.misuse import explained_block
 from ocannl.nn.activations import gelu, sigmoid, silu, softplus
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
@@ -85,3 +88,7 @@ __all__ = [
     "transformer_encoder",
     "vgg_block",
 ]
+
+for _name in __all__:
+    if isfunction(globals()[_name]):
+        globals()[_name] = explained_block(globals()[_name])

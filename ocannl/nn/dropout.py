@@ -10,10 +10,10 @@ def dropout(rate: float = 0.1, *, label: str = "dropout") -> TrainingLayer:
     """In training, each element is 0 with probability `rate`, else divided by `1 - rate`; shape kept.
 
     Which ones are dropped differs between applications, and with each value of `train_step`. Without a
-    `train_step`, and with rate 0, nothing is compiled. Raises ValueError for a rate outside [0, 1).
+    `train_step`, and with rate 0, nothing is compiled. Raises `ArgumentError` for a rate outside [0, 1).
     """
     if not 0 <= rate < 1:
-        raise ValueError(f"a dropout rate is at least 0 and less than 1, found {rate!r}")
+        raise oc.ArgumentError(f"a dropout rate is at least 0 and less than 1, found {rate!r}")
     keep = 1 - rate
 
     def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:

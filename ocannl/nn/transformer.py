@@ -48,9 +48,11 @@ class Residual(Protocol):
 def residual(*, pre_norm: bool = True, dropout_rate: float = 0.0, label: str = "norm") -> Residual:
     """`x + dropout(f(norm(x)))`, or `norm(x + dropout(f(x)))`; shape kept."""
     norm, drop = layer_norm(label=label), dropout(dropout_rate)
-    if pre_norm:
-        return lambda x, f, train_step=None: x + drop(f(norm(x)), train_step)
-    return lambda x, f, train_step=None: norm(x + drop(f(x), train_step))
+
+    def apply(x: oc.Tensor, f: Layer, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+        return x + drop(f(norm(x)), train_step) if pre_norm else norm(x + drop(f(x), train_step))
+
+    return apply
 
 
 def encoder_layer(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ocannl.checks import integer
+from ocannl.misuse import ArgumentError
 
 Sizes: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
@@ -14,11 +15,11 @@ Sizes: TypeAlias = int | Sequence[int]
 def sizes_of(what: str, sizes: Sizes, rank: int) -> list[int]:
     """One number for each of `rank` axes; `what` names them in a message.
 
-    Raises `ValueError` for another number of axes or a size less than 1, `TypeError` for what is no integer.
+    Raises `ArgumentError` for another number of axes, a size less than 1, and what is no integer.
     """
     given = list(sizes) if isinstance(sizes, list | tuple) else [sizes] * rank
     if len(given) != rank:
-        raise ValueError(f"{what} is a number, or one for each of {rank} axes, found {sizes}")
+        raise ArgumentError(f"{what} is a number, or one for each of {rank} axes, found {sizes}")
     return [integer(size, what, 1) for size in given]
 
 

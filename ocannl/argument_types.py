@@ -1,0 +1,44 @@
+"""Whether a value is of a type, as annotations write it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsIndex, cast
+
+import numpy as np
+
+CALLABLE = typing.get_origin(Callable[[], None])
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value can be of a type; where that cannot be told, it can."""
+    if hint is None or hint is types.NoneType:
+        return value is None
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, arg) for arg in args)
+    if origin is typing.Literal:
+        return isinstance(value, str) and value in args
+    if hint is int:
+        return isinstance(value, SupportsIndex) and not isinstance(value, bool | np.ndarray)
+    if hint is float:
+        return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.complexfloating)
+    cls = hint if origin is None else origin
+    if cls is CALLABLE:
+        return callable(value)
+    if cls is Any or not isinstance(cls, type):
+        return True
+    if getattr(cls, "_is_protocol", False):
+        return callable(value) or "__call__" not in vars(cls)
+    return isinstance(value, cls) and _elements_fit(value, args)
+
+
+def _elements_fit(value: object, args: Sequence[Any]) -> bool:
+    elements: list[object] = []
+    if isinstance(value, Mapping):
+        elements += cast(Mapping[object, object], value).values()
+    elif isinstance(value, Sequence) and len(args) == 1:
+        elements += cast(Sequence[object], value)
+    return not args or (not isinstance(value, str | bytes) and all(fits(one, args[-1]) for one in elements))

@@ -1,0 +1,115 @@
+"""Arguments that make no sense, and who says so."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+
+from ocannl.argument_types import fits
+from ocannl.dialects.errors import OcannlError
+from ocannl.location import here
+
+
+class ArgumentError(OcannlError, TypeError, ValueError):
+    """An argument that is not what a function takes. The message gets the user's line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(here(message))
+
+
+def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
+    """Public functions, and the constructors and methods of public classes, blame arguments of wrong types.
+
+    Types are looked at only where a call has failed, so that calls cost nothing.
+    """
+    for name in names:
+        value = public[name]
+        if inspect.isfunction(value):
+            public[name] = explained(value)
+        elif inspect.isclass(value) and not issubclass(value, BaseException):
+            for attribute, method in list(vars(value).items()):
+                is_public = not attribute.startswith("_") or attribute in ("__init__", "__getitem__")
+                if is_public and inspect.isfunction(method):
+                    setattr(value, attribute, explained(method))
+
+
+def explained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which raises `ArgumentError` where it fails and an argument is not of its type."""
+
+    @functools.wraps(function)
+    def explaining(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except OcannlError:
+            raise
+        except Exception:
+            blame(function, args, named)
+            raise
+
+    return explaining
+
+
+def explained_block(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a block, when it is configured and when it is applied."""
+    configure = explained(function)
+
+    @functools.wraps(function)
+    def configuring(*args: Any, **named: Any) -> Any:
+        block = configure(*args, **named)
+        if not isinstance(block, types.FunctionType):
+            return block
+
+        @functools.wraps(block)
+        def applying(*inputs: Any, **options: Any) -> Any:
+            try:
+                return block(*inputs, **options)
+            except OcannlError:
+                raise
+            except Exception:
+                blame(block, inputs, options)
+                blame(function, args, named)
+                raise
+
+        return applying
+
+    return configuring
+
+
+def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Raises `ArgumentError` for the first argument that is not of its type; none if the call has no such."""
+    signature = inspect.signature(function)
+    try:
+        given = signature.bind(*args, **named).arguments
+    except TypeError:
+        return
+    for name, value in given.items():
+        parameter, values = signature.parameters[name], [value]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            values = list(value)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            values = list(value.values())
+        for one in values:
+            if not fits(one, _hint(function, parameter)):
+                written = function.__annotations__.get(name, "Tensor")
+                raise ArgumentError(
+                    f"`{name}` of {function.__name__} is of type {written}, found {one!r}"
+                ) from None
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The type of a parameter; what has none is a tensor, or what stands for one."""
+    from ocannl.tensor import Tensor, TensorLike
+
+    if parameter.name == "self":
+        return Any
+    if parameter.annotation is parameter.empty:
+        return TensorLike | None if parameter.default is None else TensorLike
+    known = {"Tensor": Tensor, "TensorLike": TensorLike}
+    try:
+        return typing.get_type_hints(function, localns=known).get(parameter.name, Any)
+    except NameError:  # a type that only checkers import
+        return Any
