@@ -419,3 +419,12 @@ class TestCommandLine:
         done = opt(moons("texpr"), "-p", "cpu", "-o", str(target))
         assert (done.code, done.out) == (0, "")
         assert target.read_text().strip() == moons("loops").strip()
+
+
+@pytest.mark.parametrize(
+    "text", ['"' + 30_000 * "a", '"' + 10_000 * "\\n", 'builtin.module { "' + 200 * "b "]
+)
+def test_a_string_without_an_end(text: str, opt: Opt):
+    done = opt(text)
+    assert done.code == 1
+    assert "End of file reached before closing string literal" in done.err
