@@ -1,14 +1,15 @@
 """Handwritten digits again, as images: LeNet-5 on the 8x8 images of `digits.py`.
 
 The convolutions are padded, so that an image is 8x8, 4x4 after the first pool, and 2x2 after the second. The
-network is trained on copies of the images too, shifted by one cell.
+network is trained on copies of the images too, shifted by one cell. These copies of an image vote on what it
+shows.
 """
 
 import argparse
 from dataclasses import dataclass
 
 import numpy as np
-from digits import Floats, Ints, accuracy, digits
+from digits import Floats, Ints, Model, digits
 from progress import progress
 
 import ocannl as oc
@@ -41,6 +42,14 @@ def training_batches(images: Floats, shown: Ints, seed: int) -> tuple[Floats, In
         copies[order].reshape(-1, BATCH_SIZE, 8, 8, 1),
         np.tile(shown, len(SHIFTS))[order].reshape(-1, BATCH_SIZE),
     )
+
+
+def accuracy(context: oc.Context, model: Model, images: Floats, shown: Ints) -> float:
+    """The share of images that all shifts together recognize: their probabilities are added up."""
+    copies = [oc.data(np.ascontiguousarray(shifted(images, *shift)), label="test_images") for shift in SHIFTS]
+    probabilities = nn.softmax()(model(oc.stack(copies, axis="batch")))
+    votes = oc.einsum("shift, image | digit => image | digit", probabilities)
+    return float((context[votes].argmax(axis=-1) == shown).mean())
 
 
 def train_lenet(seed: int, epochs: int, plain: bool = True) -> Trained:
