@@ -340,4 +340,6 @@ class RecomputeNodesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
+            if not nodes(func):
+                continue
             Recomputer(func).run(LITTLE * self.l2_bytes)
