@@ -248,20 +248,25 @@ def spaces(case: Case) -> list[Space]:
         {place: part for place, part in zip(concats, chosen, strict=True) if part is not None}
         for chosen in itertools.product(*options)
     ]
-    fitting = [choice for choice in choices if _fits(choice, concats)]
+    result = _plain_names(case.result)
+    fitting = [c for c in choices if _fits(c, concats) and not result & _left(c, concats)]
     full = [choice for choice in fitting if not any(choice.items() < other.items() for other in fitting)]
     found: list[Space] = []
     for choice in full:
         absent = {place[0] for place in concats if place not in choice}
         elsewhere = _left(choice, concats)
         for s, slot in enumerate(case.slots):
-            plain = {name for axis in slot.axes if not isinstance(axis, Concat) for name in names_of(axis)}
-            if plain & elsewhere:
+            if _plain_names(slot) & elsewhere:
                 absent.add(s)
         reads = tuple(s for s in range(len(case.operands)) if s not in absent)
         if reads and len(case.operands) not in absent:
             found.append(Space(choice, reads))
     return found
+
+
+def _plain_names(slot: Slot) -> set[str]:
+    """Those of the axes that are no concatenations."""
+    return {name for axis in slot.axes if not isinstance(axis, Concat) for name in names_of(axis)}
 
 
 def _fits(choice: Mapping[Place, int], concats: Mapping[Place, Concat]) -> bool:
