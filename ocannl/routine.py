@@ -153,7 +153,7 @@ class Routine:
             raise OcannlError(f"index {name}={value} is outside {self._extent(name)}")
         if abs(value) > LARGEST:
             raise OcannlError(f"index {name}={value} is outside the integers of 64 bits")
-        self._args.slots[known] = value
+        self._args.values[known] = value
 
     def _greatest_value(self, name: str) -> int | None:
         """The greatest value of an index for which the routine stays inside its range and its data."""
@@ -188,11 +188,16 @@ class Routine:
         """
         ranged = [Index(name, size) for name, size in self._ranges.items() if size is not None]
         before = [self[index] for index in ranged]
+        slots, places = self._args.values, [self._slot(index) for index in ranged]
         try:
+            for index in ranged:
+                self[index] = (index.range or 1) - 1
+            if not self._ready:
+                self._prepare()
             for values in itertools.product(*(range(index.range or 0) for index in ranged)):
-                for index, value in zip(ranged, values, strict=True):
-                    self[index] = value
-                self()
+                for place, value in zip(places, values, strict=True):
+                    slots[place] = value
+                self._call()
                 yield dict(zip(ranged, values, strict=True))
         finally:
             for index, value in zip(ranged, before, strict=True):

@@ -50,12 +50,13 @@ class Index(Arithmetic):
         self.name = name
         self.range = None if range is None else integer(range, f"the range of index {name!r}", least=1)
         self._order = next(Index._declared)
+        self._hash = hash((self.name, self.range))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Index) and (self.name, self.range) == (other.name, other.range)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.range))
+        return self._hash
 
     def __repr__(self) -> str:
         return self.name if self.range is None else f"{self.name}[0..{self.range - 1}]"

@@ -69,6 +69,8 @@ class ArgBlock:
     def __init__(self, slots: int):
         self.slots: NDArray[np.int64] = aligned_array((slots,), np.int64).view(np.int64)
         self.address: int = self.slots.ctypes.data
+        self.values = self.slots.data
+        """The slots as Python's numbers, which are read and written in less time."""
         self._owners: dict[int, object] = {}
 
     def set_pointer(self, slot: int, array: NDArray[np.generic]) -> None:
@@ -82,11 +84,11 @@ class ArgBlock:
 
     def set_index(self, slot: int, value: int) -> None:
         """Sets a static index."""
-        self.slots[slot] = value
+        self.values[slot] = value
 
     def index(self, slot: int) -> int:
         """The static index in a slot."""
-        return int(self.slots[slot])
+        return self.values[slot]
 
 
 def bind_call(function: int, args: ArgBlock) -> Callable[[], None]:
