@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from time import sleep
 
 import numpy as np
 from kernels import kernel
@@ -18,6 +19,8 @@ from steps import PROBLEMS
 # How far what peers compute may be from PyTorch's values in float64; absolute to the largest of an array.
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 MODES = ("call", "loop")
+# Seconds until threads of the peer before no longer wait awake: those of OpenBLAS do for some 20 ms.
+REST = 0.06
 
 
 def calls_of(name: str) -> int:
@@ -100,6 +103,8 @@ def alternate(workers: Sequence[Worker], results: Sequence[Measured], calls: int
     for turn in range(rounds):
         first = turn % len(pairs)
         for worker, measured in pairs[first:] + pairs[:first]:
+            if measured.threads > 1:
+                sleep(REST)
             for mode in MODES:
                 seconds = worker.ask(mode, calls)
                 if seconds is not None:
