@@ -33,8 +33,9 @@ class OpenMP:
 
 
 # How long threads wait awake, unless the user says it: in turns of libgomp, in milliseconds of LLVM.
-# A thread that spins keeps a busy core from the very thread that it waits for.
-WAITING = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
+# A thread that spins keeps a busy core from the very thread that it waits for; one that sleeps between two
+# kernels may be woken on the core of the thread that wakes it.
+WAITING = {"GOMP_SPINCOUNT": "100000", "KMP_BLOCKTIME": "1"}
 POLICIES = ("OMP_WAIT_POLICY", *WAITING)
 
 
