@@ -43,7 +43,7 @@ from ocannl.dialects.linear import (
 )
 from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.precisions import is_float
-from ocannl.dialects.routine import IndicesAttr, RoutineOp, enclosing_routine
+from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
@@ -303,22 +303,8 @@ class UniformOp(IRDLOperation):
 
 
 @operation_definition
-class CommentOp(IRDLOperation):
-    """Names the code that follows it."""
-
+class CommentOp(RoutineCommentOp):
     name = "assign.comment"
-    text = prop_def(StringAttr)
-
-    def __init__(self, text: str) -> None:
-        super().__init__(properties={"text": StringAttr(text)})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.text.data)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CommentOp:
-        return cls(parser.parse_str_literal())
 
 
 @operation_definition

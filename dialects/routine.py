@@ -43,6 +43,23 @@ def parse_indices(parser: AttrParser) -> tuple[tuple[str, int | None], ...]:
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, index, " in static indices"))
 
 
+class RoutineCommentOp(IRDLOperation):
+    """Base of `texpr.comment` and `assign.comment`, which name the code that follows them."""
+
+    text = prop_def(StringAttr)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(properties={"text": StringAttr(text)})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.text.data)
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parser.parse_str_literal())
+
+
 class RoutineOp(IRDLOperation):
     """Base of `texpr.routine`, `assign.routine` and `loops.func`: `@name indices (i = 80, j) { ... }`."""
 

@@ -12,7 +12,6 @@ from xdsl.irdl import (
     IRDLOperation,
     operand_def,
     opt_prop_def,
-    prop_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -29,7 +28,7 @@ from ocannl.dialects.linear import (
     print_space,
 )
 from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
-from ocannl.dialects.routine import RoutineOp
+from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shape import DimTerm
 from ocannl.dialects.tensor_memory import MemoryOp, OfOp
 from ocannl.dialects.tensor_op import check_tensor_access
@@ -200,22 +199,8 @@ class BackpropOp(OnTensorOp):
 
 
 @operation_definition
-class CommentOp(IRDLOperation):
-    """Names the code that follows it."""
-
+class CommentOp(RoutineCommentOp):
     name = "texpr.comment"
-    text = prop_def(StringAttr)
-
-    def __init__(self, text: str) -> None:
-        super().__init__(properties={"text": StringAttr(text)})
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.text.data)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CommentOp:
-        return cls(parser.parse_str_literal())
 
 
 @operation_definition

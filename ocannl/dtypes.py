@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.errors import PrecisionError
 from ocannl.dialects.precisions import computed_in, is_float
+from ocannl.location import here
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn
@@ -48,9 +49,9 @@ def stored_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
     except (TypeError, ValueError):
-        raise PrecisionError(f"there is no dtype {dtype!r}; {_stored()}") from None
+        raise PrecisionError(here(f"there is no dtype {dtype!r}; {_stored()}")) from None
     if found not in ELEMENTS:
-        raise PrecisionError(f"no target stores {found}; {_stored()}")
+        raise PrecisionError(here(f"no target stores {found}; {_stored()}"))
     return found
 
 
@@ -58,7 +59,7 @@ def float_element(dtype: DTypeLike, what: str) -> Attribute:
     """The element type of a floating dtype. Raises `PrecisionError`."""
     element = ELEMENTS[stored_dtype(dtype)]
     if not is_float(element):
-        raise PrecisionError(f"{what} of a floating dtype, found {np.dtype(dtype)}")
+        raise PrecisionError(here(f"{what} of a floating dtype, found {np.dtype(dtype)}"))
     return element
 
 

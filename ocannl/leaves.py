@@ -102,7 +102,7 @@ def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
         axes = "b" * (len(sizes) - 1) + "o" * min(len(sizes), 1)
     letters = axes.replace(" ", "").replace("|", "").replace("->", "").replace(",", "")
     if set(letters) - set("bio"):
-        raise SpecError(f"axes are letters b, i and o, one an array axis, found {axes!r}")
+        raise SpecError(here(f"axes are letters b, i and o, one an array axis, found {axes!r}"))
     if "->" in axes:
         letters = _memory_order(axes)
     if len(letters) != len(sizes):

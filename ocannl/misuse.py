@@ -38,7 +38,11 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
 
 
 def explained(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which raises `ArgumentError` where it fails and an argument is not of its type."""
+    """The function, which raises `ArgumentError` where it fails and an argument is not of its type.
+
+    What such an argument raises depends on where it is used first, so every exception is looked into; one
+    that the arguments do not explain goes on.
+    """
 
     @functools.wraps(function)
     def explaining(*args: Any, **named: Any) -> Any:

@@ -26,6 +26,7 @@ from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_type import TensorType
 from ocannl.dialects.term import App, Arg, Term
 from ocannl.dtypes import SMALL_SCALARS, float_element
+from ocannl.location import here
 from ocannl.misuse import ArgumentError
 from ocannl.shapes import Dim, ShapeView
 
@@ -344,7 +345,7 @@ def spec_apply(
     if not isinstance(spec, str):
         raise ArgumentError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
     if not args or (most is not None and len(args) > most):
-        raise SpecError(f"a spec takes one to three operands, found {len(args)}: {spec!r}")
+        raise SpecError(here(f"a spec takes one to three operands, found {len(args)}: {spec!r}"))
     term: Term = Arg(0)
     for place in range(1, len(args)):
         term = App(combine, (term, Arg(place)))
@@ -366,7 +367,7 @@ def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
         return dim.term
     if isinstance(dim, bool) or not isinstance(dim, SupportsIndex):
         raise SpecError(
-            f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}"
+            here(f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}")
         )
     return Dim(name, operator.index(dim)).term
 

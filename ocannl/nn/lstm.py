@@ -41,4 +41,6 @@ def _length(x: oc.Tensor) -> int:
     position = x.shape.batch[-1] if x.shape.batch else ...
     if isinstance(position, EllipsisType):
         raise oc.ShapeError(f"an LSTM unrolls its positions: the last batch axis of {x} has to be known")
+    if not position:
+        raise oc.ArgumentError(f"an LSTM has a state after each position, and {x} has none")
     return int(position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -90,3 +91,23 @@ def test_sizes_are_integers_of_any_kind():
     assert oc.einsum("a => a b", oc.range(3), b=TWO).shape.output == (3, 2)
     with pytest.raises(TypeError, match="the size of `d` is an integer, found 'x'"):
         ANY.Dim("d", "x")
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "words"),
+    [
+        (
+            lambda: nn.lstm(4)(oc.data(np.ones((2, 0, 3)))),
+            oc.ArgumentError,
+            "an LSTM has a state after each position",
+        ),
+        (lambda: oc.cast(oc.data([1.0]), "bfloat"), oc.PrecisionError, "there is no dtype 'bfloat'"),
+        (lambda: oc.cast(oc.data([1.0]), np.int32), oc.PrecisionError, "of a floating dtype, found int32"),
+        (lambda: oc.data(np.ones((2, 3)), axes="bx"), oc.SpecError, "axes are letters b, i and o"),
+        (lambda: oc.einsum("a=>a"), oc.SpecError, "a spec takes one to three operands, found 0"),
+        (lambda: ANY.einsum("a=>a", oc.data([1.0]), a=[2]), oc.SpecError, "is fixed by an integer"),
+    ],
+)
+def test_errors_of_one_line_name_it(build: Any, error: type[Exception], words: str):
+    with pytest.raises(error, match=rf"^{re.escape(__file__)}:\d+: .*{re.escape(words)}"):
+        build()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 from cuda_on_cpu import CUresult, FakeDriver, install
+from unit.runtime.models import two_layers
 
 import ocannl as oc
-from ocannl import nn
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.lowering.description import descriptions
 from ocannl.lowering.loops_to_kernels import tensor_cores
@@ -26,13 +27,6 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     found = FakeDriver()
     install(monkeypatch, found)
     return found
-
-
-def two_layers() -> oc.Tensor:
-    """Two contractions, with an intermediate value in the arena and a static index."""
-    i = oc.index("i", 3)
-    x = oc.data(np.arange(3 * 40 * 20, dtype=np.float32).reshape(3, 40, 20) / 1e3, axes="bbo", label="x")
-    return nn.mlp(hid_dims=[32], out_dim=24)(x[i])
 
 
 def counted() -> tuple[oc.Tensor, oc.Index, oc.Context, oc.Routine]:
@@ -306,6 +300,7 @@ def test_the_best_device(driver: FakeDriver):
 
 @pytest.mark.parametrize(("count", "what"), [(1, "GPU 0 only"), (3, "GPUs 0 to 2")])
 def test_gpus_by_number(driver: FakeDriver, count: int, what: str):
+    text: Any = "0"
     driver.count = count
     assert oc.Context.cuda(count - 1).backend == "cuda"
     with pytest.raises(DeviceError, match=f"there is no GPU {count}: this machine has {what}"):
@@ -313,7 +308,7 @@ def test_gpus_by_number(driver: FakeDriver, count: int, what: str):
     with pytest.raises(ValueError, match="the number of a GPU is at least 0"):
         oc.Context.cuda(-1)
     with pytest.raises(TypeError, match="the number of a GPU is an integer"):
-        oc.Context.cuda("0")  # pyright: ignore[reportArgumentType]
+        oc.Context.cuda(text)
 
 
 @pytest.mark.parametrize(

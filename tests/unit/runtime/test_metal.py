@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 from metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, FakeMetal
+from unit.runtime.models import two_layers
 
 import ocannl as oc
-from ocannl import nn
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.lowering.description import descriptions
 from ocannl.runtime.metal import MetalDevice
@@ -26,13 +26,6 @@ def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     found = FakeDevice()
     install(monkeypatch, found)
     return found
-
-
-def two_layers() -> oc.Tensor:
-    """Two contractions, with an intermediate value in the arena and a static index."""
-    i = oc.index("i", 3)
-    x = oc.data(np.arange(3 * 40 * 20, dtype=np.float32).reshape(3, 40, 20) / 1e3, axes="bbo", label="x")
-    return nn.mlp(hid_dims=[32], out_dim=24)(x[i])
 
 
 @NEEDS_COMPILER
