@@ -167,7 +167,7 @@ class Routine:
         return f"{what}, 0..{self._greatest[name]}"
 
     def __getitem__(self, index: Index) -> int:
-        return self._args.index(self._slot(index))
+        return self._args.values[self._slot(index)]
 
     def __setitem__(self, index: Index, value: int) -> None:
         self._slot(index)
@@ -188,20 +188,34 @@ class Routine:
         """
         ranged = [Index(name, size) for name, size in self._ranges.items() if size is not None]
         before = [self[index] for index in ranged]
-        slots, places = self._args.values, [self._slot(index) for index in ranged]
         try:
             for index in ranged:
                 self[index] = (index.range or 1) - 1
             if not self._ready:
                 self._prepare()
-            for values in itertools.product(*(range(index.range or 0) for index in ranged)):
-                for place, value in zip(places, values, strict=True):
-                    slots[place] = value
-                self._call()
-                yield dict(zip(ranged, values, strict=True))
+            yield from self._runs(ranged)
         finally:
             for index, value in zip(ranged, before, strict=True):
                 self[index] = value
+
+    def _runs(self, ranged: Sequence[Index]) -> Iterator[dict[Index, int]]:
+        """Runs for all values of the indices. Small routines take no longer than what Python does here."""
+        call, slots = self._call, self._args.values
+        if not ranged:
+            call()
+            yield {}
+            return
+        *outer, last = ranged
+        place = self._slot(last)
+        for values in itertools.product(*(range(index.range or 0) for index in outer)):
+            at = dict(zip(outer, values, strict=True))
+            fixed = [(self._slot(index), value) for index, value in at.items()]
+            for value in range(last.range or 0):
+                slots[place] = value
+                for slot, outer_value in fixed:
+                    slots[slot] = outer_value
+                call()
+                yield {**at, last: value}
 
     def run_loop(
         self, *, epochs: int = 1, advance: Sequence[Index] = (), record: Sequence[TensorLike] = ()

@@ -88,6 +88,23 @@ class TestIndices:
             look[step] += 1
         assert values == [1001 * k for k in range(6)]
 
+    def test_a_loop_sets_its_indices_whatever_its_body_does_to_them(self):
+        a, b, _, result, look, ctx = self.table()
+        values = []
+        for at in look.loop():
+            values.append(float(ctx[result]))
+            look[a], look[b] = 0, 2
+            at.clear()
+        assert values == list(range(6))
+
+    def test_a_loop_without_ranged_indices_runs_once(self):
+        x = oc.data([3.0], label="x")
+        state = oc.node("state", output=1)
+        ctx = oc.Context.cpu()
+        add = ctx.compile(oc.set(state, state + x), name="add")
+        assert list(add.loop()) == [{}]
+        assert float(ctx[state]) == 3
+
     def test_a_record_keeps_arrays(self):
         i = oc.index("i", 4)
         (a,) = arrays_of((4, 3))
