@@ -92,11 +92,13 @@ def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
     draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
     half = (draft.names.fresh(f"{found.k}_half"), 2)
     pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if fragments.pack > 1 else []
+    # Those of a fragment come last, in the order of the instruction: so what one load of matrices gives is
+    # what one product takes.
     draft.registers += [
-        half,
         *row.get("tile", ()),
-        *row["half"],
         *column.get("tile", ()),
+        half,
+        *row["half"],
         *column["pair"],
         *pair,
     ]

@@ -158,7 +158,7 @@ loops.func @large {
   }
 }
 // TF32-LABEL: loops.func @large {
-// TF32:         kernel.launch "y" grid (b_block = 16, o_block = 16) block (b_warp = 2, o_warp = 4, b_lane = 8, o_lane = 4) registers (k_half = 2, b_tile = 4, b_half = 2, o_tile = 8, o_pair = 2) {
+// TF32:         kernel.launch "y" grid (b_block = 16, o_block = 16) block (b_warp = 2, o_warp = 4, b_lane = 8, o_lane = 4) registers (b_tile = 4, o_tile = 8, k_half = 2, b_half = 2, o_pair = 2) {
 // TF32-NEXT:      [[X:%.*]] = kernel.shared memref<3x128x20xf32, "ring">
 // TF32-NEXT:      [[W:%.*]] = kernel.shared memref<3x256x20xf32, "ring">
 // TF32-NEXT:      kernel.copy async %x[b + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 16) by 4

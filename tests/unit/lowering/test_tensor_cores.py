@@ -301,6 +301,16 @@ def test_instructions_of_a_large_tile():
     assert ".extern .shared .align 16 .b8 product_y_shared0[];" in text
 
 
+@pytest.mark.parametrize("w", ["o, i", "i, o"])
+def test_registers_of_fragments_are_neighbours(w: str):
+    """A product takes what one load of matrices gives, in its order, so the registers are not moved."""
+    text = ptx_text(lowered(product((4096, 4096, 4096), "bf16", w=w)))
+    loads = re.findall(r"ldmatrix[\w.]* \{([^}]*)\}", text)
+    operands = re.findall(r"mma\.sync[\w.]*\s+\{[^}]*\},\s+\{([^}]*)\},\s+\{([^}]*)\}", text)
+    assert len(operands) == 64
+    assert all(any(operand in load for load in loads) for pair in operands for operand in pair)
+
+
 def test_halves_are_read_transposed():
     text = ptx_text(lowered(product((1024, 1024, 1024), "bf16", w="i, o")))
     assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text
