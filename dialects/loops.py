@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     StringAttr,
+    UnitAttr,
     f32,
     f64,
     i1,
@@ -505,13 +506,17 @@ class LoadOp(IRDLOperation):
 
 @operation_definition
 class StoreOp(IRDLOperation):
-    """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map, in which `positions` stand."""
+    """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map, in which `positions` stand.
+
+    A `nontemporal` one goes past the caches, where whole lines of them are written.
+    """
 
     name = "loops.store"
     value = operand_def()
     node = operand_def(MemRefType)
     positions = var_operand_def(IndexType)
     indices = prop_def(MapAttr)
+    nontemporal = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(
@@ -526,12 +531,17 @@ class StoreOp(IRDLOperation):
         printer.print_ssa_value(self.value)
         printer.print_string(", ")
         print_access(printer, self)
+        if self.nontemporal is not None:
+            printer.print_string(" nontemporal")
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         value = parse_defined_operand(parser)
         parser.parse_punctuation(",")
-        return cls(value, *parse_access(parser))
+        store = cls(value, *parse_access(parser))
+        if parser.parse_optional_keyword("nontemporal"):
+            store.properties["nontemporal"] = UnitAttr()
+        return store
 
     def verify_(self) -> None:
         if self.value.type != element_type(self.node):

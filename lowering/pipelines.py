@@ -24,6 +24,7 @@ from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
+from ocannl.passes.bypass_caches import BypassCachesPass
 from ocannl.passes.differentiate import DifferentiatePass
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.expand_math import ExpandMathPass
@@ -81,7 +82,7 @@ class WithOptions:
 PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
 PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
-    "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, PlanMemoryPass),
+    "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, BypassCachesPass, PlanMemoryPass),
     "gpu": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
     "gpu-tf32": (*SHARED, PlanMemoryPass, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
     "metal": (*SHARED, PlanMemoryPass, WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False),))),

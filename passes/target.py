@@ -18,6 +18,7 @@ class TargetDescription:
         l1_bytes: the first-level data cache of a core.
         l2_bytes: the second-level cache of a core.
         cores: how many cores may share the work of a routine, for which there are tasks enough then.
+        last_level_bytes: the last cache before memory, which cores share.
     """
 
     vector_bytes: int = 64
@@ -25,3 +26,4 @@ class TargetDescription:
     l1_bytes: int = 48 * 2**10
     l2_bytes: int = 2**20
     cores: int = 16
+    last_level_bytes: int = 2**25

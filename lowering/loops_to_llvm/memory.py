@@ -9,6 +9,7 @@ from ocannl.dialects.addresses import Address
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.passes.cache_lines import LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Found:
     depth: int
 
 
-LINE = 64
+# What a store past the caches refers to.
+NONTEMPORAL = "!0 = !{i32 1}"
 # Arguments of a prefetch: to read, into all levels of the cache, data.
 READ_DATA = "i32 0, i32 3, i32 1"
 
@@ -152,8 +154,12 @@ class ElementAccess:
     def store(self, value: str, offset: int) -> None:
         self.b.emit_void(f"store {self.type.element} {value}, ptr {self.at(offset)}, align {self.type.bytes}")
 
-    def store_vector(self, value: str, offset: int, stride: int, lanes: Lanes) -> None:
-        """Stores the active lanes; with a stride of zero the last of them."""
+    def store_vector(
+        self, value: str, offset: int, stride: int, lanes: Lanes, past_caches: bool = False
+    ) -> None:
+        """Stores the active lanes; with a stride of zero the last of them. Those that go past the caches are
+        whole lines.
+        """
         wide = vector(self.type, lanes.width)
         if self.scattered:
             self._store_scattered(value, offset, stride, lanes, wide)
@@ -163,7 +169,11 @@ class ElementAccess:
             return
         pointer, align = self.at(offset), self.type.bytes
         if not lanes.masked:
-            self.b.emit_void(f"store {wide.text} {value}, ptr {pointer}, align {align}")
+            if past_caches and lanes.width * align % LINE == 0:
+                self.b.declarations.add(NONTEMPORAL)
+                self.b.emit_void(f"store {wide.text} {value}, ptr {pointer}, align {LINE}, !nontemporal !0")
+            else:
+                self.b.emit_void(f"store {wide.text} {value}, ptr {pointer}, align {align}")
             return
         mask = f"<{lanes.width} x i1>"
         self.b.declarations.add(

@@ -15,6 +15,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, addr
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
+from ocannl.lowering.loops_to_llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.passes.structure import structure
 from ocannl.passes.tasks import task_count
@@ -111,6 +112,9 @@ class ModuleEmitter:
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}
         self.emit_body(b, step, pointers, positions, first)
+        if NONTEMPORAL in b.declarations:
+            # Other threads see what went past the caches only after it.
+            b.emit_void("fence seq_cst")
         parameters = [f"ptr{' noalias' if a else ''} %p{k}" for k, a in enumerate(apart)]
         parameters += [f"i64 {positions[name].name}" for name in indices]
         label = step.properties["label"]

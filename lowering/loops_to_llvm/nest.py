@@ -29,6 +29,7 @@ from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
+from ocannl.passes.cache_lines import fills_lines
 from ocannl.passes.target import INTERLEAVED
 from ocannl.passes.tasks import Cut, cuts
 
@@ -50,7 +51,7 @@ class NestEmitter:
         first: Mapping[SSAValue, int],
         ahead: Mapping[Operation, int] | None = None,
     ) -> None:
-        schedule = nest.schedule.data if nest.schedule is not None else Schedule()
+        self.schedule = schedule = nest.schedule.data if nest.schedule is not None else Schedule()
         self.b = b
         self.pointers = pointers
         self.positions = positions
@@ -216,10 +217,11 @@ class NestEmitter:
                 access.row(row).store(self.row(value, row), row * row_stride)
             return
         rows = [self.row(value, row, lanes.width) for row in range(height)]
+        past = op.nontemporal is not None and fills_lines(op, self.schedule)
         if self.crosses(access):
             columns = transpose(self.b, rows, vector(access.type, lanes.width))
             for lane, column in enumerate(columns[: lanes.active]):
-                access.row(0).store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)))
+                access.row(0).store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)), past)
             return
         if self.interleaves(access):
             vectors = interleave(self.b, rows, vector(access.type, lanes.width))
@@ -227,7 +229,7 @@ class NestEmitter:
                 access.row(0).store_vector(wide, start, 1, part)
             return
         for row, wide in enumerate(rows):
-            access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes)
+            access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes, past)
 
     def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
         """Has the cache fetch what the next point of a group loads here first."""

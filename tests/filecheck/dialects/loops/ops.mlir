@@ -24,7 +24,7 @@
 // CHECK-NEXT:      %counter = loops.index step_n : i64
 // CHECK-NEXT:      %a = loops.uniform "u#1" %place at %counter : f32
 // CHECK-NEXT:      %b = loops.uniform "u#1" second %counter at %counter : f64
-// CHECK-NEXT:      loops.store %a, %h[i, j]
+// CHECK-NEXT:      loops.store %a, %h[i, j] nontemporal
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "point" () {
 // CHECK-NEXT:      %c = arith.constant 1.000000e+00 : f32
@@ -60,7 +60,7 @@ loops.func @nests indices (step_n, batch_n = 80) {
     %counter = loops.index step_n : i64
     %a = loops.uniform "u#1" %place at %counter : f32
     %b = loops.uniform "u#1" second %counter at %counter : f64
-    loops.store %a, %h[i, j]
+    loops.store %a, %h[i, j] nontemporal
   }
   loops.nest "point" () {
     %c = arith.constant 1.000000e+00 : f32

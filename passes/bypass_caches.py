@@ -1,0 +1,114 @@
+"""`bypass-caches`: what will have left all caches before it is touched again is written past them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, scope_sizes
+from ocannl.dialects.schedule import Schedule
+from ocannl.passes.cache_lines import fills_lines
+from ocannl.passes.nests import declaration, functions, is_inside, nests_of, nodes, operations, steps
+from ocannl.passes.pack import variable_sizes
+from ocannl.passes.plan_memory import byte_size
+from ocannl.passes.shared_rows import Place
+from ocannl.passes.target import TargetDescription
+
+# The part of the last cache that one routine fills before anything leaves it.
+FILLED = 3 / 4
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The bytes of each node from outside that a nest or a group touches, and what it loads."""
+
+    bytes: Mapping[SSAValue, int]
+    loaded: frozenset[SSAValue]
+
+    @staticmethod
+    def of(step: NestOp | GroupOp) -> Touched:
+        bytes: dict[SSAValue, int] = {}
+        loaded: set[SSAValue] = set()
+        for nest in nests_of(step):
+            sizes = scope_sizes(nest) | variable_sizes(nest)
+            for op in operations(nest.body.block):
+                if not isinstance(op, LoadOp | StoreOp) or is_inside(op.node, step):
+                    continue
+                size = min(Place.of(op, set()).size(sizes), byte_size(declaration(op.node)))
+                bytes[op.node] = max(size, bytes.get(op.node, 0))
+                if isinstance(op, LoadOp):
+                    loaded.add(op.node)
+        return Touched(bytes, frozenset(loaded))
+
+
+def footprint(touched: Iterable[Touched]) -> int:
+    """The bytes of all that several steps touch."""
+    largest: dict[SSAValue, int] = {}
+    for own in touched:
+        for node, size in own.bytes.items():
+            largest[node] = max(size, largest.get(node, 0))
+    return sum(largest.values())
+
+
+class Bypass:
+    """Chooses the stores of one function."""
+
+    def __init__(self, func: FuncOp, target: TargetDescription) -> None:
+        self.near = target.l2_bytes
+        self.room = FILLED * target.last_level_bytes
+        self.steps = steps(func)
+        self.touched = [Touched.of(step) for step in self.steps]
+
+    def run(self) -> None:
+        for number, step in enumerate(self.steps):
+            far = {node: self.is_left(number, node) for node in self.candidates(number)}
+            for nest in nests_of(step):
+                schedule = nest.schedule.data if nest.schedule is not None else Schedule()
+                for op in nest.body.block.ops:
+                    if isinstance(op, StoreOp) and far.get(op.node) and fills_lines(op, schedule):
+                        op.properties["nontemporal"] = UnitAttr()
+
+    def candidates(self, number: int) -> list[SSAValue]:
+        """The large nodes that a step stores to and does not load."""
+        own = self.touched[number]
+        return [node for node, size in own.bytes.items() if size > self.near and node not in own.loaded]
+
+    def is_left(self, number: int, node: SSAValue) -> bool:
+        """What a step stores to a node leaves the caches before a step touches the node again, this one or
+        another; after the last step, the first one may follow.
+        """
+        own = self.touched[number]
+        following = [*self.touched[number + 1 :], *self.touched[:number]]
+        until = next((k for k, other in enumerate(following) if node in other.bytes), None)
+        if until is None:
+            return footprint(self.touched) > self.room
+        between = following[:until]
+        # Half of the step passes after the store, on average, and half of the other one before the access.
+        distance = (footprint(between) + footprint([own, *between, following[until]])) / 2
+        return distance > self.room
+
+
+@dataclass(frozen=True)
+class BypassCachesPass(ModulePass):
+    """Marks stores of whole cache lines that no step loads before they have left all caches.
+
+    A line that is written past the caches need not be read from memory first. What a step stores to is
+    compared by how many bytes are touched until the next step touches it, in the next run if need be.
+    """
+
+    name = "bypass-caches"
+
+    l2_bytes: int = TargetDescription.l2_bytes
+    last_level_bytes: int = TargetDescription.last_level_bytes
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = TargetDescription(l2_bytes=self.l2_bytes, last_level_bytes=self.last_level_bytes)
+        for func in functions(op):
+            memory = [node for node in nodes(func) if node.mode.data != "virtual"]
+            if sum(map(byte_size, memory)) > FILLED * self.last_level_bytes:
+                Bypass(func, target).run()
