@@ -19,9 +19,6 @@ from ocannl.passes.plan_memory import byte_size
 from ocannl.passes.shared_rows import Place
 from ocannl.passes.target import TargetDescription
 
-# The part of the last cache that one routine fills before anything leaves it.
-FILLED = 3 / 4
-
 
 @dataclass(frozen=True)
 class Touched:
@@ -60,7 +57,7 @@ class Bypass:
 
     def __init__(self, func: FuncOp, target: TargetDescription) -> None:
         self.near = target.l2_bytes
-        self.room = FILLED * target.last_level_bytes
+        self.room = target.lasting_bytes
         self.steps = steps(func)
         self.touched = [Touched.of(step) for step in self.steps]
 
@@ -110,5 +107,5 @@ class BypassCachesPass(ModulePass):
         target = TargetDescription(l2_bytes=self.l2_bytes, last_level_bytes=self.last_level_bytes)
         for func in functions(op):
             memory = [node for node in nodes(func) if node.mode.data != "virtual"]
-            if sum(map(byte_size, memory)) > FILLED * self.last_level_bytes:
+            if sum(map(byte_size, memory)) > target.lasting_bytes:
                 Bypass(func, target).run()

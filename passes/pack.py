@@ -24,30 +24,30 @@ def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Sch
     If whole vectors cover the variable of the lanes, it becomes two: one of panels, and one of lanes in a
     panel.
     """
-    func = enclosing_routine(nest)
-    assert isinstance(func, FuncOp)
     assert schedule.lanes is not None
     lanes, width = schedule.lanes
     size = dict(nest.space.data).get(lanes, 0)
     panel = None
     if size > width and size % width == 0:
-        panel = Names.of(func, nest).fresh(f"{lanes}_panel")
-        schedule = split(nest, schedule, panel)
+        panel, schedule = split(nest, schedule, lanes, width)
     return schedule, [copy_nest(nest, load, schedule, panel) for load in loads]
 
 
-def split(nest: NestOp, schedule: Schedule, panel: str) -> Schedule:
-    """Splits the lanes' variable of a nest: the variable `panel` counts vectors."""
-    assert schedule.lanes is not None
-    lanes, width = schedule.lanes
+def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[str, Schedule]:
+    """Splits a variable of a nest, of which `width` divides the size: another one, which it returns, counts
+    panels.
+    """
+    func = enclosing_routine(nest)
+    assert isinstance(func, FuncOp)
+    panel = Names.of(func, nest).fresh(f"{variable}_panel")
     space: list[tuple[str, int]] = []
     for name, size in nest.space.data:
-        space += [(panel, size // width), (lanes, width)] if name == lanes else [(name, size)]
+        space += [(panel, size // width), (variable, width)] if name == variable else [(name, size)]
     nest.properties["space"] = SpaceAttr(tuple(space))
-    substitute_indices(operations(nest.body.block), {lanes: Linear.of({panel: width, lanes: 1})})
-    place = schedule.order.index(lanes)
-    order = (*schedule.order[:place], panel, lanes, *schedule.order[place + 1 :])
-    return replace(schedule, order=order)
+    substitute_indices(operations(nest.body.block), {variable: Linear.of({panel: width, variable: 1})})
+    place = schedule.order.index(variable)
+    order = (*schedule.order[:place], panel, variable, *schedule.order[place + 1 :])
+    return panel, replace(schedule, order=order)
 
 
 def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None) -> NestOp:

@@ -20,6 +20,7 @@ from ocannl.passes.parallel import parallel_group, parallel_nest
 from ocannl.passes.structure import Structure, structure
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost, chains
+from ocannl.passes.transposed_panels import in_panels
 
 # A smaller tile for the rest costs code, and hides less latency: this part of the work, say.
 REST_PENALTY = 0.05
@@ -55,10 +56,16 @@ class SchedulePass(ModulePass):
     l1_bytes: int = TargetDescription.l1_bytes
     l2_bytes: int = TargetDescription.l2_bytes
     cores: int = TargetDescription.cores
+    last_level_bytes: int = TargetDescription.last_level_bytes
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = TargetDescription(
-            self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
+            self.vector_bytes,
+            self.vector_registers,
+            self.l1_bytes,
+            self.l2_bytes,
+            self.cores,
+            self.last_level_bytes,
         )
         scheduler = Scheduler(target)
         for func in functions(op):
@@ -108,6 +115,8 @@ class Scheduler:
         if best.packed:
             loads = loads_of(nest)
             schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule)
+        else:
+            schedule = in_panels(nest, schedule, self.target)
         if (key, choice) not in self.blocks:
             self.blocks[key, choice] = parallel_nest(nest, schedule, cycles, self.target)
         schedule = replace(schedule, parallel=self.blocks[key, choice], tuned=choice is not None)

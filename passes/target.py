@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The part of the last cache that one routine fills before anything leaves it.
+FILLED = 3 / 4
 # The most rows that shuffles interleave: they take the square of it.
 INTERLEAVED = 8
 
@@ -27,3 +29,8 @@ class TargetDescription:
     l2_bytes: int = 2**20
     cores: int = 16
     last_level_bytes: int = 2**25
+
+    @property
+    def lasting_bytes(self) -> float:
+        """What touches more loses what it began with."""
+        return FILLED * self.last_level_bytes

@@ -155,6 +155,30 @@ loops.func @pointwise {
 
 // -----
 
+// What is too large for all caches is transposed in panels, so that two lines beside each other are read in turn.
+// What panels do not divide is not.
+// CHECK-LABEL: loops.func @from_memory
+// CHECK:         loops.nest "y" (i_panel = 128, i = 32, j = 2048) schedule <order = (i_panel, j, i), parallel = {{.*}}, rows = i : 16, lanes = j : 16> {
+// CHECK-NEXT:      %{{.*}} = loops.load %x[j, i + 32*i_panel]
+// CHECK-NEXT:      loops.store %{{.*}}, %y[i + 32*i_panel, j]
+// CHECK:         loops.nest "v" (i = 4080, j = 2048) schedule <order = (i, j), parallel = {{.*}}, rows = i : 16, lanes = j : 16> {
+loops.func @from_memory {
+  %x = assign.node "x" on_device : memref<2048x4096xf32>
+  %y = assign.node "y" on_device : memref<4096x2048xf32>
+  %u = assign.node "u" on_device : memref<2048x4080xf32>
+  %v = assign.node "v" on_device : memref<4080x2048xf32>
+  loops.nest "y" (i = 4096, j = 2048) {
+    %a = loops.load %x[j, i]
+    loops.store %a, %y[i, j]
+  }
+  loops.nest "v" (i = 4080, j = 2048) {
+    %a = loops.load %u[j, i]
+    loops.store %a, %v[i, j]
+  }
+}
+
+// -----
+
 // Points that store to the same cell run in turn: a tile has none such.
 // CHECK-LABEL: loops.func @lanes_beside_clashes
 // CHECK:         loops.nest "x" (b = 8, o = 16, k = 4, c = 64) schedule <merged = (k*c), order = (b, o, k*c), lanes = k*c : 64> {

@@ -182,6 +182,26 @@ loops.func @transpose {{
     check(parse_module(text), tolerance=0)
 
 
+@pytest.mark.parametrize("maps", ["%x[j, i], %y[i, j]", "%x[i, j], %y[j, i]"])
+@pytest.mark.parametrize("size", [64, 72])
+def test_what_is_transposed_from_memory_is_read_in_panels(maps: str, size: int):
+    load, store = maps.split(", %")
+    text = f"""
+loops.func @transpose {{
+  %x = assign.node "x" on_device : memref<{size}x{size}xf32>
+  %y = assign.node "y" on_device : memref<{size}x{size}xf32>
+  loops.nest "y" (i = {size}, j = {size}) {{
+    %v = loops.load {load}
+    loops.store %v, %{store}
+  }}
+}}"""
+    module = parse_module(text)
+    SchedulePass(last_level_bytes=1024).apply(Context(), module)
+    module.verify()
+    assert ("_panel" in str(module)) == (size == 64)
+    check(module, tolerance=0)
+
+
 SCALARS = """
 loops.func @scalars {
   %x = assign.node "x" on_device : memref<40xf32>
