@@ -97,10 +97,27 @@ class Cost:
 
 @dataclass(slots=True)
 class Version:
-    """What a nest leaves in a node: where it is read, and whether it has to be in memory all the same."""
+    """What a nest leaves in a node: where it is read, and whether it has to be in memory all the same.
 
+    `copies` are nests that only copy it to another node, and `repeated` tells that a reduction reads it more
+    often than it is computed.
+    """
+
+    points: int
     sites: set[tuple[NestOp, Map]] = field(default_factory=set[tuple[NestOp, Map]])
+    copies: list[Version] = field(default_factory=list["Version"])
     kept: bool = True
+    repeated: bool = False
+
+    @property
+    def readers(self) -> int:
+        """The sites, those of copies in place of these."""
+        return len(self.sites) + sum(copy.readers for copy in self.copies)
+
+    @property
+    def is_stored(self) -> bool:
+        """Some reader finds it, or a copy, in memory, whatever others do."""
+        return self.kept or self.repeated or any(copy.is_stored for copy in self.copies)
 
 
 @dataclass(slots=True)
@@ -121,7 +138,7 @@ class Definition:
     def is_for_one_load(self) -> bool:
         """The nest does nothing but compute the value for a single load."""
         node, version = self.store.node, self.version
-        if version.kept or len(version.sites) > 1 or node_mode(node) != "local":
+        if version.kept or version.readers > 1 or node_mode(node) != "local":
             return False
         has_two_uses = len(list(itertools.islice(node.uses, 3))) == 2
         return has_two_uses and len(operations_of(self.nest.body.block)) == len(self.ops) + 1
@@ -160,6 +177,10 @@ class Site:
             anchor = inner
         return Site(load, anchor, evaluations * points(nest.space.data), in_reduction)
 
+    def repeats(self, points: int) -> bool:
+        """A reduction would compute the value more often than once at so many points."""
+        return self.in_reduction and self.evaluations > points
+
 
 def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
     """Weighs computing a value again against storing and loading it."""
@@ -171,17 +192,20 @@ def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
         return cost.is_free
     if cost.reduction_work:
         return _takes_reduction(definition, site, nest) and not multiplied
-    if site.in_reduction and multiplied:
+    if site.repeats(points(definition.nest.space.data)):
         return False
     if cost.operations <= CHEAP:
         # Reading the operands at every site is no more traffic than one store, and one load a site.
-        return (len(version.sites) - 1) * (cost.arrays - 1) <= 2
-    return len(version.sites) == 1 and not multiplied
+        # One load is less traffic than those of the operands, where the value is stored all the same.
+        if version.is_stored and not multiplied and cost.arrays > 1:
+            return False
+        return (version.readers - 1) * (cost.arrays - 1) <= 2
+    return version.readers == 1 and not multiplied
 
 
 def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
     """A reduction moves to its only reader, which keeps to one contraction unless both are small."""
-    if len(definition.version.sites) != 1 or site.in_reduction:
+    if definition.version.readers != 1 or site.in_reduction:
         return False
     own = reduction_work(nest.body.block.ops)
     work = (own + definition.cost.reduction_work) * points(nest.space.data)
@@ -250,17 +274,30 @@ def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
     versions: dict[tuple[NestOp, SSAValue], Version] = {}
     current: dict[SSAValue, Version] = {}
     for nest in nests(func):
-        for op in operations(nest.body.block):
-            if isinstance(op, LoadOp):
-                if op.node in current:
-                    current[op.node].sites.add((nest, op.indices.data))
+        ops, size = operations(nest.body.block), points(nest.space.data)
+        copied: Version | None = None
+        for op in ops:
+            if isinstance(op, LoadOp) and op.node in current:
+                version = current[op.node]
+                if is_local_copy(ops) and size == version.points:
+                    copied = version
+                else:
+                    version.sites.add((nest, op.indices.data))
+                    version.repeated = version.repeated or Site.of(op, nest).repeats(version.points)
             elif isinstance(op, StoreOp):
                 if op.node in current and covering_axes(op, nest.space.data) is not None:
                     current[op.node].kept = False
-                current[op.node] = versions[nest, op.node] = Version()
+                current[op.node] = versions[nest, op.node] = Version(size)
+                if copied is not None:
+                    copied.copies.append(current[op.node])
     for node, version in current.items():
         version.kept = node_mode(node) != "local"
     return versions
+
+
+def is_local_copy(ops: Sequence[Operation]) -> bool:
+    """A nest does nothing but load a value and store it to a local node."""
+    return len(ops) == 2 and isinstance(ops[1], StoreOp) and node_mode(ops[1].node) == "local"
 
 
 class Inliner:

@@ -397,3 +397,51 @@ loops.func @random_numbers indices (step_n) {
     loops.store %v, %z[i]
   }
 }
+
+// -----
+
+// A sum that a reduction reads over and over is stored, by way of a copy: the next sum loads it, and not its
+// operands.
+// CHECK-LABEL: loops.func @stored_all_the_same
+// CHECK:         "s" local
+// CHECK:         "copy" virtual
+// CHECK:         loops.nest "y" (i = 8, j = 8) {
+// CHECK-NEXT:      loops.reduce
+// CHECK-NEXT:        loops.load %s[i, k]
+// CHECK:         loops.nest "z" (i = 8, j = 8) {
+// CHECK-NEXT:      loops.load %s[i, j]
+// CHECK-NEXT:      loops.load %a[j, i]
+// CHECK-NEXT:      arith.addf
+loops.func @stored_all_the_same {
+  %a = assign.node "a" constant : memref<8x8xf32>
+  %b = assign.node "b" constant : memref<8x8xf32>
+  %s = assign.node "s" local because "intermediate value" : memref<8x8xf32>
+  %copy = assign.node "copy" local because "intermediate value" : memref<8x8xf32>
+  %y = assign.node "y" on_device : memref<8x8xf32>
+  %z = assign.node "z" on_device : memref<8x8xf32>
+  loops.nest "s" (i = 8, j = 8) {
+    %0 = loops.load %a[i, j]
+    %1 = loops.load %b[i, j]
+    %2 = arith.addf %0, %1 : f32
+    loops.store %2, %s[i, j]
+  }
+  loops.nest "copy" (i = 8, j = 8) {
+    %0 = loops.load %s[i, j]
+    loops.store %0, %copy[i, j]
+  }
+  loops.nest "y" (i = 8, j = 8) {
+    %0 = loops.reduce add (k = 8) : f32 {
+      %1 = loops.load %copy[i, k]
+      %2 = loops.load %b[k, j]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[i, j]
+  }
+  loops.nest "z" (i = 8, j = 8) {
+    %0 = loops.load %s[i, j]
+    %1 = loops.load %a[j, i]
+    %2 = arith.addf %0, %1 : f32
+    loops.store %2, %z[i, j]
+  }
+}
