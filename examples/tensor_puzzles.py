@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 
-Array = NDArray[np.float64]
+Array = NDArray[np.float32]
 Tensor = oc.Tensor
 
 
@@ -141,14 +141,14 @@ class Puzzle:
         m, n = (int(size) for size in rng.integers(1, 6, 2))
         arguments = self.arguments(rng, m, n)
         tensors = [a if isinstance(a, int) else oc.data(a, axes="o" * a.ndim) for a in arguments]
-        found = oc.Context.cpu()[self.solution(*tensors)]
+        found = oc.Context.auto()[self.solution(*tensors)]
         meaning: Callable[..., object] = self.meaning
-        wanted = np.asarray(meaning(*arguments), np.float64)
+        wanted = np.asarray(meaning(*arguments), np.float32)
         return found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-6)
 
 
 def numbers(rng: np.random.Generator, *sizes: int, low: int = -5, high: int = 6) -> Array:
-    return rng.integers(low, high, sizes).astype(np.float64)
+    return rng.integers(low, high, sizes).astype(np.float32)
 
 
 def rolled(a: Array) -> Array:
@@ -173,7 +173,7 @@ def masked(values: Array, length: Array) -> Array:
 
 
 def added(values: Array, link: Array, n: int) -> Array:
-    found = np.zeros(n)
+    found = np.zeros(n, np.float32)
     np.add.at(found, link.astype(int), values)
     return found
 

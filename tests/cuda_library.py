@@ -21,7 +21,7 @@ kernels: dict[str, Kernel] = {}
 
 def count_arguments(name: bytes) -> int:
     kernel = kernels[name.decode()]
-    return len(kernel.nodes) + len(kernel.indices)
+    return len(kernel.sizes) + len(kernel.indices)
 
 
 def run_kernel(name: bytes, blocks: int, threads: int, arguments: int) -> None:

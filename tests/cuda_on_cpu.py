@@ -24,13 +24,12 @@ from xdsl.ir import Operation
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.description import descriptions
+from ocannl.lowering.description import RoutineDescription, descriptions
 from ocannl.lowering.kernel_calls import launches
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import entry_layout
 from ocannl.lowering.loops_to_llvm.module import used_names
 from ocannl.lowering.pipelines import module_text, parse_text
-from ocannl.passes.plan_memory import byte_size
 from ocannl.runtime.cuda.device import CudaDevice
 from ocannl.runtime.cuda.driver import BINDINGS
 from ocannl.runtime.interface import the_func
@@ -126,7 +125,8 @@ class Kernel:
 
     name: str
     launch: LaunchOp
-    nodes: Sequence[NodeOp]
+    sizes: Sequence[int]
+    """The bytes of each node that it takes, at least."""
     indices: Sequence[str]
     args: ArgBlock
     slots: Sequence[int]
@@ -213,8 +213,16 @@ def kernels_of(ptx: str) -> dict[str, Kernel]:
         slots = [layout.node_slots[node.label.data] for node in nodes]
         index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
         run = bind_call(code.address(func.sym_name.data), args)
-        found[name] = Kernel(name, launch, nodes, indices, args, slots, index_slots, run, code)
+        sizes = sizes_of(routine, name)
+        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code)
     return found
+
+
+def sizes_of(routine: RoutineDescription, function: str) -> list[int]:
+    """The bytes of the nodes of a kernel; calls of equal kernels may have nodes of different sizes."""
+    bytes = {buffer.name: buffer.bytes for buffer in routine.buffers}
+    calls = [kernel.buffers for kernel in routine.kernels if kernel.function == function]
+    return [min(bytes[name] for name in names) for names in zip(*calls, strict=True)]
 
 
 def single(module: ModuleOp, number: int) -> FuncOp:
@@ -500,11 +508,11 @@ class FakeDriver:
         needed = kernel.launch.shared_bytes
         assert params.sharedMemBytes == (needed if needed > 48 * 2**10 else 0)
         assert params.sharedMemBytes <= kernel.most_shared_bytes
-        count = len(kernel.nodes) + len(kernel.indices)
+        count = len(kernel.sizes) + len(kernel.indices)
         pointers = (ctypes.c_uint64 * count).from_address(params.kernelParams)
         arguments = tuple(ctypes.c_int64.from_address(pointer).value for pointer in pointers)
-        for node, address in zip(kernel.nodes, arguments, strict=False):
-            self.host(address, byte_size(node))
+        for size, address in zip(kernel.sizes, arguments, strict=False):
+            self.host(address, size)
         return Call(kernel, arguments)
 
     def run(self, call: Call) -> CUresult:
@@ -515,9 +523,9 @@ class FakeDriver:
         self.time += 0.25
         if failure := self.fails.get(kernel.name):
             return failure
-        for node, slot, address in zip(kernel.nodes, kernel.slots, call.arguments, strict=False):
-            kernel.args.slots[slot] = self.host(address, byte_size(node), is_running=True)
-        for slot, value in zip(kernel.index_slots, call.arguments[len(kernel.nodes) :], strict=True):
+        for size, slot, address in zip(kernel.sizes, kernel.slots, call.arguments, strict=False):
+            kernel.args.slots[slot] = self.host(address, size, is_running=True)
+        for slot, value in zip(kernel.index_slots, call.arguments[len(kernel.sizes) :], strict=True):
             kernel.args.set_index(slot, value)
         kernel.run()
         return CUresult.CUDA_SUCCESS

@@ -26,7 +26,7 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
     load_matrices,
     matrices,
 )
-from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, variables
+from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.registers import key, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine
@@ -288,12 +288,11 @@ class DeviceKernel(ThreadEmitter):
         place = b.emit(f"getelementptr {type.element}, ptr {array}, i64 {thread}")
         b.emit_void(f"store {type.element} {value}, ptr {place}")
         self.barrier()
-        first = first_of_group(b, thread, how.stride, how.size, how.step)
-        total = ""
-        for k in range(how.count):
-            other = b.emit(f"add i64 {first}, {k * how.step}")
-            place = b.emit(f"getelementptr {type.element}, ptr {array}, i64 {other}")
-            part = b.emit(f"load {type.element}, ptr {place}")
-            total = combine(b, op.accum.data, total, part, type) if total else part
+
+        def load(number: str) -> str:
+            place = b.emit(f"getelementptr {type.element}, ptr {array}, i64 {number}")
+            return b.emit(f"load {type.element}, ptr {place}")
+
+        total = gathered(b, thread, how, op.accum.data, type, load)
         self.barrier()
         return total

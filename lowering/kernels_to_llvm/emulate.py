@@ -29,7 +29,7 @@ from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
 from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
-from ocannl.lowering.kernels_to_llvm.numbers import first_of_group, holds, variables
+from ocannl.lowering.kernels_to_llvm.numbers import gathered, holds, variables
 from ocannl.lowering.kernels_to_llvm.registers import Registers, key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
@@ -212,11 +212,8 @@ class EmulatedKernel(ThreadEmitter):
     def gather(self, accum: str, source: str, target: str, op: CombineOp, type: ValueType) -> None:
         """Accumulates over what lies `step` threads apart."""
         how = combination(self.launch, op.across.data)
-        at = first_of_group(self.b, self.index_of_thread, how.stride, how.size, how.step)
-        value = self.load_slot(source, type, at)
-        for k in range(1, how.count):
-            place = self.b.emit(f"add i64 {at}, {k * how.step}")
-            value = combine(self.b, accum, value, self.load_slot(source, type, place), type)
+        load = partial(self.load_slot, source, type)
+        value = gathered(self.b, self.index_of_thread, how, accum, type, load)
         self.store_slot(target, value, type)
 
     # Loops over threads.

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ocannl.dialects.addresses import Address
 from ocannl.dialects.bounds import Bound
+from ocannl.dialects.kernel import Combination
 from ocannl.dialects.linear import Space
+from ocannl.lowering.loops_to_llvm.accumulators import combine
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.nest import linear_value
+from ocannl.lowering.loops_to_llvm.types import ValueType
+
+# More values than these are gathered in a loop: loads that are all written out take a register each.
+UNROLLED_PARTS = 8
 
 
 def variables(b: FunctionBuilder, number: str, space: Space) -> dict[str, Position]:
@@ -37,9 +43,35 @@ def holds(b: FunctionBuilder, bounds: Sequence[Bound], positions: dict[str, Posi
     return condition or "true"
 
 
-def first_of_group(b: FunctionBuilder, thread: str, stride: int, size: int, step: int) -> str:
-    """The first of the threads, `step` apart, whose values a thread accumulates."""
-    inner = b.emit(f"urem i64 {thread}, {step}")
-    group = b.emit(f"udiv i64 {thread}, {stride * size}")
-    start = b.emit(f"mul i64 {group}, {stride * size}")
+def gathered(
+    b: FunctionBuilder,
+    thread: str,
+    how: Combination,
+    accum: str,
+    type: ValueType,
+    load: Callable[[str], str],
+) -> str:
+    """Accumulates the values of a thread's group that lie some threads apart, in order."""
+    first = first_of_group(b, thread, how)
+
+    def step(value: str, number: str) -> str:
+        return combine(b, accum, value, load(b.emit(f"add i64 {first}, {number}")), type)
+
+    value = load(first)
+    if how.count <= UNROLLED_PARTS:
+        for k in range(1, how.count):
+            value = step(value, str(k * how.step))
+        return value
+    loop = b.open_loop(1, how.count, 1, [(type.text, value)])
+    value = step(loop.phis[0], b.emit(f"mul i64 {loop.index}, {how.step}"))
+    b.close_loop(loop, [value])
+    return value
+
+
+def first_of_group(b: FunctionBuilder, thread: str, how: Combination) -> str:
+    """The first of the threads whose values a thread accumulates."""
+    group = how.stride * how.size
+    inner = b.emit(f"urem i64 {thread}, {how.step}")
+    number = b.emit(f"udiv i64 {thread}, {group}")
+    start = b.emit(f"mul i64 {number}, {group}")
     return b.emit(f"add i64 {start}, {inner}")

@@ -107,13 +107,14 @@ FLOAT_COMPARISONS = {
 }
 INTEGER_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
+# Operands are evaluated once each, in all threads: one of them may be a value of another thread.
 ACCUMULATIONS = {
     "add": "{0} + {1}",
     "mul": "{0} * {1}",
     "max": "max_nan({0}, {1})",
     "min": "min_nan({0}, {1})",
-    "or": "{type}({0} != 0 || {1} != 0)",
-    "and": "{type}({0} != 0 && {1} != 0)",
+    "or": "{type}(({0} != 0) | ({1} != 0))",
+    "and": "{type}(({0} != 0) & ({1} != 0))",
 }
 
 

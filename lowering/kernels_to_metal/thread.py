@@ -46,13 +46,20 @@ from ocannl.lowering.kernels_to_llvm.registers import Variables, last_step, name
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, is_aligned
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression
-from ocannl.lowering.kernels_to_metal.types import FLOATS, NotInMetal, float_literal, literal, metal_type
+from ocannl.lowering.kernels_to_metal.types import (
+    FLOATS,
+    VECTOR_WIDTHS,
+    NotInMetal,
+    float_literal,
+    literal,
+    metal_type,
+    vector_type,
+)
 from ocannl.lowering.loops_to_llvm.module import disjoint
 from ocannl.lowering.loops_to_llvm.types import value_type
 
 # What has a value at each point of the register variables, and waits for no other thread.
 CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
-VECTOR_WIDTHS = (2, 4)
 INT_VALUES = 2**31
 
 
@@ -441,17 +448,18 @@ class ThreadWriter:
             with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
                 self.variables_of(number, space, {last: op.by})
                 with self.bounded(op, op.bounds):
-                    self.line(self.copied(source, target, op.by, metal_type(element_type(op.target))))
+                    self.line(self.copied(source, target, op.by, element_type(op.target)))
                 if op.bounds:
                     with self.braces("else"):
                         for k in range(op.by):
                             self.line(f"{target[:-1]}{f' + {k}' if k else ''}] = 0;")
 
-    def copied(self, source: str, target: str, by: int, type: str) -> str:
+    def copied(self, source: str, target: str, by: int, type: Attribute) -> str:
         """Copies so many neighbours from one element on to another."""
         if by > 1:
-            source = f"*(const device {type}{by} *)&{source}"
-            target = f"*(threadgroup {type}{by} *)&{target}"
+            vector = vector_type(type, by)
+            source = f"*(const device {vector} *)&{source}"
+            target = f"*(threadgroup {vector} *)&{target}"
         return f"{target} = {source};"
 
     def combine(self, op: CombineOp) -> None:
@@ -474,8 +482,9 @@ class ThreadWriter:
                     f"const uint {first} = thread_number / {group} * {group} + thread_number % {how.step};"
                 )
                 self.line(f"{total} = {scratch}[{first}];")
-                for k in range(1, how.count):
-                    other = f"{scratch}[{first} + {k * how.step}]"
+                part = self.fresh("k")
+                with self.braces(f"for (int {part} = 1; {part} < {how.count}; {part}++)"):
+                    other = f"{scratch}[{first} + {part} * {how.step}]"
                     self.line(f"{total} = {accumulation(op.accum.data, type, total, other)};")
                 self.barrier()
 

@@ -19,9 +19,11 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.small_floats import small_bits, small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS
+from ocannl.lowering.loops_to_llvm.types import value_type
 
 FLOATS: dict[type[Attribute], str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float"}
 INTEGERS = {1: "bool", 8: "char", 16: "short", 32: "int", 64: "long"}
+VECTOR_WIDTHS = (2, 4)
 
 
 class NotInMetal(Exception):
@@ -43,6 +45,13 @@ def metal_type(type: Attribute) -> str:
             return STORED_AS_BITS[format.name]
         case _:
             raise NotInMetal(f"Metal has no numbers of type {type}")
+
+
+def vector_type(type: Attribute, count: int) -> str:
+    """A type of so many neighbouring elements, to move them at once: more than 4 of them are words."""
+    if count in VECTOR_WIDTHS:
+        return f"{metal_type(type)}{count}"
+    return f"uint{count * value_type(type).bytes // 4}"
 
 
 def unsigned(type: Attribute) -> str:

@@ -106,6 +106,13 @@ def test_rows_and_columns():
     assert "simd_shuffle_xor" in check(texts)
 
 
+@NEEDS_COMPILER
+@pytest.mark.parametrize("accum", ["or", "and"])
+def test_truths_are_combined_by_all_threads(accum: str):
+    """None of which goes past a shuffle because its own value says it all."""
+    check([sums("i = 6", "k = 50", "i, k", "6x50", "i", "6").replace("add", accum)])
+
+
 INTEGERS = """
 loops.func @integers {
   %x = assign.node "x" on_device : memref<64xi32>

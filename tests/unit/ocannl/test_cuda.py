@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cuda_on_cpu import FakeDriver, install
 from numpy.typing import NDArray
-from unit.ocannl.test_emulated_gpu import BLOCKS, close, train_decoder, train_moons
+from unit.ocannl.test_emulated_gpu import close, train_decoder, train_moons
 
 import ocannl as oc
 from ocannl import nn, train
@@ -69,13 +69,3 @@ def test_lenet_trains_alike(driver: FakeDriver):
     close(found, wanted, 2e-5, "losses")
     for parameter, other in zip(parameters, others, strict=True):
         close(other, parameter, 2e-5, "parameter")
-
-
-@pytest.mark.parametrize("name", list(BLOCKS)[::12])
-def test_blocks(driver: FakeDriver, name: str):
-    """In double precision, with all their gradients."""
-    case = BLOCKS[name]
-    wanted, found = case.found, case.found_on(oc.Context.cuda())
-    close(found.value, wanted.value, 1e-10, "value")
-    for parameter, gradient in wanted.param_gradients.items():
-        close(found.param_gradients[parameter], gradient, 1e-10, parameter)

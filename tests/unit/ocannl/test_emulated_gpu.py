@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib.util import find_spec, module_from_spec
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from unit.ocannl import test_operators
-from unit.ocannl.nn import (
-    test_attention,
-    test_batch_norm,
-    test_conv,
-    test_layers,
-    test_losses,
-    test_lstm,
-    test_pool,
-    test_vision,
-)
-from unit.ocannl.nn.check import Case
 
 import ocannl as oc
 from ocannl import nn, train
@@ -29,39 +15,6 @@ from ocannl.dialects.errors import DeviceError
 from ocannl.dialects.scalar import SCALAR_OPS
 
 Array = NDArray[Any]
-MODULES = (
-    test_layers,
-    test_attention,
-    test_batch_norm,
-    test_conv,
-    test_losses,
-    test_lstm,
-    test_pool,
-    test_vision,
-)
-
-
-def cases(modules: Iterable[ModuleType]) -> dict[str, Case]:
-    return {
-        f"{module.__name__.rpartition('_')[2]}: {name}": case
-        for module in modules
-        for name, case in module.CASES.items()
-    }
-
-
-def fresh(module: ModuleType) -> ModuleType:
-    """A second copy of a module of cases: its parameters are not yet of f64, as other tests make them."""
-    spec = find_spec(module.__name__)
-    assert spec is not None
-    assert spec.loader is not None
-    copy = module_from_spec(spec)
-    spec.loader.exec_module(copy)
-    return copy
-
-
-BLOCKS = cases(MODULES)
-SAMPLE = 4
-"""Every so many blocks are always tested; all of them by `pytest -m exhaustive`."""
 
 
 def checked() -> oc.Context:
@@ -71,26 +24,6 @@ def checked() -> oc.Context:
 def close(found: Array, wanted: Array, tolerance: float, what: str) -> None:
     scale = float(np.max(np.abs(wanted), initial=1))
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)
-
-
-def check_block(case: Case) -> None:
-    wanted, found = case.found, case.found_on(checked())
-    close(found.value, wanted.value, 1e-10, "value")
-    for name, gradient in wanted.param_gradients.items():
-        close(found.param_gradients[name], gradient, 1e-10, name)
-    for k, gradient in enumerate(wanted.input_gradients):
-        close(found.input_gradients[k], gradient, 1e-10, f"input {k}")
-
-
-@pytest.mark.parametrize("name", list(BLOCKS)[::SAMPLE])
-def test_blocks(name: str):
-    check_block(BLOCKS[name])
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", BLOCKS)
-def test_all_blocks(name: str):
-    check_block(BLOCKS[name])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])

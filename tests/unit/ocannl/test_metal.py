@@ -10,22 +10,12 @@ import pytest
 from metal_on_cpu import COMPILER, FakeDevice, FakeMetal
 from unit.ocannl import test_emulated_gpu as programs
 from unit.ocannl import test_operators
-from unit.ocannl.nn.check import Case
 
 import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.scalar import SCALAR_OPS
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
-
-# Some embeddings have parameters of f64, which Metal has not.
-BLOCKS = {
-    name: case
-    for name, case in programs.cases(programs.fresh(module) for module in programs.MODULES).items()
-    if not name.startswith("layers: embedding")
-}
-SAMPLE = 11
-"""Every so many blocks are always tested; all of them by `pytest -m exhaustive`."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,27 +32,6 @@ def test_operators_at_special_values():
     found = test_operators.all_operators(np.float32, "metal")
     for name, op in SCALAR_OPS.items():
         test_operators.check(name, found.inputs[: op.arity], found.results[name])
-
-
-def check_block(case: Case) -> None:
-    wanted = case.found_on(oc.Context.cpu(threads=1), np.float32)
-    found = case.found_on(oc.Context.metal(), np.float32)
-    programs.close(found.value, wanted.value, 2e-5, "value")
-    for name, gradient in wanted.param_gradients.items():
-        programs.close(found.param_gradients[name], gradient, 1e-4, name)
-    for k, gradient in enumerate(wanted.input_gradients):
-        programs.close(found.input_gradients[k], gradient, 1e-4, f"input {k}")
-
-
-@pytest.mark.parametrize("name", list(BLOCKS)[::SAMPLE])
-def test_blocks(name: str):
-    check_block(BLOCKS[name])
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", BLOCKS)
-def test_all_blocks(name: str):
-    check_block(BLOCKS[name])
 
 
 def test_moons_train_alike():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from unit.ocannl import test_emulated_gpu as programs
+from unit.ocannl.nn.tables import fresh_cases
 
 import ocannl as oc
 from ocannl import nn, train
@@ -139,7 +140,7 @@ def test_nodes_are_at_least_f32(dtype: Any):
     np.testing.assert_array_equal(ctx[n], [300, 300])
 
 
-BLOCKS, IN_F32 = (programs.cases(programs.fresh(module) for module in programs.MODULES) for _ in range(2))
+BLOCKS, IN_F32 = fresh_cases(), fresh_cases()
 # Where two values are one in bf16, another one of them is the greatest.
 KINKS = ("pool: max", "vision")
 SAMPLE = 9

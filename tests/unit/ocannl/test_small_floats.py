@@ -105,7 +105,7 @@ def test_a_sum_is_rounded_once(dtype: Any, backend: str):
 
 
 @ALL
-@CPU_AND_GPU
+@EVERYWHERE
 @pytest.mark.parametrize("sizes", [(5, 7, 3), (64, 96, 80)])
 def test_products(dtype: Any, backend: str, sizes: tuple[int, int, int]):
     rows, columns, depth = sizes

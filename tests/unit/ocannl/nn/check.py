@@ -70,7 +70,8 @@ class Case:
         axes = self.axes or [None] * len(self.inputs)
         arrays = [a.astype(dtype) if a.dtype.kind == "f" else a for a in self.inputs]
         tensors = [oc.data(a, axes=x, label="x") for a, x in zip(arrays, axes, strict=True)]
-        result = self.block(*tensors)
+        with oc.precision(dtype):
+            result = self.block(*tensors)
         loss = weighted_sum(result, dtype)
         gradients = [t.grad for t, a in zip(tensors, self.inputs, strict=True) if a.dtype.kind == "f"]
         params = oc.params(loss)

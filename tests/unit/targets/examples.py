@@ -1,0 +1,99 @@
+"""The first steps of each example program, with fewer data, on a device of the test's."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+import char_lm
+import digits
+import lenet_digits
+import moons
+import numpy as np
+import pytest
+import tensor_puzzles
+from numpy.typing import NDArray
+
+import ocannl as oc
+
+Array = NDArray[Any]
+ALL_DIGITS = digits.digits
+Example = Callable[[oc.Context, Any], Mapping[str, Array]]
+
+
+@contextmanager
+def running_on(ctx: oc.Context, **replaced: tuple[object, object]) -> Generator[list[oc.Routine]]:
+    """Examples take this device, and something else for names in their modules; gives their routines."""
+    routines: list[oc.Routine] = []
+    compile = oc.Context.compile
+
+    def noted(own: oc.Context, *args: Any, **named: Any) -> oc.Routine:
+        routines.append(compile(own, *args, **named))
+        return routines[-1]
+
+    silence = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(silence), redirect_stderr(silence):
+        patch.setattr(oc.Context, "auto", staticmethod(lambda: ctx))
+        patch.setattr(oc.Context, "compile", noted)
+        for name, (module, value) in replaced.items():
+            patch.setattr(module, name, value)
+        yield routines
+
+
+def parameters(ctx: oc.Context, routines: list[oc.Routine]) -> dict[str, Array]:
+    """The parameters of all routines as they are now."""
+    found: dict[str, Array] = {}
+    for routine in routines:
+        found |= {name: ctx[p] for name, p in oc.params(routine.code).items()}
+    assert found
+    return found
+
+
+def run_moons(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    with running_on(ctx, BATCHES=(moons, 10)) as routines:
+        points, classes = moons.half_moons(100, seed=1)
+        trained = moons.train_moons(points, classes, epochs=2, seed=1)
+        scores = trained.scores(points)
+        return {"losses": trained.history.losses, "scores": scores, **parameters(ctx, routines)}
+
+
+def some_digits(seed: int) -> tuple[digits.Floats, digits.Ints]:
+    images, shown = ALL_DIGITS(seed)
+    return images[:260], shown[:260]
+
+
+def run_digits(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    with running_on(ctx, BATCHES=(digits, 4), digits=(digits, some_digits)) as routines:
+        accuracy = digits.main(["--plain", "--epochs", "2"])
+        return {"accuracy": np.array(round(accuracy, 1)), **parameters(ctx, routines)}
+
+
+def run_lenet(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    with running_on(ctx, TRAINED_ON=(lenet_digits, 40), digits=(lenet_digits, some_digits)) as routines:
+        trained = lenet_digits.train_lenet(seed=1, epochs=1)
+        return {"losses": np.array(trained.epoch_losses), **parameters(ctx, routines)}
+
+
+def run_char_lm(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    sizes = ["--steps", "4", "--layers", "1", "--width", "32", "--length", "3"]
+    with running_on(ctx, BATCH_SIZE=(char_lm, 3)) as routines:
+        trained = char_lm.main(["--plain", *sizes])
+        return {"losses": trained.losses, **parameters(ctx, routines)}
+
+
+def run_puzzles(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    """All are solved; each compares with NumPy itself."""
+    with running_on(ctx):
+        solved = tensor_puzzles.main(["--tries", "1"])
+    return {name: np.array(is_solved) for name, is_solved in solved.items()}
+
+
+EXAMPLES: dict[str, Example] = {
+    "moons": run_moons,
+    "digits": run_digits,
+    "lenet_digits": run_lenet,
+    "char_lm": run_char_lm,
+    "tensor_puzzles": run_puzzles,
+}
