@@ -13,11 +13,10 @@ from ocannl.dialects.bounds import Bound
 from ocannl.dialects.kernel import CombineOp, combination
 from ocannl.dialects.launch import MOST_THREADS, WARP, LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, address_of, scope_sizes
 from ocannl.lowering.loops_to_kernels.draft import (
     THREADS,
     Draft,
-    contiguous,
     detached,
     guarded,
     largest_part,
@@ -25,7 +24,7 @@ from ocannl.lowering.loops_to_kernels.draft import (
 )
 from ocannl.passes.nests import operations, points, substitute_indices, with_reduced
 
-# With more points than these there are threads enough without.
+# With more points than these there are threads enough, if they are contiguous and the reductions are not.
 MOST_POINTS = 2**14
 # A reduction over fewer points is done by one thread.
 LEAST_REDUCED = 32
@@ -49,13 +48,12 @@ class Lanes:
 def row_reductions(nest: NestOp) -> LaunchOp | None:
     """A kernel whose threads share the reductions of a nest, if that has few points and long reductions."""
     shared = [op for op in nest.body.block.ops if isinstance(op, ReduceOp) and is_long(op)]
-    if not shared or nest.clashing or points(nest.space.data) > MOST_POINTS:
+    if not shared or nest.clashing:
         return None
-    first = needed_before(nest, shared)
-    if first is None:
+    lanes, first = choose_lanes(nest, shared), needed_before(nest, shared)
+    if first is None or (not lanes.is_inner and points(nest.space.data) > MOST_POINTS):
         return None
     draft = Draft.of(nest)
-    lanes = choose_lanes(nest, shared)
     lane = draft.names.fresh("lane")
     place_variables(draft, nest, lanes, lane)
     ops = detached(nest)
@@ -95,11 +93,11 @@ def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> Lanes:
     """Neighbouring threads read what is contiguous: along the reductions, or along a variable of the nest."""
     inner = [op for reduce in shared for op in operations(reduce.body.block)]
     longest = max(size_of(reduce) for reduce in shared)
-    along_reduction = sum(contiguous(operations(r.body.block), shared_variable(r)) for r in shared)
+    along_reduction = sum(streamed(operations(r.body.block), shared_variable(r)) for r in shared)
     own = [name for name, size in nest.space.data if size > 1]
-    best = max(own, key=lambda name: contiguous(inner, name), default=None)
+    best = max(own, key=lambda name: streamed(inner, name), default=None)
     sizes = dict(nest.space.data)
-    if best is not None and contiguous(inner, best) > along_reduction:
+    if best is not None and streamed(inner, best) > along_reduction:
         beside = largest_part(sizes[best], WARP)
         threads = MOST_THREADS if longest >= LONG else THREADS
         count = 1 << (min(threads // beside, longest).bit_length() - 1)
@@ -111,10 +109,20 @@ def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> Lanes:
     return Lanes(WARP, beside_name, beside, True)
 
 
+def streamed(ops: Sequence[Operation], name: str) -> int:
+    """How much of what is accessed is contiguous along a variable, in elements."""
+    total = 0
+    for op in ops:
+        if isinstance(op, LoadOp | StoreOp) and abs((address := address_of(op)).stride(name)) == 1:
+            sizes = scope_sizes(op)
+            total += math.prod(sizes.get(moving, 1) for moving, _ in address.terms)
+    return total
+
+
 def shared_variable(reduce: ReduceOp) -> str:
     """The variable of a reduction that its threads share: contiguous if possible, else the largest."""
     inner = operations(reduce.body.block)
-    return max(reduce.space.data, key=lambda v: (contiguous(inner, v[0]), v[1]))[0]
+    return max(reduce.space.data, key=lambda v: (streamed(inner, v[0]), v[1]))[0]
 
 
 def size_of(reduce: ReduceOp) -> int:

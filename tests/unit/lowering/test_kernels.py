@@ -197,6 +197,35 @@ class TestRows:
         text = sums(f"i = {count}", f"k = {length}", "k, i", f"{length}x{count}", "i", f"{count}")
         assert CombineOp in operations(check(text, tolerance=1e-3))
 
+    def test_many_rows(self):
+        """Threads share a contiguous reduction however many rows there are."""
+        text = sums("i = 20000", "k = 32", "i, k", "20000x32", "i", "20000")
+        assert CombineOp in operations(lowered(text))
+
+    def test_what_is_large_is_contiguous(self):
+        """Neighbouring threads read the matrix along its rows, not the vectors along the reduction."""
+        module = check("""
+loops.func @gain {
+  %x = assign.node "x" on_device : memref<64x40xf32>
+  %mean = assign.node "mean" on_device : memref<64xf32>
+  %scale = assign.node "scale" on_device : memref<64xf32>
+  %gain = assign.node "gain" on_device : memref<40xf32>
+  loops.nest "gain" (o = 40) {
+    %sum = loops.reduce add (b = 64) : f32 {
+      %v = loops.load %x[b, o]
+      %m = loops.load %mean[b]
+      %s = loops.load %scale[b]
+      %d = arith.subf %v, %m : f32
+      %p = arith.mulf %d, %s : f32
+      loops.yield %p
+    }
+    loops.store %sum, %gain[o]
+  }
+}
+""")
+        (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
+        assert launch.block.names[-1] == "o_thread"
+
     def test_scalar(self):
         text = sums("", "k = 50, j = 3", "k, j", "50x3", "0", "1")
         assert CombineOp in operations(check(text, tolerance=1e-3))
