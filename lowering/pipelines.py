@@ -22,6 +22,7 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
+from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.bypass_caches import BypassCachesPass
@@ -62,6 +63,8 @@ SHARED: tuple[type[ModulePass], ...] = (
     ExpandMathPass,
     OrderNestsPass,
 )
+# What all GPUs have in common.
+ON_GPU = (*SHARED, GroupRowsPass, PlanMemoryPass)
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,9 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
 PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, BypassCachesPass, PlanMemoryPass),
-    "gpu": (*SHARED, PlanMemoryPass, LowerLoopsToKernelsPass),
-    "gpu-tf32": (*SHARED, PlanMemoryPass, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
-    "metal": (*SHARED, PlanMemoryPass, WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False),))),
+    "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
+    "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
+    "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False),))),
 }
 # The pipelines whose kernels are for NVIDIA GPUs; in the second one, products of f32 may be rounded.
 GPU_PIPELINES = ("gpu", "gpu-tf32")

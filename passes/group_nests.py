@@ -39,8 +39,6 @@ from ocannl.passes.target import TargetDescription
 PASSED_OVER, LONGEST_CHAIN = 8, 32
 # Into how many parts at most a reduction is shared out, so that they may run at the same time.
 PARTS = 16
-# A node that is larger than this does not live on the stack.
-LARGEST_INSIDE = 2**17
 
 
 class Grouper:
@@ -60,20 +58,20 @@ class Grouper:
     def group(self, waiting: Sequence[View]) -> None:
         """Takes the chains out of nests that follow each other, with no group between them."""
         while waiting:
-            growth = self.grow(waiting) if can_join(waiting[0]) and self.is_far(waiting[0]) else None
+            growth = self.grow(waiting) if can_join(waiting[0]) and self.begins(waiting[0]) else None
             if growth is None or growth.saved <= 0:
                 waiting = waiting[1:]
             else:
                 for view in growth.before:
                     move_before(view.nest, growth.chain.members[0].view.nest)
-                Builder(self.func, growth.chain, self.labels, self.target).build(self.uses)
+                self.build(growth.chain)
                 self.group(growth.before)
                 waiting = growth.after
 
     def grow(self, views: Sequence[View]) -> Growth:
         """The chain that begins with the first nest, and the other nests."""
         chain = Chain.of(views[0])
-        growth = Growth(chain, max(0.0, chain.saved(self.target, self.uses)))
+        growth = Growth(chain, max(0.0, self.saved(chain)))
         for at, view in enumerate(views[1:], 1):
             others = len(growth.before) + len(growth.after)
             if others > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
@@ -81,7 +79,7 @@ class Grouper:
                 break
             joined = growth.chain.join(view) if can_join(view) else None
             needed = growth.needed(view) if joined is not None else None
-            saved = float("-inf") if joined is None else joined.saved(self.target, self.uses)
+            saved = float("-inf") if joined is None else self.saved(joined)
             if joined is not None and needed is not None and saved > growth.saved:
                 growth.take(joined, saved, needed)
                 self.take_needed(growth, needed)
@@ -96,7 +94,7 @@ class Grouper:
         for view in reversed(needed):
             can = can_join(view) and not any(view.conflicts(other) for other in staying)
             joined = growth.chain.join(view, before) if can else None
-            saved = float("-inf") if joined is None else joined.saved(self.target, self.uses)
+            saved = float("-inf") if joined is None else self.saved(joined)
             if joined is not None and saved > growth.saved:
                 growth.chain, growth.saved = joined, saved
                 growth.before.remove(view)
@@ -104,9 +102,16 @@ class Grouper:
             else:
                 staying.append(view)
 
-    def is_far(self, view: View) -> bool:
-        """It touches more of a node than waits in the caches."""
+    def begins(self, view: View) -> bool:
+        """It may be the first of a chain: it touches more of a node than waits in the caches."""
         return any(is_far(bytes, self.target) for bytes in view.reach.values())
+
+    def saved(self, chain: Chain) -> float:
+        """What a chain saves; more of it, and more than nothing, is better."""
+        return chain.saved(self.target, self.uses)
+
+    def build(self, chain: Chain) -> None:
+        Builder(self.func, chain, self.labels, chain.blocks(self.target), self.target).build(self.uses)
 
 
 @dataclass
@@ -159,13 +164,22 @@ class Row:
 
 
 class Builder:
-    """Makes a group of a chain."""
+    """Makes a group of a chain, whose rows run in such blocks."""
 
-    def __init__(self, func: FuncOp, chain: Chain, labels: Names, target: TargetDescription) -> None:
+    # A node that is larger than this does not live on the stack.
+    largest_inside = 2**17
+
+    def __init__(
+        self,
+        func: FuncOp,
+        chain: Chain,
+        labels: Names,
+        blocks: Mapping[str, int],
+        target: TargetDescription,
+    ) -> None:
         self.func = func
         self.chain = chain
         self.labels = labels
-        blocks = chain.blocks(target)
         counts = {row: chain.rows[row] // blocks[row] for row in chain.ordered_rows()}
         self.counts = {row: count for row, count in counts.items() if count > 1}
         self.blocks = {row: blocks[row] for row in self.counts}
@@ -260,7 +274,7 @@ class Builder:
             old = declaration(node)
             smaller = NodeOp(old.label.data, "local", old.why.data, MemRefType(element_type(node), sizes))
             smaller.result.name_hint = node.name_hint
-            if byte_size(smaller) <= LARGEST_INSIDE:
+            if byte_size(smaller) <= self.largest_inside:
                 found[node] = smaller, axes
         return found
 

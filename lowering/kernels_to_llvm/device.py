@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.addresses import Address
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.kernel import CombineOp, CopyOp, WaitOp, combination
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, combination
 from ocannl.dialects.launch import STATIC_SHARED_BYTES, LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.dialects.mma import MmaOp
@@ -112,9 +112,15 @@ class _DeviceEmitter:
 
 
 def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[SSAValue, str]]:
-    """What holds of each node in a kernel: that nothing else reaches its memory, and that it is only read."""
-    apart = disjoint(nodes)
-    written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
+    """What holds of each node in a kernel: that nothing else reaches its memory, and that it is only read.
+
+    Other threads reach what they wait for.
+    """
+    ops = list(launch.body.walk())
+    written = {op.node for op in ops if isinstance(op, StoreOp)}
+    passed_on = written & {op.node for op in ops if isinstance(op, LoadOp)}
+    waits = any(isinstance(op, BarrierOp) for op in ops)
+    apart = disjoint(nodes) - (passed_on if waits else set())
     return [(n, (" noalias" if n in apart else "") + ("" if n in written else " readonly")) for n in nodes]
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region
 from ocannl.dialects.bounds import Bound, BoundsAttr
 from ocannl.dialects.kernel import LaunchOp, WhereOp
 from ocannl.dialects.linear import Linear, SpaceAttr
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp, address_of
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, address_of
 from ocannl.passes.nests import Names, operations, substitute_indices, with_reduced
 
 Variables = list[tuple[str, int]]
@@ -71,7 +71,7 @@ class Draft:
             self.bounds.append(Bound(total, size))
         return found
 
-    def launch(self, nest: NestOp, body: Iterable[Operation]) -> LaunchOp:
+    def launch(self, nest: NestOp | GroupOp, body: Iterable[Operation]) -> LaunchOp:
         """The kernel, with a body that is in terms of its variables."""
         region = Region(Block(body))
         launch = LaunchOp(nest.label.data, tuple(self.grid), tuple(self.block), tuple(self.registers), region)

@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import Float32Type, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.mma import FRAGMENTS
 from ocannl.lowering.loops_to_kernels.contraction import contraction
+from ocannl.lowering.loops_to_kernels.grouped_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.tensor_cores import Types
@@ -26,12 +26,11 @@ def lower_nest(nest: NestOp, tensor_types: Types) -> LaunchOp:
 
 
 def lower_function(func: FuncOp, tensor_types: Types) -> None:
-    """Puts kernels in place of a function's nests."""
+    """Puts kernels in place of a function's nests, and of its groups."""
     for step in steps(func):
-        if isinstance(step, GroupOp):
-            raise OcannlError(at_line(step, "a kernel is made of a nest, not of a group of nests"))
         if all(size for _, size in step.space.data):
-            Rewriter.insert_op(lower_nest(step, tensor_types), InsertPoint.before(step))
+            launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, tensor_types)
+            Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
 
 

@@ -99,7 +99,7 @@ def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> Lanes:
     sizes = dict(nest.space.data)
     if best is not None and streamed(inner, best) > along_reduction:
         beside = largest_part(sizes[best], WARP)
-        threads = MOST_THREADS if longest >= LONG else THREADS
+        threads = MOST_THREADS if max(points(reduce.space.data) for reduce in shared) >= LONG else THREADS
         count = 1 << (min(threads // beside, longest).bit_length() - 1)
         return Lanes(count, best, beside, False)
     if longest >= LONG:

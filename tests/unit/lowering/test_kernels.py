@@ -13,13 +13,23 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels import contraction, pointwise, recognition, rows
+from ocannl.lowering.loops_to_kernels import (
+    contraction,
+    group_rows,
+    grouped_rows,
+    pointwise,
+    recognition,
+    rows,
+)
+from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.runtime.ptx import ptx_text
 
 INDICES = {"step": 2, "batch": 3}
 RANDOM = settings(
@@ -32,6 +42,8 @@ def small_kernels() -> Iterator[None]:
     """Tiles, shared reductions and vectors also for nests that are small."""
     small = {
         rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
+        group_rows: {"LEAST_REDUCED": 2},
+        grouped_rows: {"THREADS": 64, "LONG": 9},
         recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
         contraction: {"DEPTHS": (3, 2)},
         pointwise: {"THREADS": 32, "MANY_POINTS": 8},
@@ -45,6 +57,7 @@ def small_kernels() -> Iterator[None]:
 
 def lowered(text: str) -> ModuleOp:
     module = parse_module(text)
+    GroupRowsPass().apply(Context(), module)
     PlanMemoryPass().apply(Context(), module)
     LowerLoopsToKernelsPass().apply(Context(), module)
     module.verify()
@@ -267,6 +280,73 @@ loops.func @between {
         assert CombineOp not in operations(module)
 
 
+def softmax(rows: str, row: str, length: int) -> str:
+    """Of rows of so many values, in exponentials of 2 that are squares."""
+    shape = row.format(length)
+    one = row.format(1)
+    at = ", ".join(part.split(" = ")[0] for part in rows.split(", "))
+    return f"""
+loops.func @softmax {{
+  %x = assign.node "x" on_device : memref<{shape}xf32>
+  %top = assign.node "top" local because "intermediate value" : memref<{one}xf32>
+  %e = assign.node "e" local because "intermediate value" : memref<{shape}xf32>
+  %s = assign.node "s" local because "intermediate value" : memref<{one}xf32>
+  %y = assign.node "y" on_device : memref<{shape}xf32>
+  loops.nest "top" ({rows}) {{
+    %0 = loops.reduce max (k = {length}) : f32 {{
+      %1 = loops.load %x[{at}, k]
+      loops.yield %1
+    }}
+    loops.store %0, %top[{at}, 0]
+  }}
+  loops.nest "e" ({rows}, o = {length}) {{
+    %2 = loops.load %x[{at}, o]
+    %3 = loops.load %top[{at}, 0]
+    %4 = arith.subf %2, %3 : f32
+    %5 = arith.mulf %4, %4 : f32
+    loops.store %5, %e[{at}, o]
+  }}
+  loops.nest "s" ({rows}) {{
+    %6 = loops.reduce add (k = {length}) : f32 {{
+      %7 = loops.load %e[{at}, k]
+      loops.yield %7
+    }}
+    loops.store %6, %s[{at}, 0]
+  }}
+  loops.nest "y" ({rows}, o = {length}) {{
+    %8 = loops.load %e[{at}, o]
+    %9 = loops.load %s[{at}, 0]
+    %10 = arith.divf %8, %9 : f32
+    loops.store %10, %y[{at}, o]
+  }}
+}}
+"""
+
+
+class TestGroupedRows:
+    @pytest.mark.parametrize("length", [32, 70, 128, 1025, 4096, 6000])
+    @pytest.mark.parametrize(
+        ("rows", "row"), [("b = 7", "7x{}"), ("b = 2, h = 4", "2x4x{}")], ids=["one", "two"]
+    )
+    def test_softmax_is_one_kernel(self, rows: str, row: str, length: int):
+        module = check(softmax(rows, row, length), tolerance=1e-3)
+        (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
+        assert launch.shared_bytes <= 2**15
+        assert {"e", "s"} & {op.label.data for op in module.walk() if isinstance(op, NodeOp)} <= {"e"}
+
+    def test_few_long_rows_have_a_thread_for_each_point(self):
+        module = lowered(softmax("b = 4", "4x{}", 2**17))
+        assert sum(isinstance(op, LaunchOp) for op in module.walk()) == 4
+
+    def test_what_others_write_is_read_again(self):
+        """In PTX, no thread keeps what another one may write before the barrier."""
+        text = softmax("b = 64", "64x{}", 64).replace("local because", "on_device because")
+        ptx = ptx_text(lowered(text))
+        assert "ld.global.nc" in ptx
+        body = ptx.split("bar.sync")
+        assert "ld.global.b32" in body[-1] or "ld.global.v2" in body[-1]
+
+
 class TestPointwise:
     def test_vectors(self):
         text = """
@@ -346,19 +426,20 @@ loops.func @nothing {
 """
         assert sum(isinstance(op, LaunchOp) for op in check(text).walk()) == 1
 
-    def test_groups_are_for_a_cpu(self):
+    def test_points_of_a_group_that_share_a_cell(self):
         text = """
 loops.func @group {
   %y = assign.node "y" on_device : memref<4xf32>
   loops.group "y" (i = 4) {
     loops.nest "y" () {
-      %c = arith.constant 1.0 : f32
-      loops.store %c, %y[i]
+      %c = loops.load %y[0]
+      %d = arith.addf %c, %c : f32
+      loops.store %d, %y[0]
     }
   }
 }
 """
-        with pytest.raises(OcannlError, match="a kernel is made of a nest, not of a group"):
+        with pytest.raises(OcannlError, match="a group that is a kernel store to different cells"):
             lowered(text)
 
 

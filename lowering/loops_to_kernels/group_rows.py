@@ -1,0 +1,95 @@
+"""`group-rows`: nests that share rows become a group, which is one kernel: its threads share each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import GroupOp, ReduceOp
+from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
+from ocannl.lowering.loops_to_kernels.rows import LEAST_REDUCED, choose_lanes, is_long, needed_before
+from ocannl.passes.group_nests import LONGEST_CHAIN, Builder, Grouper
+from ocannl.passes.nests import points, ungrouped
+from ocannl.passes.plan_memory import byte_size
+from ocannl.passes.shared_rows import Chain, Member, View
+from ocannl.passes.target import TargetDescription
+
+# With fewer rows than these, each point of a larger nest has a thread of its own.
+LEAST_ROWS, FEW_POINTS = 64, 2**16
+# What a row may take of the shared memory of a block.
+ROW_BYTES = 20 * 2**10
+
+
+class RowGrouper(Grouper):
+    """Saves a kernel for each nest that joins another one, of which one at least reduces its rows."""
+
+    def begins(self, view: View) -> bool:
+        return self.saved(Chain.of(view)) > float("-inf")
+
+    def saved(self, chain: Chain) -> float:
+        shared = [can_share(member, chain) for member in chain.members]
+        rows = math.prod(chain.rows.values())
+        size = max(points(member.view.nest.space.data) for member in chain.members)
+        if not all(shared) or (rows < LEAST_ROWS and size > FEW_POINTS):
+            return float("-inf")
+        is_reduced = any(long_reductions(member) for member in chain.members)
+        return len(shared) - (1 if is_reduced else LONGEST_CHAIN)
+
+    def build(self, chain: Chain) -> None:
+        RowBuilder(self.func, chain, self.labels, dict.fromkeys(chain.rows, 1), self.target).build(self.uses)
+
+
+class RowBuilder(Builder):
+    """What passes on between the nests of a row lies in the shared memory of a block, as far as it fits."""
+
+    largest_inside = ROW_BYTES
+
+    def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:
+        room, found = ROW_BYTES, super().nodes_inside(uses)
+        for node, (smaller, _) in list(found.items()):
+            room -= byte_size(smaller)
+            if room < 0:
+                room += byte_size(smaller)
+                del found[node]
+        return found
+
+    def fuse(self, group: GroupOp) -> None:
+        """Its nests stay what they are: each is shared in its own way."""
+
+
+def long_reductions(member: Member) -> list[ReduceOp]:
+    return [op for op in member.view.nest.body.block.ops if isinstance(op, ReduceOp) and is_long(op)]
+
+
+def can_share(member: Member, chain: Chain) -> bool:
+    """Whether threads can share what a nest does in a row: a contiguous reduction, or points in a row."""
+    nest, own = member.view.nest, {member.variables[row] for row in chain.rows}
+    columns = [name for name in nest.space.names if name not in own]
+    if not own <= set(nest.space.names):
+        return False
+    if long := long_reductions(member):
+        return not columns and needed_before(nest, long) is not None and choose_lanes(nest, long).is_inner
+    return not columns or dict(nest.space.data)[in_memory_order(nest, columns)[-1]] >= LEAST_REDUCED
+
+
+@dataclass(frozen=True)
+class GroupRowsPass(ModulePass):
+    """Groups nests that reduce the same rows, or compute points of them, for a GPU.
+
+    A group becomes one kernel, so there are fewer, and a row stays near while it is worked on. What only the
+    group touches lives inside of it, as far as there is room. Nests that share a row touch its own part of
+    what one of them writes.
+    """
+
+    name = "group-rows"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in ungrouped(op):
+            RowGrouper(func, TargetDescription()).run()
