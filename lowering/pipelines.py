@@ -24,6 +24,7 @@ from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
+from ocannl.lowering.loops_to_kernels.split_sums import SplitSumsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.bypass_caches import BypassCachesPass
 from ocannl.passes.differentiate import DifferentiatePass
@@ -64,7 +65,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     OrderNestsPass,
 )
 # What all GPUs have in common.
-ON_GPU = (*SHARED, GroupRowsPass, PlanMemoryPass)
+ON_GPU = (*SHARED, SplitSumsPass, GroupRowsPass, PlanMemoryPass)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,11 @@ from ocannl.lowering.loops_to_kernels import (
     pointwise,
     recognition,
     rows,
+    split_sums,
 )
 from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
+from ocannl.lowering.loops_to_kernels.split_sums import SplitSumsPass
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.runtime.ptx import ptx_text
@@ -37,7 +39,7 @@ RANDOM = settings(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def small_kernels() -> Iterator[None]:
     """Tiles, shared reductions and vectors also for nests that are small."""
     small = {
@@ -47,6 +49,7 @@ def small_kernels() -> Iterator[None]:
         recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
         contraction: {"DEPTHS": (3, 2)},
         pointwise: {"THREADS": 32, "MANY_POINTS": 8},
+        split_sums: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
     }
     with pytest.MonkeyPatch.context() as patch:
         for module, values in small.items():
@@ -57,6 +60,7 @@ def small_kernels() -> Iterator[None]:
 
 def lowered(text: str) -> ModuleOp:
     module = parse_module(text)
+    SplitSumsPass().apply(Context(), module)
     GroupRowsPass().apply(Context(), module)
     PlanMemoryPass().apply(Context(), module)
     LowerLoopsToKernelsPass().apply(Context(), module)
@@ -87,11 +91,12 @@ def test_random_nests(text: str):
     check(text, Emulation(), 1e-3)
 
 
-@RANDOM
-@given(nest_functions(scheduled=False))
 @pytest.mark.usefixtures("small_kernels")
-def test_random_nests_as_small_kernels(text: str):
-    check(text, tolerance=1e-3)
+class TestSmallKernels:
+    @RANDOM
+    @given(nest_functions(scheduled=False))
+    def test_random_nests(self, text: str):
+        check(text, tolerance=1e-3)
 
 
 def layer(
@@ -193,6 +198,46 @@ loops.func @sums {{
   }}
 }}
 """
+
+
+class TestSplitSums:
+    @pytest.mark.parametrize("sizes", [(16, 16, 2048), (32, 40, 4000), (128, 20, 6000)], ids=str)
+    def test_long_sums_with_few_results_have_parts(self, sizes: tuple[int, int, int]):
+        module = check(layer(*sizes), tolerance=1e-2)
+        partial, rest = (op for op in module.walk() if isinstance(op, LaunchOp))
+        assert partial.label.data == "y.partial"
+        assert partial.blocks > rest.blocks
+
+    def test_sums_over_two_variables(self):
+        """The gradient of a weight: over the batch and positions; what else the nest does comes after."""
+        module = check(
+            """
+loops.func @update {
+  %x = assign.node "x" on_device : memref<12x64x20xf32>
+  %g = assign.node "g" on_device : memref<12x64x24xf32>
+  %w = assign.node "w" on_device : memref<24x20xf32>
+  loops.nest "w.grad .. w" (o = 24, i = 20) {
+    %sum = loops.reduce add (b = 12, s = 64) : f32 {
+      %xv = loops.load %x[b, s, i]
+      %gv = loops.load %g[b, s, o]
+      %p = arith.mulf %xv, %gv : f32
+      loops.yield %p
+    }
+    %old = loops.load %w[o, i]
+    %new = arith.subf %old, %sum : f32
+    loops.store %new, %w[o, i]
+  }
+}
+""",
+            tolerance=1e-2,
+        )
+        names = [op.label.data for op in module.walk() if isinstance(op, LaunchOp)]
+        assert names == ["w.grad.partial", "w.grad .. w"]
+
+    @pytest.mark.parametrize("sizes", [(1024, 1024, 1024), (64, 64, 64), (4096, 4096, 64)], ids=str)
+    def test_others_have_none(self, sizes: tuple[int, int, int]):
+        module = lowered(layer(*sizes))
+        assert sum(isinstance(op, LaunchOp) for op in module.walk()) == 1
 
 
 class TestRows:

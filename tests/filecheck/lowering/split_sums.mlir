@@ -1,0 +1,51 @@
+// RUN: ocannl-opt %s -p split-sums | filecheck %s
+
+// The gradient of a weight: parts of its sum have blocks of their own. What is done with it comes after.
+loops.func @gradient {
+  %x = assign.node "x" constant because "data" : memref<1024x128xf32>
+  %g = assign.node "g" constant because "data" : memref<1024x128xf32>
+  %w = assign.node "w" on_device because "parameter" : memref<128x128xf32>
+  loops.nest "w" (o = 128, i = 128) {
+    %sum = loops.reduce add (b = 1024) : f32 {
+      %0 = loops.load %g[b, o]
+      %1 = loops.load %x[b, i]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    %3 = loops.load %w[o, i]
+    %4 = arith.subf %3, %sum : f32
+    loops.store %4, %w[o, i]
+  }
+}
+
+// CHECK-LABEL: loops.func @gradient {
+// CHECK:         %[[P:.*]] = assign.node "w.partial" local because "partial results of w" : memref<16x128x128xf32>
+// CHECK-NEXT:    loops.nest "w.partial" (b_part = 16, o = 128, i = 128) {
+// CHECK-NEXT:      %[[S:.*]] = loops.reduce add (b = 64) : f32 {
+// CHECK-NEXT:        %{{.*}} = loops.load %g[b + 64*b_part, o]
+// CHECK-NEXT:        %{{.*}} = loops.load %x[b + 64*b_part, i]
+// CHECK:           loops.store %[[S]], %[[P]][b_part, o, i]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "w" (o = 128, i = 128) {
+// CHECK-NEXT:      %[[T:.*]] = loops.reduce add (b_part = 16) : f32 {
+// CHECK-NEXT:        %[[L:.*]] = loops.load %[[P]][b_part, o, i]
+// CHECK-NEXT:        loops.yield %[[L]]
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %{{.*}} = loops.load %w[o, i]
+
+// With results enough, there are blocks enough.
+loops.func @large {
+  %x = assign.node "x" constant because "data" : memref<2048x2048xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<2048x2048xf32>
+  loops.nest "y" (o = 2048, i = 2048) {
+    %sum = loops.reduce add (k = 2048) : f32 {
+      %0 = loops.load %x[o, k]
+      %1 = loops.load %x[k, i]
+      %2 = arith.mulf %0, %1 : f32
+      loops.yield %2
+    }
+    loops.store %sum, %y[o, i]
+  }
+}
+// CHECK-LABEL: loops.func @large {
+// CHECK-NOT:     _part
