@@ -33,7 +33,7 @@ from ocannl.passes.plan_memory import byte_size
 from ocannl.passes.share_out import share_out
 from ocannl.passes.shared_rows import Chain, Member, View, divisors, is_far
 from ocannl.passes.simplify import simplify_block
-from ocannl.passes.target import TargetDescription
+from ocannl.passes.target import LARGEST_INSIDE, TargetDescription
 
 # How many nests may stay behind between the first and the last of a chain, and how many a chain has.
 PASSED_OVER, LONGEST_CHAIN = 8, 32
@@ -166,8 +166,7 @@ class Row:
 class Builder:
     """Makes a group of a chain, whose rows run in such blocks."""
 
-    # A node that is larger than this does not live on the stack.
-    largest_inside = 2**17
+    largest_inside = LARGEST_INSIDE
 
     def __init__(
         self,

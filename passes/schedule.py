@@ -16,6 +16,7 @@ from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nest_facts import Access, Scope, computed_bytes, nest_facts
 from ocannl.passes.nests import functions, nests_of, steps
 from ocannl.passes.pack import pack
+from ocannl.passes.panel_groups import group_copies
 from ocannl.passes.parallel import parallel_group, parallel_nest
 from ocannl.passes.structure import Structure, structure
 from ocannl.passes.target import TargetDescription
@@ -102,7 +103,7 @@ class Scheduler:
         """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model.
         Returns about how many cycles the nest then takes.
 
-        Copies of operands are made by nests before it, which are scheduled too.
+        Copies of operands are made by nests before it, or in a group with it, which are scheduled too.
         """
         if nest.schedule is not None:
             return 0.0
@@ -111,10 +112,11 @@ class Scheduler:
         if found is None:
             return 0.0
         cycles, best = found
-        schedule, copies = best.schedule, list[NestOp]()
+        schedule, copies, group = best.schedule, list[NestOp](), None
         if best.packed:
             loads = loads_of(nest)
             schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule)
+            group, schedule = group_copies(nest, copies, schedule, self.target)
         else:
             schedule = in_panels(nest, schedule, self.target)
         if (key, choice) not in self.blocks:
@@ -122,7 +124,10 @@ class Scheduler:
         schedule = replace(schedule, parallel=self.blocks[key, choice], tuned=choice is not None)
         if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
             nest.properties["schedule"] = ScheduleAttr(schedule)
-        return cycles + sum([self.schedule(copy) for copy in copies])
+        cycles += sum([self.schedule(copy) for copy in copies])
+        if group is not None:
+            self.share(group, cycles)
+        return cycles
 
     def best(self, nest: NestOp, key: Structure) -> tuple[float, Choice] | None:
         """The cheapest choice, with its cycles; None where there is nothing to choose."""

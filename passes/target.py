@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# A node of a group that is larger than this does not live on the stack.
+LARGEST_INSIDE = 2**17
 # The part of the last cache that one routine fills before anything leaves it.
 FILLED = 3 / 4
 # The most rows that shuffles interleave: they take the square of it.

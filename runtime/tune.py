@@ -106,8 +106,9 @@ class Variant:
         copies = 0
         for step in steps(func):
             copies += 1
-            if step in original:
-                self.owners += [original[step]] * copies
+            known = [original[own] for own in (step, *nests_of(step)) if own in original]
+            if known:
+                self.owners += known[:1] * copies
                 copies = 0
         self.clocked = Clocked(module, tuner.bind(entry_layout(func)))
         self.times: dict[str, list[float]] = {text: [] for text in tuner.texts}

@@ -5,7 +5,8 @@
 // One core has nothing to share.
 // ONE-NOT: parallel
 
-// The weights are contiguous along the reduction: a copy in panels of 32 outputs makes them fit the lanes.
+// The weights are contiguous along the reduction: a copy in panels of 32 outputs makes them fit the lanes. It is
+// large, so that only one panel is there at a time.
 loops.func @forward {
   %w = assign.node "w" on_device : memref<512x784xf32>
   %x = assign.node "x" on_device : memref<128x784xf32>
@@ -21,17 +22,18 @@ loops.func @forward {
   }
 }
 // CHECK-LABEL: loops.func @forward
-// CHECK: %[[PACKED:.*]] = assign.node "w.packed" local because "contiguous copy for y" : memref<16x784x32xf32>
-// CHECK-NEXT: loops.nest "w.packed" (o_panel = 16, i = 784, o = 32) schedule <order = (o_panel, i, o), parallel = (o_panel : 1, i : 208), rows = i : 16, lanes = o : 16> {
+// CHECK: loops.group "y" (o_panel = 16) schedule <parallel = (o_panel : 1)> {
+// CHECK-NEXT: %[[PACKED:.*]] = assign.node "w.packed" local because "contiguous copy for y" : memref<784x32xf32>
+// CHECK-NEXT: loops.nest "w.packed" (i = 784, o = 32) schedule <order = (i, o), rows = {{.}} : 16, lanes = {{.}} : 16> {
 // CHECK-NEXT: %[[W:.*]] = loops.load %w[o + 32*o_panel, i]
-// CHECK-NEXT: loops.store %[[W]], %[[PACKED]][o_panel, i, o]
-// CHECK: loops.nest "y" (b = 128, o_panel = 16, o = 32) schedule <order = (o_panel, o, b), parallel = (o_panel : 1, b : 32), rows = b : 8, lanes = o : 32> {
-// CHECK: loops.load %[[PACKED]][o_panel, i, o]
+// CHECK-NEXT: loops.store %[[W]], %[[PACKED]][i, o]
+// CHECK: loops.nest "y" (b = 128, o = 32) schedule <order = (o, b), rows = b : 8, lanes = o : 32> {
+// CHECK: loops.load %[[PACKED]][i, o]
 // CHECK: loops.load %x[b, i]
 // CHECK: loops.store %{{.*}}, %y[b, o + 32*o_panel]
 
 // AVX2-LABEL: loops.func @forward
-// AVX2: loops.nest "y" {{.*}} schedule <order = (o_panel, o, b), parallel = (o_panel : 1, b : 66), rows = b : 6, lanes = o : 16> {
+// AVX2: loops.nest "y" {{.*}} schedule <order = (o, b), rows = b : 6, lanes = o : 16> {
 
 // Both gradients read their operands contiguously along the lanes as they are.
 loops.func @backward {
@@ -80,8 +82,54 @@ loops.func @conflict {
   }
 }
 // CHECK-LABEL: loops.func @conflict
-// CHECK: loops.nest "b.packed" (j_panel = 32, k = 1024, j = 32)
-// CHECK: loops.nest "c" (i = 1024, j_panel = 32, j = 32)
+// CHECK: loops.group "c" (j_panel = 32)
+// CHECK: loops.nest "b.packed" (k = 1024, j = 32)
+// CHECK: loops.nest "c" (i = 1024, j = 32)
+
+// Panels of 256 KiB are copied before, and so are panels fewer than cores, and what the whole group could hold.
+loops.func @copied_before {
+  %a = assign.node "a" on_device : memref<128x2048xf32>
+  %b = assign.node "b" on_device : memref<512x2048xf32>
+  %c = assign.node "c" on_device : memref<128x512xf32>
+  %d = assign.node "d" on_device : memref<1024x784xf32>
+  %e = assign.node "e" on_device : memref<96x784xf32>
+  %f = assign.node "f" on_device : memref<1024x96xf32>
+  %g = assign.node "g" on_device : memref<1024x32xf32>
+  %h = assign.node "h" on_device : memref<512x32xf32>
+  %p = assign.node "p" on_device : memref<1024x512xf32>
+  loops.nest "c" (i = 128, j = 512) {
+    %sum = loops.reduce add (k = 2048) : f32 {
+      %x = loops.load %a[i, k]
+      %y = loops.load %b[j, k]
+      %z = arith.mulf %x, %y : f32
+      loops.yield %z
+    }
+    loops.store %sum, %c[i, j]
+  }
+  loops.nest "f" (i = 1024, j = 96) {
+    %sum = loops.reduce add (k = 784) : f32 {
+      %x = loops.load %d[i, k]
+      %y = loops.load %e[j, k]
+      %z = arith.mulf %x, %y : f32
+      loops.yield %z
+    }
+    loops.store %sum, %f[i, j]
+  }
+  loops.nest "p" (i = 1024, j = 512) {
+    %sum = loops.reduce add (k = 32) : f32 {
+      %x = loops.load %g[i, k]
+      %y = loops.load %h[j, k]
+      %z = arith.mulf %x, %y : f32
+      loops.yield %z
+    }
+    loops.store %sum, %p[i, j]
+  }
+}
+// CHECK-LABEL: loops.func @copied_before
+// CHECK-NOT: loops.group
+// CHECK: loops.nest "b.packed" (j_panel = 16, k = 2048, j = 32)
+// CHECK: loops.nest "e.packed" (j_panel = 3, k = 784, j = 32)
+// CHECK: loops.nest "h.packed" (j_panel = 16, k = 32, j = 32)
 
 // A few outputs: dot products along the contiguous variable.
 loops.func @dots {

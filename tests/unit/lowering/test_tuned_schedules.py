@@ -11,12 +11,14 @@ from unit.lowering.nests import check, nest_functions, parse_module, the_func
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.loops import GroupOp
 from ocannl.lowering.pipelines import module_text
+from ocannl.passes import panel_groups
 from ocannl.passes.alternatives import alternatives
 from ocannl.passes.nests import nests_of, steps
-from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.plan_memory import PlanMemoryPass, byte_size
 from ocannl.passes.step_text import step_text
-from ocannl.passes.target import TargetDescription
+from ocannl.passes.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.tuned_schedule import Choices, TunedSchedulePass
 from ocannl.runtime.tunings import decoded, encoded
 
@@ -24,15 +26,15 @@ INDICES = {"step": 2, "batch": 3}
 TARGET = TargetDescription()
 
 
-def schedule(module: ModuleOp, chosen: dict[str, Choices]) -> None:
-    TunedSchedulePass(find=chosen.get).apply(Context(), module)
+def schedule(module: ModuleOp, chosen: dict[str, Choices], cores: int = TARGET.cores) -> None:
+    TunedSchedulePass(cores=cores, find=chosen.get).apply(Context(), module)
     module.verify()
     assert module_text(parse_module(module_text(module))) == module_text(module)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(nest_functions(scheduled=False), st.data())
-def test_alternatives_keep_values(text: str, data: st.DataObject):
+@given(nest_functions(scheduled=False), st.sampled_from([64, LARGEST_INSIDE]), st.data())
+def test_alternatives_keep_values(text: str, inside: int, data: st.DataObject):
     module = parse_module(text)
     chosen: dict[str, Choices] = {}
     for step in steps(the_func(module)):
@@ -42,7 +44,9 @@ def test_alternatives_keep_values(text: str, data: st.DataObject):
             choices = data.draw(st.sampled_from(found)) if found else choices
         assert decoded(encoded(choices)) == choices
         chosen[step_text(step)] = choices
-    schedule(module, chosen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(panel_groups, "LARGEST_INSIDE", inside)
+        schedule(module, chosen, cores=2)
     PlanMemoryPass().apply(Context(), module)
     check(module, INDICES, 1e-3)
 
@@ -73,6 +77,25 @@ def test_alternatives_are_different_and_of_every_kind():
     assert len({choice.schedule.rows for choice in found}) > 3
     assert len({choice.schedule.lanes for choice in found}) > 3
     assert {len(choice.packed) > 0 for choice in found} == {False, True}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_copies_are_made_panel_by_panel(threads: int, monkeypatch: pytest.MonkeyPatch):
+    (step,) = steps(the_func(parse_module(PRODUCT)))
+    found = [choice for (choice,) in alternatives(step, (None,), TARGET) if choice and choice.packed]
+    monkeypatch.setattr(panel_groups, "LARGEST_INSIDE", 4096)
+    groups = 0
+    for choice in found:
+        module = parse_module(PRODUCT)
+        schedule(module, {step_text(step): (choice,)}, cores=2)
+        for group in steps(the_func(module)):
+            if isinstance(group, GroupOp):
+                (node,) = group.nodes
+                assert byte_size(node) <= 4096
+                groups += 1
+        PlanMemoryPass().apply(Context(), module)
+        check(module, threads=threads)
+    assert 0 < groups < len(found)
 
 
 def test_a_step_has_one_text_whatever_its_names():
