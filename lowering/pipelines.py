@@ -66,6 +66,8 @@ SHARED: tuple[type[ModulePass], ...] = (
 )
 # What all GPUs have in common.
 ON_GPU = (*SHARED, SplitSumsPass, GroupRowsPass, PlanMemoryPass)
+# Metal has no tensor cores like those of NVIDIA, and fewer bytes of shared memory.
+ON_METAL = (("tensor_cores", False), ("tile_bytes", 2**15))
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class WithOptions:
     """A pass of a pipeline with options."""
 
     made: type[ModulePass]
-    options: tuple[tuple[str, bool], ...]
+    options: tuple[tuple[str, int], ...]
 
     @property
     def name(self) -> str:
@@ -89,7 +91,10 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, BypassCachesPass, PlanMemoryPass),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
-    "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False),))),
+    "metal": (
+        *ON_GPU,
+        WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False), ("tile_bytes", 2**15))),
+    ),
 }
 # The pipelines whose kernels are for NVIDIA GPUs; in the second one, products of f32 may be rounded.
 GPU_PIPELINES = ("gpu", "gpu-tf32")

@@ -131,6 +131,9 @@ class DeviceKernel(ThreadEmitter):
         shared: the bytes of the kernel's shared arrays by name; 0 of the one that the host gives.
     """
 
+    # A step of a contraction: its loads from shared memory move up past the products of those before.
+    unrolled = 16
+
     def __init__(
         self,
         b: FunctionBuilder,

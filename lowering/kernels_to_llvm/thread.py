@@ -33,6 +33,7 @@ from ocannl.lowering.kernels_to_llvm.registers import (
     key,
     last_step,
     names_of,
+    needs_all_threads,
     points,
     register_variables,
 )
@@ -43,6 +44,7 @@ from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
 from ocannl.lowering.loops_to_llvm.nest import I64, from_i64, linear_value
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
 
+# Innermost loops that are no longer have no jumps.
 UNROLLED = 4
 # The widest access to memory, and what nodes and shared arrays are aligned to.
 VECTOR_BYTES = 16
@@ -53,6 +55,9 @@ SLOT = "slot$"
 
 class ThreadEmitter:
     """Emits what a thread does. `positions` hold static indices and variables, `thread` is its number."""
+
+    # Reductions with nothing but loads and scalars inside have no jumps if they are no longer.
+    unrolled = UNROLLED
 
     def __init__(
         self,
@@ -296,19 +301,20 @@ class ThreadEmitter:
         carried: Sequence[str],
         type: str,
         body: Callable[[Sequence[str]], Sequence[str]],
+        unrolled: int = UNROLLED,
     ) -> Sequence[str]:
         """Runs the body over a space in turn, on carried values of one type; returns their last ones."""
         if not space:
             return body(carried)
         (name, size), inner = space[0], space[1:]
-        if size == 1 or (size <= UNROLLED and not inner):
+        if size == 1 or (size <= unrolled and not inner):
             for value in range(size):
                 self.positions[name] = Position(None, value)
-                carried = self.run(inner, carried, type, body)
+                carried = self.run(inner, carried, type, body, unrolled)
             return carried
         loop = self.b.open_loop(0, size, 1, [(type, value) for value in carried])
         self.positions[name] = Position(loop.index, 0, self.b.depth)
-        results = self.run(inner, loop.phis, type, body)
+        results = self.run(inner, loop.phis, type, body, unrolled)
         self.b.close_loop(loop, results)
         return results
 
@@ -331,7 +337,9 @@ class ThreadEmitter:
         over, type = self.over[op.result], value_type(op.result.type)
         keys = [key(over, point) for point in self.points(over)]
         values = [results[k] for k in keys]
-        done = self.run(op.space.data, values, type.text, partial(self.body, op, type))
+        is_plain = not any(inner.regions or needs_all_threads(inner) for inner in op.body.block.ops)
+        unrolled = self.unrolled if is_plain else UNROLLED
+        done = self.run(op.space.data, values, type.text, partial(self.body, op, type), unrolled)
         results.update(zip(keys, done, strict=True))
 
     def body(self, op: ReduceOp, type: ValueType, values: Sequence[str]) -> Sequence[str]:

@@ -20,29 +20,28 @@ from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
-from ocannl.lowering.loops_to_kernels.tensor_cores import Types, fits_tensor_cores, tensor_core_contraction
+from ocannl.lowering.loops_to_kernels.target import Target
+from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
 
 # The threads of a block along each side of a tile, and what one of them may have in registers.
 SIDE = 16
 TILES = (16, 32, 64, 128)
 VECTOR = 4
 DEPTHS = (16, 8, 4)
-# Tiles in shared memory at a time, of each operand, and what all may take: on Metal a block has so much.
-STAGES, SHARED_BYTES = 2, 32 * 2**10
+# Tiles in shared memory at a time, of each operand.
+STAGES = 2
 # Blocks that run at a time, roughly, and what an operand of a tile costs beside a multiplication.
 PROCESSORS, OPERAND_COST = 128, 8
 # Columns added to a shared array, so that a column does not lie in one bank.
 PADDING_BYTES = 16
 
 
-def contraction(nest: NestOp, tensor_types: Types = ()) -> LaunchOp | None:
-    """A kernel that computes tiles of a contraction, if a nest is one; a sum of products of numbers of some
-    types is for tensor cores.
-    """
+def contraction(nest: NestOp, target: Target) -> LaunchOp | None:
+    """A kernel that computes tiles of a contraction, if a nest is one; some are for tensor cores."""
     found = find(nest)
     if found is None:
         return None
-    if fits_tensor_cores(found, tensor_types):
+    if fits_tensor_cores(found, target.tensor_types):
         return tensor_core_contraction(nest, found)
     draft = Draft.of(nest)
     tiles = tile_sizes(nest, found)
@@ -51,11 +50,12 @@ def contraction(nest: NestOp, tensor_types: Types = ()) -> LaunchOp | None:
             draft.split(name, SIDE, registers(tiles[name]))
         else:
             draft.grid.append((name, size))
+    draft.group_blocks(found.row, found.column)
     # The last variable of the block is that of the columns: its neighbours are neighbours in memory.
     draft.block.sort(key=lambda variable: variable[0] not in draft.values[found.row].names)
     ops = detached(nest)
     rest = [op for op in ops if op is not found.reduce]
-    arrays, tiled = stage(draft, found, tiles)
+    arrays, tiled = stage(draft, found, tiles, target)
     draft.substitute(rest)
     return draft.launch(nest, [*constants(found, rest), *arrays, tiled, *guarded(draft.bounds, rest)])
 
@@ -90,7 +90,9 @@ def registers(tile: int) -> tuple[int, ...]:
     return (count,) if count <= VECTOR else (count // VECTOR, VECTOR)
 
 
-def stage(draft: Draft, found: Contraction, tiles: dict[str, int]) -> tuple[list[Operation], ReduceOp]:
+def stage(
+    draft: Draft, found: Contraction, tiles: dict[str, int], target: Target
+) -> tuple[list[Operation], ReduceOp]:
     """The shared arrays, what comes before the reduction, and the reduction over tiles in shared memory."""
     reduce, k = found.reduce, found.k
     size = dict(reduce.space.data)[k]
@@ -99,7 +101,7 @@ def stage(draft: Draft, found: Contraction, tiles: dict[str, int]) -> tuple[list
         Operand(load.node, load.indices.data, side, tiles[side], False, padding(load))
         for load, side in zip(loads, (found.row, found.column), strict=True)
     ]
-    depth = tile_depth(size, sum(operand.bytes(1) for operand in operands))
+    depth = tile_depth(size, target.tile_bytes // (STAGES * sum(operand.bytes(1) for operand in operands)))
     staging = Staging(draft, operands, k, size, depth, min(STAGES, -(-size // depth)))
     outer = tuple((n, s) for n, s in reduce.space.data if n != k)
 
@@ -121,7 +123,7 @@ def padding(load: LoadOp) -> int:
     return PADDING_BYTES // element_bytes(load.node)
 
 
-def tile_depth(size: int, bytes: int) -> int:
-    """How much of a reduction is in a tile that takes so many bytes for each point of it."""
-    fitting = [depth for depth in DEPTHS if STAGES * depth * bytes <= SHARED_BYTES] or DEPTHS[-1:]
+def tile_depth(size: int, most: int) -> int:
+    """How much of a reduction is in a tile, if there is room for so much of it."""
+    fitting = [depth for depth in DEPTHS if depth <= most] or DEPTHS[-1:]
     return next((depth for depth in fitting[:2] if size % depth == 0), min(size, fitting[0]))

@@ -17,6 +17,8 @@ Variables = list[tuple[str, int]]
 
 # Threads of a block, where nothing else decides: enough of them to hide the latency of memory.
 THREADS = 256
+# How many rows of tiles go through the columns together, at most.
+GROUPED = 8
 
 
 @dataclass
@@ -70,6 +72,26 @@ class Draft:
         if step != size:
             self.bounds.append(Bound(total, size))
         return found
+
+    def group_blocks(self, row: str, column: str) -> None:
+        """Has blocks that run at the same time read the same operands, where there are many along both.
+
+        A band of some rows of tiles goes through the columns before the next one.
+        """
+        sizes = dict(self.grid)
+        blocks = [[name for name, _ in self.values[own].terms if name in sizes] for own in (row, column)]
+        if not all(blocks) or min(sizes[name] for (name,) in blocks) <= GROUPED:
+            return
+        (rows,), (columns,) = blocks
+        count = largest_part(sizes[rows], GROUPED)
+        if count == 1:
+            return
+        band, place = self.names.fresh(f"{row}_band"), self.grid.index((columns, sizes[columns]))
+        self.grid.insert(place + 1, (rows, count))
+        self.grid[self.grid.index((rows, sizes[rows]))] = (band, sizes[rows] // count)
+        value = Linear.of({band: count, rows: 1})
+        self.values[row] = self.values[row].substitute({rows: value})
+        self.bounds = [Bound(bound.index.substitute({rows: value}), bound.below) for bound in self.bounds]
 
     def launch(self, nest: NestOp | GroupOp, body: Iterable[Operation]) -> LaunchOp:
         """The kernel, with a body that is in terms of its variables."""

@@ -16,20 +16,20 @@ from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.grouped_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
-from ocannl.lowering.loops_to_kernels.tensor_cores import Types
+from ocannl.lowering.loops_to_kernels.target import Target
 from ocannl.passes.nests import functions, steps
 
 
-def lower_nest(nest: NestOp, tensor_types: Types) -> LaunchOp:
+def lower_nest(nest: NestOp, target: Target) -> LaunchOp:
     """The kernel of a nest that has points."""
-    return contraction(nest, tensor_types) or row_reductions(nest) or pointwise(nest)
+    return contraction(nest, target) or row_reductions(nest) or pointwise(nest)
 
 
-def lower_function(func: FuncOp, tensor_types: Types) -> None:
+def lower_function(func: FuncOp, target: Target) -> None:
     """Puts kernels in place of a function's nests, and of its groups."""
     for step in steps(func):
         if all(size for _, size in step.space.data):
-            launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, tensor_types)
+            launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, target)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
 
@@ -46,13 +46,15 @@ class LowerLoopsToKernelsPass(ModulePass):
     Attributes:
         tensor_cores: contractions of 16-bit floats are for tensor cores, which multiply them exactly.
         tf32: so are those of f32, which they round to TF32.
+        tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
     """
 
     name = "lower-loops-to-kernels"
     tensor_cores: bool = True
     tf32: bool = False
+    tile_bytes: int = Target.tile_bytes
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = [t for t in FRAGMENTS if (self.tf32 if t is Float32Type else self.tensor_cores)]
         for func in functions(op):
-            lower_function(func, types)
+            lower_function(func, Target(types, self.tile_bytes))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.addresses import flatten
 from ocannl.dialects.kernel import element_bytes
@@ -20,6 +19,7 @@ from ocannl.dialects.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, others
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
+from ocannl.lowering.loops_to_kernels.target import Types
 
 # Stages of tiles, and the bytes of a row of one along the reduction.
 STAGES, DEPTH_BYTES = 3, 64
@@ -27,7 +27,6 @@ STAGES, DEPTH_BYTES = 3, 64
 BANKS, WORD = 32, 4
 VECTOR_BYTES = 16
 PROCESSORS, OPERAND_COST = 128, 32
-Types: TypeAlias = Sequence[type[Attribute]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,7 @@ def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
     column = draft.compose(
         columns, [("pair", 2), ("lane", ACROSS), ("tile", tiles.warp_columns // COLUMNS), ("warp", across)]
     )
+    draft.group_blocks(rows, columns)
     draft.grid += [(name, size) for name, size in nest.space.data if name not in (rows, columns)]
     draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
     half = (draft.names.fresh(f"{found.k}_half"), 2)

@@ -158,10 +158,10 @@ loops.func @large {
   }
 }
 // TF32-LABEL: loops.func @large {
-// TF32:         kernel.launch "y" grid (b_block = 16, o_block = 16) block (b_warp = 2, o_warp = 4, b_lane = 8, o_lane = 4) registers (b_tile = 4, o_tile = 8, k_half = 2, b_half = 2, o_pair = 2) {
+// TF32:         kernel.launch "y" grid (b_band = 2, o_block = 16, b_block = 8) block (b_warp = 2, o_warp = 4, b_lane = 8, o_lane = 4) registers (b_tile = 4, o_tile = 8, k_half = 2, b_half = 2, o_pair = 2) {
 // TF32-NEXT:      [[X:%.*]] = kernel.shared memref<3x128x20xf32, "ring">
 // TF32-NEXT:      [[W:%.*]] = kernel.shared memref<3x256x20xf32, "ring">
-// TF32-NEXT:      kernel.copy async %x[b + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 16) by 4
+// TF32-NEXT:      kernel.copy async %x[b + 1024*b_band + 128*b_block, k] to [[X]][0, b, k] over (b = 128, k = 16) by 4
 // TF32:           [[TILE:%.*]] = loops.reduce add (k_block = 4) : f32 {
 // TF32-NEXT:        kernel.wait 1
 // TF32-NEXT:        kernel.barrier
@@ -170,7 +170,7 @@ loops.func @large {
 // TF32-NEXT:          [[B:%.*]] = loops.load [[W]][k_block, b_lane + 8*o_tile + 64*o_warp, 4*k_half + 8*k_step + o_lane]
 // TF32-NEXT:          [[P:%.*]] = kernel.mma [[A]], [[B]] rows (b_half) deep (k_half) columns (o_pair)
 // TF32-NEXT:          loops.yield [[P]]
-// TF32:           loops.store [[TILE]], %y[128*b_block + 8*b_half + b_lane + 16*b_tile + 64*b_warp, 256*o_block + 2*o_lane + o_pair + 8*o_tile + 64*o_warp]
+// TF32:           loops.store [[TILE]], %y[1024*b_band + 128*b_block + 8*b_half + b_lane + 16*b_tile + 64*b_warp, 256*o_block + 2*o_lane + o_pair + 8*o_tile + 64*o_warp]
 // CHECK-LABEL: loops.func @large {
-// CHECK:         kernel.launch "y" grid (b_block = 16, o_block = 32) block (b_thread = 16, o_thread = 16) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
+// CHECK:         kernel.launch "y" grid (b_band = 2, o_block = 32, b_block = 8) block (b_thread = 16, o_thread = 16) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
 // CHECK:             loops.load {{.*}}[k_block, k, 64*o_group + o_reg + 4*o_thread]

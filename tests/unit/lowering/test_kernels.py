@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,6 +20,7 @@ from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels import (
     contraction,
+    draft,
     group_rows,
     grouped_rows,
     pointwise,
@@ -134,6 +136,23 @@ loops.func @layer {{
 
 
 class TestContractions:
+    @pytest.mark.parametrize("sizes", [(96, 60, 16), (90, 64, 20)], ids=str)
+    def test_groups_of_blocks(self, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch):
+        """Some rows of tiles go through the columns together; what is left of the last tile is guarded."""
+        monkeypatch.setattr(contraction, "TILES", (16,))
+        monkeypatch.setattr(draft, "GROUPED", 2)
+        (launch,) = (op for op in check(layer(*sizes)).walk() if isinstance(op, LaunchOp))
+        assert launch.grid.names == ("b_band", "o_block", "b_block")
+
+    def test_instructions_of_a_large_tile(self):
+        """Of a step of 16 for 8 x 8 results a thread: hardly anything but products, and no jumps."""
+        text = ptx_text(lowered(layer(4096, 4096, 4096, w="i, o")))
+        (loop,) = re.findall(r"(?s)(\$L__BB0_\d+):((?:(?!\$L__BB).)*?bra\s+\1;)", text)
+        found = {
+            name: loop[1].count(name) for name in ("fma.rn.f32", "ld.shared.v4", "ld.shared", "bar.sync")
+        }
+        assert found == {"fma.rn.f32": 1024, "ld.shared.v4": 64, "ld.shared": 64, "bar.sync": 1}
+
     @pytest.mark.parametrize("tile", [(16,), (32,), (64,), (128,), (16, 128)], ids=str)
     @pytest.mark.parametrize("sizes", [(16, 16, 16), (37, 21, 23), (129, 65, 8)], ids=str)
     def test_tiles(self, tile: tuple[int, ...], sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch):

@@ -26,7 +26,7 @@ from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.loops_to_kernels import tensor_cores
+from ocannl.lowering.loops_to_kernels import draft, tensor_cores
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WarpTiles
 from ocannl.lowering.pipelines import module_text
@@ -153,6 +153,14 @@ class TestProducts:
         (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
         warps = (tiles.rows // tiles.warp_rows) * (tiles.columns // tiles.warp_columns)
         assert launch.threads == 32 * warps
+
+    @pytest.mark.parametrize("sizes", [(180, 130, 20), (192, 96, 16)], ids=str)
+    def test_groups_of_blocks(self, sizes: Sizes, monkeypatch: pytest.MonkeyPatch):
+        """Some rows of tiles go through the columns together; what is left of the last tile is guarded."""
+        monkeypatch.setattr(tensor_cores, "TILES", TILES[-1:])
+        monkeypatch.setattr(draft, "GROUPED", 2)
+        (launch,) = (op for op in check(sizes, "f32").walk() if isinstance(op, LaunchOp))
+        assert launch.grid.names == ("b_band", "o_block", "b_block")
 
     @pytest.mark.parametrize("element", ["f32", "bf16"])
     def test_batches(self, element: str):

@@ -1,0 +1,26 @@
+"""What the choice of kernels needs to know of the GPU that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import Attribute
+
+from ocannl.dialects.launch import STATIC_SHARED_BYTES
+
+Types: TypeAlias = Sequence[type[Attribute]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The default is a GPU without tensor cores.
+
+    Attributes:
+        tensor_types: sums of products of these are for tensor cores.
+        tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
+    """
+
+    tensor_types: Types = ()
+    tile_bytes: int = STATIC_SHARED_BYTES
