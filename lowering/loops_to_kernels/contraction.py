@@ -105,14 +105,14 @@ def stage(
     staging = Staging(draft, operands, k, size, depth, min(STAGES, -(-size // depth)))
     outer = tuple((n, s) for n, s in reduce.space.data if n != k)
 
-    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear) -> ReduceOp:
+    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]) -> list[Operation]:
         for load, operand, (array, slot) in zip(loads, operands, arrays, strict=True):
             local = within_block(draft, operand.side)
             load.operands[0] = array
             load.properties["indices"] = MapAttr((*slot, *operand.place(local, Linear.var(k))))
         reduce.properties["space"] = SpaceAttr(((k, depth),))
         split_reduction(reduce, k, k, depth, [Bound(deep, size)] if size % depth else [])
-        return reduce
+        return [*later, reduce]
 
     arrays, before, tiled = staging.reduce(reduce.accum.data, outer, work)
     reduce.result.replace_uses_with_if(tiled.result, lambda use: not isinstance(use.operation, YieldOp))

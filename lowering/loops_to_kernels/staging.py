@@ -77,27 +77,28 @@ class Staging:
         self,
         accum: str,
         outer: Space,
-        work: Callable[[Sequence[tuple[SSAValue, Map]], Linear], ReduceOp],
+        work: Callable[[Sequence[tuple[SSAValue, Map]], Linear, list[Operation]], list[Operation]],
     ) -> tuple[list[Operation], list[Operation], ReduceOp]:
         """The shared arrays, what comes before the reduction, and the reduction over the steps.
 
-        `work` makes the reduction over one step, from the arrays with the first part of their index maps, and
-        what `k` is there. The steps come after the variables of `outer`.
+        `work` makes the reduction over one step, the last of its operations, from the arrays with the first
+        part of their index maps, and what `k` is there; it takes in the copies of a later step. The steps
+        come after the variables of `outer`.
         """
         step = self.draft.names.fresh(f"{self.k}_block")
         arrays = [self.array(operand) for operand in self.operands]
         slot: Map = (Linear.var(step),) if self.stages > 1 else ()
-        tile = work([(array.result, slot) for array in arrays], self.deep(Linear.var(step)))
+        ahead = self.stages - 1
+        later = self.fetch(arrays, Linear(((step, 1),), ahead)) if ahead else []
+        tile = work([(array.result, slot) for array in arrays], self.deep(Linear.var(step)), later)
         before: list[Operation] = []
-        if self.stages > 1:
-            ahead = self.stages - 1
+        if ahead:
             before = [op for k in range(ahead) for op in self.fetch(arrays, Linear((), k))]
-            following = Linear(((step, 1),), ahead)
-            body = [WaitOp(ahead - 1), BarrierOp(), *self.fetch(arrays, following), tile]
+            body = [WaitOp(ahead - 1), BarrierOp(), *tile]
         else:
             copies = [self.copy(o, a, Linear.var(step)) for o, a in zip(self.operands, arrays, strict=True)]
-            body = [BarrierOp(), *copies, BarrierOp(), tile]
-        if self.stages > 1 and outer:
+            body = [BarrierOp(), *copies, BarrierOp(), *tile]
+        if ahead and outer:
             inner = self.over(((step, self.steps),), accum, body)
             return list(arrays), [], self.over(outer, accum, [WaitOp(0), BarrierOp(), *before, inner])
         space = (*outer, (step, self.steps))

@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.addresses import flatten
-from ocannl.dialects.kernel import element_bytes
+from ocannl.dialects.bounds import Bound
+from ocannl.dialects.kernel import WhereOp, element_bytes
 from ocannl.dialects.launch import MOST_SHARED_BYTES, LaunchOp
 from ocannl.dialects.linear import Linear, Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp, element_type
@@ -21,8 +22,8 @@ from ocannl.lowering.loops_to_kernels.recognition import Contraction, others
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
 from ocannl.lowering.loops_to_kernels.target import Types
 
-# Stages of tiles, and the bytes of a row of one along the reduction.
-STAGES, DEPTH_BYTES = 3, 64
+# Stages of tiles, and the bytes of a row of one along the reduction: as many as there is room for.
+STAGES, DEPTH_BYTES = 3, (128, 64)
 # The banks of shared memory, of 4 bytes each, and what one access may take from them.
 BANKS, WORD = 32, 4
 VECTOR_BYTES = 16
@@ -105,8 +106,11 @@ def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
     ops = detached(nest)
     rest = [op for op in ops if op is not found.reduce]
 
-    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear) -> ReduceOp:
-        """Products of the fragments of a tile. `deep` bounds nothing: there are zeros outside."""
+    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]) -> list[Operation]:
+        """Products of the fragments of a tile. `deep` bounds nothing: there are zeros outside.
+
+        The copies of a later tile begin when the first fragments are on their way.
+        """
         step = draft.names.fresh(f"{found.k}_step")
         lane = column["lane"][0][0]
         along = Linear.of({step: fragments.depth, lane: fragments.pack, half[0]: fragments.pack * ACROSS})
@@ -120,8 +124,12 @@ def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
         ]
         deep_names = [name for name, _ in (half, *pair)]
         product = MmaOp(loads[0].result, loads[1].result, row["half"][0][0], deep_names, column["pair"][0][0])
-        body = Block([*loads, product, YieldOp(product.result)])
-        return ReduceOp("add", ((step, staging.depth // fragments.depth),), Region(body), product.result.type)
+        steps = staging.depth // fragments.depth
+        later = (
+            [WhereOp([Bound(Linear.var(step), 1)], Region(Block(later)))] if steps > 1 and later else later
+        )
+        body = Block([*loads, *later, product, YieldOp(product.result)])
+        return [ReduceOp("add", ((step, steps),), Region(body), product.result.type)]
 
     staging = tensor_staging(draft, found, tiles)
     outer = tuple((n, s) for n, s in found.reduce.space.data if n != found.k)
@@ -149,8 +157,21 @@ def tensor_staging(draft: Draft, found: Contraction, tiles: WarpTiles) -> Stagin
     size = dict(found.reduce.space.data)[found.k]
     bytes = element_bytes(found.left.node)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
-    depth = min(DEPTH_BYTES // bytes, -(-size // least) * least)
+    depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
+    choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]
+    depth, operands = next((c for c in choices if STAGES * stage_bytes(*c) <= MOST_SHARED_BYTES), choices[-1])
+    stages = min(STAGES, MOST_SHARED_BYTES // stage_bytes(depth, operands), -(-size // depth))
+    return Staging(draft, operands, found.k, size, depth, stages)
+
+
+def stage_bytes(depth: int, operands: Sequence[Operand]) -> int:
+    return sum(operand.bytes(depth) for operand in operands)
+
+
+def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[Operand]:
+    """Both operands, of which tiles are so deep."""
     operands: list[Operand] = []
+    bytes = element_bytes(found.left.node)
     for load, side, tile in (
         (found.left, found.row, tiles.rows),
         (found.right, found.column, tiles.columns),
@@ -158,9 +179,7 @@ def tensor_staging(draft: Draft, found: Contraction, tiles: WarpTiles) -> Stagin
         deep_rows = flatten(load.node, load.indices.data).stride(found.k) == 1
         padding = row_padding(depth if deep_rows else tile, bytes, deep_rows)
         operands.append(Operand(load.node, load.indices.data, side, tile, deep_rows, padding))
-    one = sum(operand.bytes(depth) for operand in operands)
-    stages = min(STAGES, MOST_SHARED_BYTES // one, -(-size // depth))
-    return Staging(draft, operands, found.k, size, depth, stages)
+    return operands
 
 
 def row_padding(row: int, bytes: int, deep_rows: bool) -> int:

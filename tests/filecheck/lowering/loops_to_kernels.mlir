@@ -168,6 +168,11 @@ loops.func @large {
 // TF32:             [[SUM:%.*]] = loops.reduce add (k_step = 2) : f32 {
 // TF32-NEXT:          [[A:%.*]] = loops.load [[X]][k_block, 8*b_half + b_lane + 16*b_tile + 64*b_warp, 4*k_half + 8*k_step + o_lane]
 // TF32-NEXT:          [[B:%.*]] = loops.load [[W]][k_block, b_lane + 8*o_tile + 64*o_warp, 4*k_half + 8*k_step + o_lane]
+// TF32-NEXT:          kernel.where k_step < 1 {
+// TF32-NEXT:            kernel.copy async %x
+// TF32-NEXT:            kernel.copy async %w
+// TF32-NEXT:            kernel.commit
+// TF32-NEXT:          }
 // TF32-NEXT:          [[P:%.*]] = kernel.mma [[A]], [[B]] rows (b_half) deep (k_half) columns (o_pair)
 // TF32-NEXT:          loops.yield [[P]]
 // TF32:           loops.store [[TILE]], %y[1024*b_band + 128*b_block + 8*b_half + b_lane + 16*b_tile + 64*b_warp, 256*o_block + 2*o_lane + o_pair + 8*o_tile + 64*o_warp]
