@@ -17,12 +17,13 @@ from ocannl.lowering.loops_to_kernels.grouped_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.target import Target
+from ocannl.lowering.loops_to_kernels.transposing import transposing
 from ocannl.passes.nests import functions, steps
 
 
 def lower_nest(nest: NestOp, target: Target) -> LaunchOp:
     """The kernel of a nest that has points."""
-    return contraction(nest, target) or row_reductions(nest) or pointwise(nest)
+    return contraction(nest, target) or row_reductions(nest) or transposing(nest) or pointwise(nest)
 
 
 def lower_function(func: FuncOp, target: Target) -> None:

@@ -179,3 +179,20 @@ loops.func @large {
 // CHECK-LABEL: loops.func @large {
 // CHECK:         kernel.launch "y" grid (b_band = 2, o_block = 32, b_block = 8) block (b_thread = 16, o_thread = 16) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
 // CHECK:             loops.load {{.*}}[k_block, k, 64*o_group + o_reg + 4*o_thread]
+
+// What is read along one variable and written along another is turned in shared memory.
+loops.func @turn {
+  %x = assign.node "x" constant : memref<128x256xf32>
+  %y = assign.node "y" on_device : memref<256x128xf32>
+  loops.nest "y" (b = 256, o = 128) {
+    %v = loops.load %x[o, b]
+    loops.store %v, %y[b, o]
+  }
+}
+// CHECK-LABEL: loops.func @turn {
+// CHECK:         kernel.launch "y" grid (b_block = 8, o_block = 4) block (b_thread = 8, o_thread = 32) registers (b_reg = 4) {
+// CHECK-NEXT:      [[TILE:%.*]] = kernel.shared memref<32x33xf32>
+// CHECK-NEXT:      kernel.copy %x[o + 32*o_block, b + 32*b_block] to [[TILE]][o, b] over (o = 32, b = 32)
+// CHECK-NEXT:      kernel.barrier
+// CHECK-NEXT:      %v = loops.load [[TILE]][o_thread, 8*b_reg + b_thread]
+// CHECK-NEXT:      loops.store %v, %y[32*b_block + 8*b_reg + b_thread, 32*o_block + o_thread]

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
+from ocannl.dialects.launch import SharedOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels import (
     contraction,
@@ -409,6 +410,60 @@ class TestGroupedRows:
         assert "ld.global.nc" in ptx
         body = ptx.split("bar.sync")
         assert "ld.global.b32" in body[-1] or "ld.global.v2" in body[-1]
+
+
+class TestTransposing:
+    @pytest.mark.parametrize("element", ["f32", "f64"])
+    @pytest.mark.parametrize("sizes", [(256, 64), (513, 45), (128, 130)], ids=str)
+    def test_tiles_are_turned_in_shared_memory(self, sizes: tuple[int, int], element: str):
+        """One operand lies as the result, one does not; a batch lies beside both."""
+        rows, columns = sizes
+        module = check(f"""
+loops.func @turn {{
+  %x = assign.node "x" on_device : memref<{columns}x2x{rows}x{element}>
+  %v = assign.node "v" on_device : memref<2x{rows}x{columns}x{element}>
+  %y = assign.node "y" on_device : memref<2x{rows}x{columns}x{element}>
+  loops.nest "y" (g = 2, b = {rows}, o = {columns}) {{
+    %0 = loops.load %x[o, g, b]
+    %1 = loops.load %v[g, b, o]
+    %2 = arith.addf %0, %1 : {element}
+    loops.store %2, %y[g, b, o]
+  }}
+}}
+""")
+        (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
+        (copy,) = (op for op in module.walk() if isinstance(op, CopyOp))
+        assert copy.space.names[-1] == "b"
+        assert launch.block.names == ("b_thread", "o_thread")
+
+    def test_halves(self):
+        """Of numbers of 16 bits, too, no two threads of a warp read different words of one bank."""
+        module = lowered("""
+loops.func @turn {
+  %x = assign.node "x" on_device : memref<128x256xbf16>
+  %y = assign.node "y" on_device : memref<256x128xbf16>
+  loops.nest "y" (b = 256, o = 128) {
+    %0 = loops.load %x[o, b]
+    loops.store %0, %y[b, o]
+  }
+}
+""")
+        (array,) = (op for op in module.walk() if isinstance(op, SharedOp))
+        _, row = array.result.type.get_shape()
+        assert len({row * lane // 2 % 32 for lane in range(32)}) == 32
+
+    def test_small_ones_are_not_turned(self):
+        text = """
+loops.func @turn {
+  %x = assign.node "x" on_device : memref<16x2048xf32>
+  %y = assign.node "y" on_device : memref<2048x16xf32>
+  loops.nest "y" (b = 2048, o = 16) {
+    %0 = loops.load %x[o, b]
+    loops.store %0, %y[b, o]
+  }
+}
+"""
+        assert CopyOp not in operations(check(text))
 
 
 class TestPointwise:

@@ -1,0 +1,85 @@
+"""Nests that read along one variable what they write along another: tiles are turned in shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import MemRefType
+
+from ocannl.dialects.bounds import Bound
+from ocannl.dialects.kernel import BarrierOp, CopyOp, element_bytes
+from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
+from ocannl.dialects.linear import Linear, MapAttr
+from ocannl.dialects.loops import LoadOp, NestOp, StoreOp, address_of, element_type
+from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded
+from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
+from ocannl.lowering.loops_to_kernels.staging import within_block
+from ocannl.passes.nests import points
+
+# With fewer points it does not matter how they are read.
+LEAST_POINTS = 2**14
+# The sides of a tile, so that a warp reads and writes whole lines; and the bytes of a bank.
+SIDE, WORD = WARP, 4
+# Arrays of a block.
+MOST_LOADS = 4
+
+
+def transposing(nest: NestOp) -> LaunchOp | None:
+    """A kernel whose threads read each array in the order in which it lies, if a nest turns some."""
+    if nest.clashing or points(nest.space.data) < LEAST_POINTS:
+        return None
+    *others, column = in_memory_order(nest, list(nest.space.names))
+    row = max(others, key=lambda name: len(turned(nest, name, column)), default=None)
+    loads = [] if row is None else turned(nest, row, column)
+    if row is None or not 0 < len(loads) <= MOST_LOADS:
+        return None
+    draft = Draft.of(nest)
+    draft.grid += [(name, size) for name, size in nest.space.data if name not in (row, column)]
+    count = THREADS // SIDE
+    by_row = draft.compose(row, [("thread", count), ("reg", SIDE // count)])
+    by_column = draft.compose(column, [("thread", SIDE)])
+    draft.block += [*by_row["thread"], *by_column["thread"]]
+    draft.registers += by_row["reg"]
+    arrays, copies = stage(draft, loads, row, column)
+    ops = detached(nest)
+    draft.substitute([op for op in ops if op not in loads])
+    return draft.launch(nest, [*arrays, *copies, BarrierOp(), *guarded(draft.bounds, ops)])
+
+
+def turned(nest: NestOp, row: str, column: str) -> list[LoadOp]:
+    """The loads that are contiguous along a row and far apart along a column, of what the nest only reads."""
+    sizes, ops = dict(nest.space.data), list(nest.body.block.ops)
+    stored = {op.node for op in ops if isinstance(op, StoreOp)}
+    if min(sizes[row], sizes[column]) < SIDE:
+        return []
+    loads = [op for op in ops if isinstance(op, LoadOp) and op.node not in stored and not op.positions]
+    strides = {op: address_of(op).stride for op in loads}
+    return [op for op in loads if abs(strides[op](row)) == 1 and abs(strides[op](column)) > 1]
+
+
+def stage(
+    draft: Draft, loads: Sequence[LoadOp], row: str, column: str
+) -> tuple[list[SharedOp], list[CopyOp]]:
+    """Arrays in shared memory for what is loaded, and the copies to them; the loads are from there then."""
+    grid = dict(draft.grid)
+    place = {
+        name: Linear.of({n: c for n, c in draft.values[name].terms if n in grid}) + Linear.var(name)
+        for name in (row, column)
+    }
+    where = [Bound(index, draft.sizes[name]) for name, index in place.items() if draft.sizes[name] % SIDE]
+    arrays: list[SharedOp] = []
+    copies: list[CopyOp] = []
+    for load in loads:
+        # A word more in each row, so that a column does not lie in one bank.
+        padding = math.ceil(WORD / element_bytes(load.node))
+        array = SharedOp(MemRefType(element_type(load.node), [SIDE, SIDE + padding]))
+        source = tuple(index.substitute(place) for index in load.indices.data)
+        target = (Linear.var(column), Linear.var(row))
+        copies.append(
+            CopyOp((load.node, source), (array.result, target), ((column, SIDE), (row, SIDE)), where)
+        )
+        load.operands[0] = array.result
+        load.properties["indices"] = MapAttr((within_block(draft, column), within_block(draft, row)))
+        arrays.append(array)
+    return arrays, copies
