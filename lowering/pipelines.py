@@ -64,8 +64,6 @@ SHARED: tuple[type[ModulePass], ...] = (
     ExpandMathPass,
     OrderNestsPass,
 )
-# What all GPUs have in common.
-ON_GPU = (*SHARED, SplitSumsPass, GroupRowsPass, PlanMemoryPass)
 # Metal has no tensor cores like those of NVIDIA, and fewer bytes of shared memory.
 ON_METAL = (("tensor_cores", False), ("tile_bytes", 2**15))
 
@@ -86,6 +84,13 @@ class WithOptions:
 
 
 PipelinePass: TypeAlias = type[ModulePass] | WithOptions
+
+# What all GPUs have in common. Their cells search at once, where a scatter adds in turn.
+SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**26),))
+ON_GPU: tuple[PipelinePass, ...] = (
+    *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
+    *(SplitSumsPass, GroupRowsPass, PlanMemoryPass),
+)
 
 PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, BypassCachesPass, PlanMemoryPass),

@@ -184,11 +184,13 @@ class Scatter:
     choices: Sequence[Choice]
 
 
-def find_scatter(nest: NestOp) -> Scatter | None:
+def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
     if nest.schedule is not None:
         return None
     for op in nest.body.block.ops:
         if isinstance(op, ReduceOp) and op.accum.data in ACCUMULATIONS and points(op.space.data):
+            if points(nest.space.data) * points(op.space.data) <= searched:
+                continue
             found = list(scattered_choices(nest, op))
             if found:
                 return Scatter(nest, op, found)
@@ -211,14 +213,15 @@ def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[Choice]:
 
 
 class Scatterer:
-    """Takes apart nests of one function."""
+    """Takes apart nests of one function that search through more than `searched` points."""
 
-    def __init__(self, func: FuncOp) -> None:
+    def __init__(self, func: FuncOp, searched: int) -> None:
         self.func = func
+        self.searched = searched
 
     def run(self, nest: NestOp) -> None:
         """Makes nests of their own of the scatters in a nest."""
-        while (found := find_scatter(nest)) is not None:
+        while (found := find_scatter(nest, self.searched)) is not None:
             store = self.store_of(found)
             if store is None:
                 self.separate(found)
@@ -328,17 +331,23 @@ class IndexByComparisonPass(ModulePass):
     number that does not depend on it. Values stay the same to the bit, but for sums that are scattered,
     which are added one by one to what is there; and for the products with 0 of what is not chosen, which
     count as 0 also if that is infinite or NaN.
+
+    Attributes:
+        searched: cells that search through so many points in all go on with it: a GPU does so at once, where
+            what is scattered would be added in turn.
     """
 
     name = "index-by-comparison"
 
+    searched: int = 0
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in functions(op):
             for nest in nests(func):
-                rewrite_nest(func, nest)
+                rewrite_nest(func, nest, self.searched)
 
 
-def rewrite_nest(func: FuncOp, nest: NestOp) -> None:
+def rewrite_nest(func: FuncOp, nest: NestOp, searched: int) -> None:
     if not any(isinstance(op, arith.CmpfOp) for op in operations(nest.body.block)):
         return
     changed = False
@@ -348,4 +357,4 @@ def rewrite_nest(func: FuncOp, nest: NestOp) -> None:
                 changed = True
     if changed:
         remove_unused_operations(nest.body.block)
-    Scatterer(func).run(nest)
+    Scatterer(func, searched).run(nest)

@@ -277,3 +277,7 @@ loops.func @others {
     loops.store %t, %y[b]
   }
 }
+
+// For a GPU, cells that search through few points in all go on with it.
+// RUN: ocannl-opt %s -p 'index-by-comparison{searched=1000000}' | filecheck %s --check-prefix=SEARCHED
+// SEARCHED-NOT: scatter"
