@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, scope_sizes
 from ocannl.dialects.schedule import Schedule
 from ocannl.passes.cache_lines import fills_lines
-from ocannl.passes.nests import declaration, functions, is_inside, nests_of, nodes, operations, steps
+from ocannl.passes.nests import functions, nests_of, nodes, operations, steps
 from ocannl.passes.pack import variable_sizes
 from ocannl.passes.plan_memory import byte_size
 from ocannl.passes.shared_rows import Place
@@ -22,25 +22,28 @@ from ocannl.passes.target import TargetDescription
 
 @dataclass(frozen=True)
 class Touched:
-    """The bytes of each node from outside that a nest or a group touches, and what it loads."""
+    """The bytes of each node of a routine that a nest or a group touches, and what it loads."""
 
     bytes: Mapping[SSAValue, int]
-    loaded: frozenset[SSAValue]
+    loaded: set[SSAValue]
 
     @staticmethod
-    def of(step: NestOp | GroupOp) -> Touched:
-        bytes: dict[SSAValue, int] = {}
+    def of(step: NestOp | GroupOp, whole: Mapping[SSAValue, int], near: int) -> Touched:
+        """`whole` are the bytes of the nodes; of those that have no more than `near`, all count."""
+        touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
         for nest in nests_of(step):
-            sizes = scope_sizes(nest) | variable_sizes(nest)
             for op in operations(nest.body.block):
-                if not isinstance(op, LoadOp | StoreOp) or is_inside(op.node, step):
+                if not isinstance(op, LoadOp | StoreOp) or op.node not in whole:
                     continue
-                size = min(Place.of(op, set()).size(sizes), byte_size(declaration(op.node)))
-                bytes[op.node] = max(size, bytes.get(op.node, 0))
+                size = whole[op.node]
+                if size > near:
+                    sizes = scope_sizes(nest) | variable_sizes(nest)
+                    size = min(size, Place.of(op, set()).size(sizes))
+                touched[op.node] = max(size, touched.get(op.node, 0))
                 if isinstance(op, LoadOp):
                     loaded.add(op.node)
-        return Touched(bytes, frozenset(loaded))
+        return Touched(touched, loaded)
 
 
 def footprint(touched: Iterable[Touched]) -> int:
@@ -55,11 +58,11 @@ def footprint(touched: Iterable[Touched]) -> int:
 class Bypass:
     """Chooses the stores of one function."""
 
-    def __init__(self, func: FuncOp, target: TargetDescription) -> None:
+    def __init__(self, func: FuncOp, whole: Mapping[SSAValue, int], target: TargetDescription) -> None:
         self.near = target.l2_bytes
         self.room = target.lasting_bytes
         self.steps = steps(func)
-        self.touched = [Touched.of(step) for step in self.steps]
+        self.touched = [Touched.of(step, whole, self.near) for step in self.steps]
 
     def run(self) -> None:
         for number, step in enumerate(self.steps):
@@ -106,6 +109,8 @@ class BypassCachesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = TargetDescription(l2_bytes=self.l2_bytes, last_level_bytes=self.last_level_bytes)
         for func in functions(op):
-            memory = [node for node in nodes(func) if node.mode.data != "virtual"]
-            if sum(map(byte_size, memory)) > target.lasting_bytes:
-                Bypass(func, target).run()
+            whole: dict[SSAValue, int] = {
+                node.result: byte_size(node) for node in nodes(func) if node.mode.data != "virtual"
+            }
+            if sum(whole.values()) > target.lasting_bytes:
+                Bypass(func, whole, target).run()
