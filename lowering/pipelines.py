@@ -64,8 +64,8 @@ SHARED: tuple[type[ModulePass], ...] = (
     ExpandMathPass,
     OrderNestsPass,
 )
-# Metal has no tensor cores like those of NVIDIA, and fewer bytes of shared memory.
-ON_METAL = (("tensor_cores", False), ("tile_bytes", 2**15))
+# Metal has no tensor cores like those of NVIDIA, fewer bytes of shared memory, and no asynchronous copies.
+ON_METAL = (("tensor_cores", False), ("tile_bytes", 2**15), ("stages", 2))
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,7 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, BypassCachesPass, PlanMemoryPass),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
-    "metal": (
-        *ON_GPU,
-        WithOptions(LowerLoopsToKernelsPass, (("tensor_cores", False), ("tile_bytes", 2**15))),
-    ),
+    "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),
 }
 # The pipelines whose kernels are for NVIDIA GPUs; in the second one, products of f32 may be rounded.
 GPU_PIPELINES = ("gpu", "gpu-tf32")

@@ -28,7 +28,7 @@ SIDE = 16
 TILES = (16, 32, 64, 128)
 VECTOR = 4
 DEPTHS = (16, 8, 4)
-# Tiles in shared memory at a time, of each operand.
+# Tiles in shared memory at a time, of each operand, at least.
 STAGES = 2
 # Blocks that run at a time, roughly, and what an operand of a tile costs beside a multiplication.
 PROCESSORS, OPERAND_COST = 128, 8
@@ -101,8 +101,11 @@ def stage(
         Operand(load.node, load.indices.data, side, tiles[side], False, padding(load))
         for load, side in zip(loads, (found.row, found.column), strict=True)
     ]
-    depth = tile_depth(size, target.tile_bytes // (STAGES * sum(operand.bytes(1) for operand in operands)))
-    staging = Staging(draft, operands, k, size, depth, min(STAGES, -(-size // depth)))
+    bytes = sum(operand.bytes(1) for operand in operands)
+    depth = tile_depth(size, target.tile_bytes // (STAGES * bytes))
+    # Small tiles are soon computed: more of them are on their way then.
+    stages = max(STAGES, min(target.stages, target.tile_bytes // (depth * bytes)))
+    staging = Staging(draft, operands, k, size, depth, min(stages, -(-size // depth)))
     outer = tuple((n, s) for n, s in reduce.space.data if n != k)
 
     def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]) -> list[Operation]:

@@ -48,14 +48,16 @@ class LowerLoopsToKernelsPass(ModulePass):
         tensor_cores: contractions of 16-bit floats are for tensor cores, which multiply them exactly.
         tf32: so are those of f32, which they round to TF32.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
+        stages: how many of these there are of an operand at a time, at most.
     """
 
     name = "lower-loops-to-kernels"
     tensor_cores: bool = True
     tf32: bool = False
     tile_bytes: int = Target.tile_bytes
+    stages: int = Target.stages
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = [t for t in FRAGMENTS if (self.tf32 if t is Float32Type else self.tensor_cores)]
         for func in functions(op):
-            lower_function(func, Target(types, self.tile_bytes))
+            lower_function(func, Target(types, self.tile_bytes, self.stages))

@@ -31,7 +31,7 @@ from ocannl.passes.shared_rows import divisors
 # The most parts of a sum.
 MOST_PARTS = 16
 # Cycles, roughly: what a step of so many values takes at least, and a kernel with its launch.
-STEP_DEPTH, STEP_CYCLES, KERNEL_CYCLES = 16, 500, 5000
+STEP_DEPTH, STEP_CYCLES, KERNEL_CYCLES = 16, 300, 5000
 # Multiplications of a processor in a cycle, blocks that it overlaps, and bytes of memory that all move.
 RATE, OVERLAPPED, BYTES_A_CYCLE = 128, 4, 1200
 

@@ -20,7 +20,9 @@ class Target:
     Attributes:
         tensor_types: sums of products of these are for tensor cores.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
+        stages: how many tiles of an operand there are at a time, at most: one in use, others on their way.
     """
 
     tensor_types: Types = ()
     tile_bytes: int = STATIC_SHARED_BYTES
+    stages: int = 4

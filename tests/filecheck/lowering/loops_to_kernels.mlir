@@ -118,16 +118,17 @@ loops.func @layer {
 }
 // CHECK-LABEL: loops.func @layer {
 // CHECK:         kernel.launch "y" grid (b_block = 4, o_block = 32) block (b_thread = 16, o_thread = 16) {
-// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<2x16x20xf32, "ring">
-// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<2x16x20xf32, "ring">
+// CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<4x16x20xf32, "ring">
+// CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<4x16x20xf32, "ring">
 // CHECK-NEXT:      kernel.copy async %x[b + 16*b_block, k] to [[X]][0, k, b] over (b = 16, k = 16)
 // CHECK-NEXT:      kernel.copy async %w[o + 16*o_block, k] to [[W]][0, k, o] over (o = 16, k = 16) where o + 16*o_block < 500
 // CHECK-NEXT:      kernel.commit
-// CHECK-NEXT:      [[TILE:%.*]] = loops.reduce add (k_block = 49) : f32 {
-// CHECK-NEXT:        kernel.wait 0
+// CHECK-NEXT:      kernel.copy async %x[b + 16*b_block, k + 16] to [[X]][1, k, b] over (b = 16, k = 16)
+// CHECK:           [[TILE:%.*]] = loops.reduce add (k_block = 49) : f32 {
+// CHECK-NEXT:        kernel.wait 2
 // CHECK-NEXT:        kernel.barrier
-// CHECK-NEXT:        kernel.copy async %x[b + 16*b_block, k + 16*k_block + 16] to [[X]][k_block + 1, k, b] over (b = 16, k = 16) where k + 16*k_block + 16 < 784
-// CHECK-NEXT:        kernel.copy async %w[o + 16*o_block, k + 16*k_block + 16] to [[W]][k_block + 1, k, o] over (o = 16, k = 16) where k + 16*k_block + 16 < 784, o + 16*o_block < 500
+// CHECK-NEXT:        kernel.copy async %x[b + 16*b_block, k + 16*k_block + 48] to [[X]][k_block + 3, k, b] over (b = 16, k = 16) where k + 16*k_block + 48 < 784
+// CHECK-NEXT:        kernel.copy async %w[o + 16*o_block, k + 16*k_block + 48] to [[W]][k_block + 3, k, o] over (o = 16, k = 16) where k + 16*k_block + 48 < 784, o + 16*o_block < 500
 // CHECK-NEXT:        kernel.commit
 // CHECK-NEXT:        [[SUM:%.*]] = loops.reduce add (k = 16) : f32 {
 // CHECK-NEXT:          loops.load [[W]][k_block, k, o_thread]
