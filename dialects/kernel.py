@@ -172,6 +172,7 @@ class CopyOp(TogetherOp):
         if not isinstance(self.target.owner, SharedOp):
             raise VerifyException("the threads of a block copy into shared memory")
         check_space(self, self.space.names)
+        check_fresh(self, self.space.names)
         sizes, bounds = {**scope_sizes(self), **dict(self.space.data)}, [*scope_bounds(self), *self.bounds]
         _check_bounds(self, self.bounds, sizes)
         check_access(self, self.source, self.source_map.data, sizes, bounds)

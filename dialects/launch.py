@@ -20,6 +20,7 @@ from ocannl.dialects.loops import (
     POSITION,
     FuncOp,
     LoadOp,
+    StepOp,
     StoreOp,
     scope_bounds,
     scope_sizes,
@@ -41,7 +42,7 @@ WARP = 32
 
 
 @operation_definition
-class LaunchOp(IRDLOperation):
+class LaunchOp(StepOp):
     """`kernel.launch "h" grid (b = 10) block (o = 16) registers (r = 4) { ... }`: the body in every thread.
 
     The kernels of a `loops.func` run in order. The last variable varies fastest: neighbours along the last

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr,
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input, Position
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
@@ -39,8 +40,12 @@ class LocatingParser(Parser):
             self.raise_error("the text is nested too deeply")
 
     def parse_operation(self) -> Operation:
+        """Raises `ParseError` for types that an operation does not have, too."""
         start = self.pos
-        op = super().parse_operation()
+        try:
+            op = super().parse_operation()
+        except VerifyException as error:
+            self.raise_error(str(error), start, len(self._text[: self.pos].rstrip()))
         if isinstance(op.location, UnknownLoc):
             line, column = self._line_and_column(start)
             op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))

@@ -85,8 +85,12 @@ from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
 from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
 
 
+class StepOp(IRDLOperation):
+    """Base of what a routine does in turn: nests, groups of nests, kernels."""
+
+
 @operation_definition
-class NestOp(IRDLOperation):
+class NestOp(StepOp):
     """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
 
     Points that store to the same cell run one after the other.
@@ -231,7 +235,7 @@ def in_turn(loops: Sequence[str]) -> str:
 
 
 @operation_definition
-class GroupOp(IRDLOperation):
+class GroupOp(StepOp):
     """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space.
 
     The nodes that it declares live inside one point. What one point stores, no other one touches, but for
@@ -694,6 +698,9 @@ class FuncOp(RoutineOp):
     def verify_(self) -> None:
         super().verify_()
         check_labels(self)
+        for op in self.body.block.ops:
+            if not isinstance(op, NodeOp | StepOp):
+                raise VerifyException(f"it has nodes, nests, groups and kernels, found `{op.name}`")
 
 
 def address_of(op: LoadOp | StoreOp | IndexOp) -> Address:
@@ -720,8 +727,7 @@ def check_fresh(op: Operation, names: Sequence[str]) -> None:
     outer = scope_sizes(op)
     for name in names:
         if name in outer:
-            what = "nest" if isinstance(op, NestOp) else "reduction" if isinstance(op, ReduceOp) else "loop"
-            raise VerifyException(f"`{name}` is already an iteration variable around this {what}")
+            raise VerifyException(f"`{name}` is already an iteration variable around it")
 
 
 def scopes(op: Operation) -> Iterator[Operation]:

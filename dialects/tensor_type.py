@@ -164,7 +164,7 @@ class DimsAttr(Data[tuple[tuple[str, DimTerm], ...]]):
     def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, DimTerm], ...]:
         def binding() -> tuple[str, DimTerm]:
             pos = parser.pos
-            name = parser.parse_identifier(" naming a dimension")
+            name = parser.parse_identifier_or_str_literal(" naming a dimension")
             if name in names:
                 parser.raise_error(f"`{name}` is given twice", pos, parser.pos)
             names.add(name)
@@ -175,7 +175,14 @@ class DimsAttr(Data[tuple[tuple[str, DimTerm], ...]]):
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, binding))
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string("<" + ", ".join(f"{n} = {d}" for n, d in self.data) + ">")
+        with printer.in_angle_brackets():
+            printer.print_list(self.data, lambda binding: _print_binding(printer, *binding))
+
+
+def _print_binding(printer: Printer, name: str, dim: DimTerm) -> None:
+    """Names of specs may have letters that identifiers of the text have not."""
+    printer.print_identifier_or_string_literal(name)
+    printer.print_string(f" = {dim}")
 
 
 def tensor_type(value: SSAValue) -> TensorType:

@@ -52,7 +52,7 @@ def schedule_table(
     func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None = None
 ) -> str:
     """Each nest and group with its work, and where `seconds` tells its time, how fast that is."""
-    if any(isinstance(op, LaunchOp) for op in func.body.block.ops):
+    if resources is not None or any(isinstance(op, LaunchOp) for op in func.body.block.ops):
         return kernel_table(func, seconds, resources)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
     rates = [("time", "GFLOP/s", "GB/s")]

@@ -46,8 +46,8 @@ class Index(Arithmetic):
     _declared = itertools.count()
 
     def __init__(self, name: str, range: int | None = None) -> None:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ArgumentError(f"an index is named by an identifier, found {name!r}")
+        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+            raise ArgumentError(f"an index is named by an identifier of ASCII letters, found {name!r}")
         self.name = name
         self.range = None if range is None else integer(range, f"the range of index {name!r}", least=1)
         self._order = next(Index._declared)

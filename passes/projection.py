@@ -26,13 +26,14 @@ class Projection:
     space: dict[str, int] = field(default_factory=dict[str, int])
 
     def variable(self, size: int, hint: str) -> Linear:
-        """A new iteration variable; axes of size 1 need none."""
+        """A new iteration variable, of letters that all texts have; axes of size 1 need none."""
         if size == 1:
             return ZERO
-        name, count = hint, 0
+        plain = "".join(c if c.isascii() else "_" for c in hint)
+        name, count = plain, 0
         while name in self.space or name in self.taken:
             count += 1
-            name = f"{hint}{count}"
+            name = f"{plain}{count}"
         self.space[name] = size
         return Linear.var(name)
 

@@ -19,7 +19,7 @@ from_f8E4M3FN from_f8E5M2 to_f8E4M3FN to_f8E5M2
 """
 RESERVED = frozenset(WORDS.split())
 # Parameters, values, shared arrays and vectors, and the types of vectors.
-OWN = re.compile(r"[pvsw]\d+|(?:float|int|long)[24]")
+OWN = re.compile(r"[pvsw]\d+|(?:float|half|bfloat|int|uint|long|uchar)[24]")
 
 
 class VariableNames:
@@ -32,8 +32,10 @@ class VariableNames:
     def __getitem__(self, name: str) -> str:
         if name not in self.known:
             found = re.sub(r"\W", "_", name, flags=re.ASCII)
+            if not re.search("[a-zA-Z]", found) or re.match(r"_*\d", found):
+                found = f"i{found.strip('_')}"
             while found in RESERVED or found in self.taken or OWN.fullmatch(found) or found.startswith("_"):
-                found = f"{found.lstrip('_')}_" if found.strip("_") else "i"
+                found = f"{found.lstrip('_')}_"
             self.known[name] = found
             self.taken.add(found)
         return self.known[name]

@@ -482,7 +482,7 @@ class ThreadWriter:
                     f"const uint {first} = thread_number / {group} * {group} + thread_number % {how.step};"
                 )
                 self.line(f"{total} = {scratch}[{first}];")
-                part = self.fresh("k")
+                part = self.fresh()
                 with self.braces(f"for (int {part} = 1; {part} < {how.count}; {part}++)"):
                     other = f"{scratch}[{first} + {part} * {how.step}]"
                     self.line(f"{total} = {accumulation(op.accum.data, type, total, other)};")

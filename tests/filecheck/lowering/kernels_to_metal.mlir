@@ -56,8 +56,8 @@ loops.func @sums {
 // CHECK-NEXT:   threadgroup_barrier(mem_flags::mem_threadgroup);
 // CHECK-NEXT:   const uint v3 = thread_number / 64 * 64 + thread_number % 32;
 // CHECK-NEXT:   v2 = s0[v3];
-// CHECK-NEXT:   for (int k4 = 1; k4 < 2; k4++) {
-// CHECK-NEXT:     v2 = v2 + s0[v3 + k4 * 32];
+// CHECK-NEXT:   for (int v4 = 1; v4 < 2; v4++) {
+// CHECK-NEXT:     v2 = v2 + s0[v3 + v4 * 32];
 // CHECK-NEXT:   }
 // CHECK-NEXT:   threadgroup_barrier(mem_flags::mem_threadgroup);
 // CHECK-NEXT:   if (t < 1) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -42,20 +43,22 @@ RANDOM = settings(
 )
 
 
+SMALL: dict[ModuleType, dict[str, object]] = {
+    rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
+    group_rows: {"LEAST_REDUCED": 2},
+    grouped_rows: {"THREADS": 64, "LONG": 9},
+    recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
+    contraction: {"DEPTHS": (3, 2)},
+    pointwise: {"THREADS": 32, "MANY_POINTS": 8},
+    split_sums: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
+}
+"""Tiles, shared reductions and vectors also for nests that are small."""
+
+
 @pytest.fixture(scope="class")
 def small_kernels() -> Iterator[None]:
-    """Tiles, shared reductions and vectors also for nests that are small."""
-    small = {
-        rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
-        group_rows: {"LEAST_REDUCED": 2},
-        grouped_rows: {"THREADS": 64, "LONG": 9},
-        recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
-        contraction: {"DEPTHS": (3, 2)},
-        pointwise: {"THREADS": 32, "MANY_POINTS": 8},
-        split_sums: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
-    }
     with pytest.MonkeyPatch.context() as patch:
-        for module, values in small.items():
+        for module, values in SMALL.items():
             for name, value in values.items():
                 patch.setattr(module, name, value)
         yield

@@ -236,6 +236,7 @@ def test_no_literal_of_f64():
 def test_names():
     names = VariableNames()
     wanted = {"b": "b", "for": "for_", "v1": "v1_", "a.b": "a_b", "a$b": "a_b_", "_x": "x_", "__": "i"}
+    wanted |= {"_1": "i1", "1": "i1_", "_": "i_", "__2b": "i2b", "half4": "half4_", "bfloat": "bfloat_"}
     wanted |= {"thread": "thread_", "float4": "float4_", "o_thread": "o_thread"}
     assert {name: names[name] for name in wanted} == wanted
     assert {name: names[name] for name in wanted} == wanted

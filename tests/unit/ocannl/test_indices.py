@@ -31,6 +31,11 @@ class TestIndices:
         look()
         assert float(ctx[result]) == 4
 
+    @pytest.mark.parametrize("name", ["größe", "1st", "", "a b"])
+    def test_names_are_those_that_all_texts_have(self, name: str):
+        with pytest.raises(oc.ArgumentError, match="an index is named by an identifier of ASCII letters"):
+            oc.index(name)
+
     def test_indices_begin_at_zero(self):
         *_, result, look, ctx = self.table()
         look()

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.lowering import test_kernels, test_tensor_cores
+from xdsl.dialects.builtin import ModuleOp
 
 import ocannl as oc
 from ocannl import train
-from ocannl.lowering.pipelines import LEVELS, PIPELINES, stage_names
+from ocannl.lowering.pipelines import LEVELS, PIPELINES, module_text, stage_names
 from ocannl.tools.opt import main
 
 PASSES = [p.name for p in PIPELINES["cpu"]]
@@ -48,6 +50,18 @@ class Done:
     code: int
     out: str
     err: str
+
+
+KERNELS: dict[str, Callable[[], ModuleOp]] = {
+    "tiles": lambda: test_kernels.lowered(test_kernels.layer(37, 64, 23)),
+    "tensor cores": lambda: test_tensor_cores.lowered(test_tensor_cores.product((40, 64, 50), "bf16")),
+    "rows": lambda: test_kernels.lowered(test_kernels.sums("i = 7", "k = 1500", "k, i", "1500x7", "i", "7")),
+}
+
+
+@lru_cache
+def kernels(name: str) -> str:
+    return module_text(KERNELS[name]())
 
 
 Opt = Callable[..., Done]
@@ -168,6 +182,7 @@ class TestMalformed:
             "builtin.module { nodialect.op }",
             "%0 = arith.constant",
             "%0 = arith.addf %1, %2 : f32",
+            "%0 = arith.constant 1 : i16\n%1 = arith.addf %0, %0 : i16",
             '"unregistered.op"() : () -> ()',
             "hello, world",
             "!texpr.tensor<3>",
@@ -260,6 +275,29 @@ class TestMalformed:
             done = opt(changed, "-p", ",".join(passes_after(stage)) or "fuse", "-t", "llvm")
             if done.code:
                 check_report(done)
+
+    @pytest.mark.parametrize("kernel", KERNELS)
+    @pytest.mark.parametrize("target", ["ptx", "metal", "llvm"])
+    def test_kernels(self, kernel: str, target: str, opt: Opt):
+        """With a character or a line lost, a number or a word changed."""
+        text, rng = kernels(kernel), np.random.default_rng(8)
+        for _ in range(6):
+            words = list(re.finditer(r"[\w.%]+", text))
+            lines = text.splitlines()
+            at, line = rng.integers(0, len(text)), rng.integers(0, len(lines))
+            word, other = (words[k] for k in rng.integers(0, len(words), 2))
+            number = str(rng.choice([0, 1, 3, 7, 33, 1024, 2**31]))
+            numbers = [w for w in words if w[0].isdecimal()]
+            old = numbers[rng.integers(0, len(numbers))]
+            for broken in (
+                text[:at] + text[at + 1 :],
+                "\n".join([*lines[:line], *lines[line + 1 :]]),
+                text[: word.start()] + other[0] + text[word.end() :],
+                text[: old.start()] + number + text[old.end() :],
+            ):
+                done = opt(broken, "-t", target)
+                if done.code:
+                    check_located(done)
 
     @pytest.mark.parametrize(
         "data", [b"\xff\xfe\x00", b"\x89PNG\r\n\x1a\n" + bytes(range(256)), b"\x00" * 100]

@@ -23,7 +23,13 @@ RANDOM = settings(
 )
 
 
-def check(program: Program, dtypes: list[type[np.floating]], watched: set[int], tolerance: float):
+def check(
+    ctx: oc.Context,
+    program: Program,
+    dtypes: list[type[np.floating]],
+    watched: set[int],
+    tolerance: float,
+):
     note(repr(program))
     tensors = program.tensors(
         [
@@ -35,7 +41,6 @@ def check(program: Program, dtypes: list[type[np.floating]], watched: set[int], 
     last = len(tensors) - 1
     watched = {k for k in watched if k < last} | {last}
     code = sum((oc.forward(tensors[k]) for k in sorted(watched)), oc.Code())
-    ctx = oc.Context.cpu(threads=1)
     ctx.compile(code, name="random_program")()
     for k in sorted(watched):
         found, wanted = ctx[tensors[k]], expected[k]
@@ -54,13 +59,13 @@ def rows(tensor: oc.Tensor) -> tuple[tuple[Any, ...], ...]:
 @RANDOM
 @given(programs(), st.sets(st.integers(0, 9), max_size=3))
 def test_f64(program: Program, watched: set[int]):
-    check(program, [np.float64] * len(program.leaves), watched, 1e-10)
+    check(oc.Context.cpu(threads=1), program, [np.float64] * len(program.leaves), watched, 1e-10)
 
 
 @RANDOM
 @given(programs(), st.sets(st.integers(0, 9), max_size=3), st.lists(st.booleans(), min_size=3, max_size=3))
 def test_mixed_precisions(program: Program, watched: set[int], wide: list[bool]):
-    check(program, [np.float64 if w else np.float32 for w in wide], watched, 2e-4)
+    check(oc.Context.cpu(threads=1), program, [np.float64 if w else np.float32 for w in wide], watched, 2e-4)
 
 
 def set_and_compare(

@@ -12,6 +12,7 @@ from unit.ocannl.spec_meaning import Array
 import ocannl as oc
 from ocannl import train
 from ocannl.dialects.shape import RowKind
+from ocannl.lowering.pipelines import module_text, parse_text
 
 STEP = 1e-5
 
@@ -182,6 +183,16 @@ def test_parts_do_not_depend_on_the_order_of_operands(spec: str, swapped: str):
         operands = [oc.data(1.0 + np.arange(shapes[slot])) for slot in slots]
         found.append(ctx[oc.einsum(text, *operands, p=3, q=2)])
     np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("stage", ["texpr", "assign", "loops", "kernels"])
+def test_names_of_any_letters(stage: str):
+    """Texts have them in other letters, or in quotes."""
+    x = oc.data(images(3, 4), axes="oo", label="größe")
+    size = oc.Dim("größe")
+    y = oc.einsum("größe, é => é, höhe,", x, größe=size, höhe=2) * size
+    text = oc.einsum("é ö => ö é", y).ir(stage)
+    assert module_text(parse_text(text)) == text
 
 
 @pytest.mark.parametrize("reset", [False, True])

@@ -5,6 +5,7 @@ difference in f64.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -39,43 +40,50 @@ def powers(shape: tuple[int, ...], seed: int) -> Array:
     return np.random.default_rng(seed).choice([-2.0, -1.0, 0.5, 1.0, 2.0], shape)
 
 
-def tensor(array: Array, case: Case, slot: Slot, label: str) -> oc.Tensor:
-    return oc.data(array, axes=case.letters(slot), label=label)
+@dataclass
+class Place:
+    """Where a spec is computed, and in which type."""
+
+    ctx: oc.Context
+    dtype: type[np.floating[Any]]
+
+    def tensor(self, array: Array, case: Case, slot: Slot, label: str) -> oc.Tensor:
+        dtype = None if array.dtype.kind == "i" else self.dtype
+        return oc.data(array, axes=case.letters(slot), label=label, dtype=dtype)
+
+    def memory(self, case: Case, slot: Slot, start: float) -> oc.Tensor:
+        rows = {kind: list(sizes) for kind, sizes in case.row_shapes(slot).items()}
+        batch, input, output = rows["batch"], rows["input"], rows["output"]
+        return oc.node("total", batch=batch, input=input, output=output, init=start, dtype=self.dtype)
+
+    def operands(self, case: Case, seed: int) -> tuple[list[Array], list[oc.Tensor]]:
+        arrays = [numbers(case.shape(slot), seed, i) for i, slot in enumerate(case.operands)]
+        slots = zip(arrays, case.operands, strict=True)
+        return arrays, [self.tensor(array, case, slot, f"x{i}") for i, (array, slot) in enumerate(slots)]
 
 
-def memory(case: Case, slot: Slot, start: float) -> oc.Tensor:
-    rows = {kind: list(sizes) for kind, sizes in case.row_shapes(slot).items()}
-    batch, input, output = rows["batch"], rows["input"], rows["output"]
-    return oc.node("total", batch=batch, input=input, output=output, init=start, dtype=np.float64)
-
-
-def operands(case: Case, seed: int) -> tuple[list[Array], list[oc.Tensor]]:
-    arrays = [numbers(case.shape(slot), seed, i) for i, slot in enumerate(case.operands)]
-    slots = zip(arrays, case.operands, strict=True)
-    return arrays, [tensor(array, case, slot, f"x{i}") for i, (array, slot) in enumerate(slots)]
-
-
-def check_result(case: Case, function: str, sizes: Mapping[str, int], seed: int) -> None:
+def check_result(place: Place, case: Case, function: str, sizes: Mapping[str, int], seed: int) -> None:
     apply, combine, accum = FUNCTIONS[function]
-    arrays, tensors = operands(case, seed)
+    arrays, tensors = place.operands(case, seed)
     expected = evaluate(case, arrays, combine, accum)
     result = apply(case.text, *tensors, use_padding=case.use_padding, **sizes)
-    found = oc.Context.cpu(threads=1)[result]
+    found = place.ctx[result]
     assert result.shape.output == case.row_shapes(case.result)["output"]
     assert found.shape == expected.shape
     np.testing.assert_array_equal(found, expected)
 
 
-def check_derivatives(case: Case, function: str, sizes: Mapping[str, int], seed: int) -> None:
+def check_derivatives(place: Place, case: Case, function: str, sizes: Mapping[str, int], seed: int) -> None:
     apply, combine, accum = FUNCTIONS[function]
-    arrays, tensors = operands(case, seed)
+    arrays, tensors = place.operands(case, seed)
     weights = numbers(case.shape(case.result), seed, 7)
-    cotangent = tensor(weights, case, case.result, "weights")
+    cotangent = place.tensor(weights, case, case.result, "weights")
     directions = [numbers(array.shape, seed, 10 + i) for i, array in enumerate(arrays)]
-    tangents = [tensor(a, case, slot, "direction") for a, slot in zip(directions, case.operands, strict=True)]
+    pairs = zip(directions, case.operands, strict=True)
+    tangents = [place.tensor(array, case, slot, "direction") for array, slot in pairs]
     result = apply(case.text, *tensors, use_padding=case.use_padding, **sizes)
     gradients, slope = oc.vjp(result, tensors, cotangent), oc.jvp(result, tensors, tangents)
-    ctx = oc.Context.cpu(threads=1)
+    ctx = place.ctx
     ctx.compile(sum(map(oc.forward, [*gradients, slope]), oc.Code()))()
     expected = pullback(case, arrays, combine, accum, weights)
     for gradient, wanted in zip(gradients, expected, strict=True):
@@ -84,19 +92,19 @@ def check_derivatives(case: Case, function: str, sizes: Mapping[str, int], seed:
     assert np.sum(ctx[slope] * weights) == moved
 
 
-def check_accumulation(case: Case, accum: str, reset: bool, seed: int) -> None:
+def check_accumulation(place: Place, case: Case, accum: str, reset: bool, seed: int) -> None:
     (slot,) = case.operands
     array = powers(case.shape(slot), seed)
     start = 0.5 if accum in ("max", "min") else 1.0
-    total = memory(case, case.result, start)
-    code = oc.accumulate(total, accum, tensor(array, case, slot, "x"), spec=case.text, reset=reset)
-    ctx = oc.Context.cpu(threads=1)
-    ctx.compile(code)()
+    total = place.memory(case, case.result, start)
+    code = oc.accumulate(total, accum, place.tensor(array, case, slot, "x"), spec=case.text, reset=reset)
+    place.ctx.compile(code)()
     expected = evaluate(case, [array], "mul", accum, None if reset else start)
-    np.testing.assert_array_equal(ctx[total], expected)
+    np.testing.assert_array_equal(place.ctx[total], expected)
 
 
 def check_choice(
+    place: Place,
     case: Case,
     at: Sequence[str],
     accum: str,
@@ -111,24 +119,22 @@ def check_choice(
         np.random.default_rng([seed, i]).integers(-1, case.sizes[name] + 1, case.shape(slot))
         for i, (slot, name) in enumerate(zip(others, at, strict=True))
     ]
-    tensors = [tensor(array, case, first, "x")]
-    tensors += [tensor(i, case, slot, "ids") for i, slot in zip(ids, others, strict=True)]
+    tensors = [place.tensor(array, case, first, "x")]
+    tensors += [place.tensor(i, case, slot, "ids") for i, slot in zip(ids, others, strict=True)]
     how: dict[str, Any] = {"at": tuple(at), "out_of_range": "clamp" if clamps else "drop", **sizes}
     result = (
         oc.scatter(case.text, *tensors, accum=accum, **how)
         if scatters
         else oc.gather(case.text, *tensors, **how)
     )
-    np.testing.assert_array_equal(
-        oc.Context.cpu(threads=1)[result], choose(case, array, ids, at, accum, clamps)
-    )
+    np.testing.assert_array_equal(place.ctx[result], choose(case, array, ids, at, accum, clamps))
 
 
-def check_inference(case: Case, hidden: int, sizes: Mapping[str, int]) -> None:
+def check_inference(place: Place, case: Case, hidden: int, sizes: Mapping[str, int]) -> None:
     """An operand of which nothing is said has the shape that the others and the result leave to it."""
-    tensors = [tensor(np.ones(case.shape(slot)), case, slot, "x") for slot in case.operands]
+    tensors = [place.tensor(np.ones(case.shape(slot)), case, slot, "x") for slot in case.operands]
     tensors[hidden] = oc.param("hidden", batch=None)
-    total = memory(case, case.result, 0.0)
+    total = place.memory(case, case.result, 0.0)
     result = oc.einsum(case.text, *tensors, use_padding=case.use_padding, **sizes)
     oc.infer(oc.accumulate(total, "add", result, spec="...|...->... => ...|...->..."))
     shape = tensors[hidden].shape
@@ -171,7 +177,7 @@ def inferences(draw: st.DrawFn) -> tuple[Case, int, dict[str, int]]:
 
 def checked(check: Callable[..., None], *args: Any) -> None:
     note(f"{args[0].text!r}: {args}")
-    check(*args)
+    check(Place(oc.Context.cpu(threads=1), np.float64), *args)
 
 
 CLAIMS: dict[str, tuple[Callable[..., None], st.SearchStrategy[Any]]] = {

@@ -156,7 +156,7 @@ loops.func @f {
   }
 }
 
-// CHECK: `kernel.for`: `b` is already an iteration variable around this loop
+// CHECK: `kernel.for`: `b` is already an iteration variable around it
 
 // -----
 
@@ -392,3 +392,15 @@ loops.func @f {
 }
 
 // CHECK: `kernel.mma`: all threads of a block come here together, but `l < 32` depends on `l`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<8x16xf32>
+  kernel.launch "x" grid (b = 8) block (t = 16) {
+    %s = kernel.shared memref<16xf32>
+    kernel.copy %x[b, t] to %s[t] over (t = 16)
+  }
+}
+
+// CHECK: `kernel.copy`: `t` is already an iteration variable around it

@@ -218,7 +218,7 @@ loops.func @f {
   }
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: `i` is already an iteration variable around this reduction
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: `i` is already an iteration variable around it
 
 // -----
 
@@ -501,7 +501,7 @@ loops.func @f {
   }
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `i` is already an iteration variable around this nest
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `i` is already an iteration variable around it
 
 // -----
 
@@ -681,3 +681,11 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: `arith.addf` of bf16, which is only stored: arithmetic is of f32 and f64, so use arith.extf and arith.truncf
+
+// -----
+
+loops.func @f {
+  %c = arith.constant 1.0 : f32
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: it has nodes, nests, groups and kernels, found `arith.constant`

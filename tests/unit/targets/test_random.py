@@ -1,0 +1,85 @@
+"""Random specs and programs on every target mean what they mean on the CPU.
+
+Their sizes are small; in `small kernels`, so is what tiles and shared reductions begin at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from unit.lowering.test_kernels import SMALL
+from unit.ocannl.programs import Program, programs
+from unit.ocannl.test_random_programs import check
+from unit.ocannl.test_spec_meaning import CLAIMS, SOME, Place
+from unit.targets.columns import COLUMNS
+
+NAMES = ("checked", "sm_90", "metal")
+EVERYWHERE = pytest.mark.parametrize("column", NAMES)
+SIZES = pytest.mark.parametrize("small", [False, True], ids=["kernels", "small kernels"])
+SPECS = pytest.mark.parametrize("claim", [name for name in CLAIMS if name != "shapes"])
+FEW, MANY = settings(SOME, max_examples=3), settings(SOME, max_examples=100, derandomize=False, database=None)
+
+
+@contextmanager
+def kernels(small: bool) -> Generator[None]:
+    """What was compiled with other sizes is not taken from the cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCANNL_CACHE", "off")
+        for module, values in SMALL.items() if small else ():
+            for name, value in values.items():
+                patch.setattr(module, name, value)
+        yield
+
+
+def check_specs(claim: str, column: str, small: bool, how: settings) -> None:
+    spec_check, strategy = CLAIMS[claim]
+    target = COLUMNS[column]
+
+    def one(args: tuple[Any, ...]) -> None:
+        note(f"{args[0].text!r}: {args}")
+        with kernels(small), target.running() as ctx:
+            spec_check(Place(ctx, target.dtype), *args)
+
+    how(given(strategy)(one))()
+
+
+def check_programs(column: str, small: bool, how: settings) -> None:
+    target = COLUMNS[column]
+
+    def one(program: Program, watched: set[int]) -> None:
+        with kernels(small), target.running() as ctx:
+            check(ctx, program, [np.float32] * len(program.leaves), watched, 2e-4)
+
+    how(given(programs(), st.sets(st.integers(0, 9), max_size=3))(one))()
+
+
+@EVERYWHERE
+@SPECS
+def test_specs(claim: str, column: str):
+    check_specs(claim, column, True, FEW)
+
+
+@EVERYWHERE
+def test_programs(column: str):
+    check_programs(column, True, FEW)
+
+
+@pytest.mark.exhaustive
+@EVERYWHERE
+@SIZES
+@SPECS
+def test_many_specs(claim: str, column: str, small: bool):
+    check_specs(claim, column, small, MANY)
+
+
+@pytest.mark.exhaustive
+@EVERYWHERE
+@SIZES
+def test_many_programs(column: str, small: bool):
+    check_programs(column, small, MANY)
