@@ -78,13 +78,18 @@ class Grouper:
                 growth.after += views[at:]
                 break
             joined = growth.chain.join(view) if can_join(view) else None
-            needed = growth.needed(view) if joined is not None else None
+            needed = growth.needed(view) if joined is not None else []
+            together = growth.need_chain(needed)
+            if together:
+                joined = growth.joined_by([*needed, view])
             saved = float("-inf") if joined is None else self.saved(joined)
-            if joined is not None and needed is not None and saved > growth.saved:
-                growth.take(joined, saved, needed)
-                self.take_needed(growth, needed)
-            else:
+            if joined is None or saved <= growth.saved:
                 growth.after.append(view)
+                continue
+            growth.take(joined, saved, needed)
+            if not together:
+                growth.before += needed
+                self.take_needed(growth, needed)
         return growth
 
     def take_needed(self, growth: Growth, needed: Sequence[View]) -> None:
@@ -123,19 +128,28 @@ class Growth:
     before: list[View] = field(default_factory=list[View])
     after: list[View] = field(default_factory=list[View])
 
-    def needed(self, view: View) -> list[View] | None:
-        """The nests after the chain that have to come before it for a nest to join; None if they cannot."""
+    def needed(self, view: View) -> list[View]:
+        """The nests after the chain that have to come before it, or join too, for a nest to join."""
         found: list[View] = []
         for other in reversed(self.after):
             if any(other.conflicts(later) for later in (view, *found)):
                 found.insert(0, other)
-        members = [member.view for member in self.chain.members]
-        return None if any(other.conflicts(member) for other in found for member in members) else found
+        return found
+
+    def need_chain(self, views: Sequence[View]) -> bool:
+        """Some of the nests cannot come before the chain."""
+        return any(view.conflicts(member.view) for view in views for member in self.chain.members)
+
+    def joined_by(self, views: Sequence[View]) -> Chain | None:
+        """The chain with several nests more; None if one of them cannot join."""
+        chain: Chain | None = self.chain
+        for view in views:
+            chain = chain.join(view) if chain is not None and can_join(view) else None
+        return chain
 
     def take(self, chain: Chain, saved: float, needed: Sequence[View]) -> None:
-        """Goes on with a longer chain, and the nests before it that it needs."""
+        """Goes on with a longer chain, and without the nests that it needs."""
         self.chain, self.saved = chain, saved
-        self.before += needed
         self.after = [view for view in self.after if view not in needed]
 
 

@@ -346,3 +346,50 @@ loops.func @scores {
     loops.store %0, %k_grad[b, t, h, d]
   }
 }
+
+// -----
+
+// `z` reads `e` again, but needs `t`, which needs `s`: both join, though `t` alone would save nothing.
+// CHECK-LABEL: loops.func @together
+// CHECK:         loops.group "e .. z" (b = 4096) {
+// CHECK:           %e = assign.node "e" local because "intermediate value" : memref<1x1024xf32>
+// CHECK:           loops.nest "e" (o = 1024) {
+// CHECK:           loops.nest "s .. t" () {
+// CHECK:           loops.nest "z" (o = 1024) {
+// CHECK-NOT:     loops.nest
+loops.func @together {
+  %x = assign.node "x" constant because "data" : memref<4096x1024xf32>
+  %g = assign.node "g" constant because "data" : memref<4096x1024xf32>
+  %e = assign.node "e" local because "intermediate value" : memref<4096x1024xf32>
+  %s = assign.node "s" local because "intermediate value" : memref<4096xf32>
+  %t = assign.node "t" local because "intermediate value" : memref<4096xf32>
+  %z = assign.node "z" on_device because "computed by forward" : memref<4096x1024xf32>
+  loops.nest "e" (b = 4096, o = 1024) {
+    %0 = loops.load %x[b, o]
+    %1 = math.exp %0 : f32
+    loops.store %1, %e[b, o]
+  }
+  loops.nest "s" (b = 4096) {
+    %0 = loops.reduce add (o = 1024) : f32 {
+      %1 = loops.load %e[b, o]
+      loops.yield %1
+    }
+    loops.store %0, %s[b]
+  }
+  loops.nest "t" (b = 4096) {
+    %0 = loops.reduce add (o = 1024) : f32 {
+      %1 = loops.load %g[b, o]
+      loops.yield %1
+    }
+    %2 = loops.load %s[b]
+    %3 = arith.divf %0, %2 : f32
+    loops.store %3, %t[b]
+  }
+  loops.nest "z" (b = 4096, o = 1024) {
+    %0 = loops.load %g[b, o]
+    %1 = loops.load %t[b]
+    %2 = loops.load %e[b, -o + 1023]
+    %3 = math.fma %1, %2, %0 : f32
+    loops.store %3, %z[b, o]
+  }
+}
