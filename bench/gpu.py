@@ -27,11 +27,19 @@ ROWS = "8192x4096"
 BLOCKS = ("add", "gelu", "softmax", "layer_norm", "cross_entropy", "transpose")
 NAMES = [
     *PROBLEMS,
-    *(f"gemm_{n}x{n}x{n}" for n in (1024, 2048, 4096, 8192)),
+    *(f"gemm_{n}x{n}x{n}{suffix}" for n in (1024, 2048, 4096, 8192) for suffix in ("", "_tf32", "_bf16")),
+    *("gemm_nt_4096x4096x4096_bf16", "gemm_128x4096x128", "gemm_tn_512x16384x512"),
     *("gemm_nt_4096x4096x4096", "gemm_tn_4096x4096x4096", "gemm_1000x8192x1000"),
     *(f"{block}_{ROWS}{suffix}" for block in BLOCKS for suffix in ("", BACKWARD)),
 ]
-QUICK = ["moons", "charlm", "gemm_2048x2048x2048", f"add_{ROWS}", f"softmax_{ROWS}", f"layer_norm_{ROWS}"]
+QUICK = [
+    "moons",
+    "charlm",
+    *(f"gemm_2048x2048x2048{suffix}" for suffix in ("", "_tf32", "_bf16")),
+    f"add_{ROWS}",
+    f"softmax_{ROWS}",
+    f"layer_norm_{ROWS}",
+]
 # A timing takes about so many seconds at these rates of a GPU; steps so many runs.
 SECONDS, FLOPS, BYTES, MOST = 0.02, 2e13, 2e12, 200
 STEPS = {"moons": 320, "mlp": 64, "lenet": 64, "charlm": 32}

@@ -1,7 +1,8 @@
 """The single kernels that are measured: their names, shapes and data.
 
 A name ends with `_backward` where the gradient of `x` is wanted, too. Products of matrices are called
-`gemm_<rows>x<summed>x<columns>`, of any sizes; `gemm_tn_...` if the first operand is stored transposed.
+`gemm_<rows>x<summed>x<columns>`, of any sizes; `gemm_tn_...` if the first operand is stored transposed. With
+`_bf16` at the end operands and results are bf16, with `_tf32` operands of f32 may be rounded to TF32.
 `add_<rows>x<columns>` is `add` of another size.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ Shape = tuple[int, ...]
 ROWS = (4096, 1024)
 BACKWARD = "_backward"
 ROWWISE = re.compile(rf"([a-z_]+?)(?:_(\d+)x(\d+))?({BACKWARD})?")
-GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)")
+GEMM = re.compile(r"gemm(?:_([nt])([nt]))?_(\d+)x(\d+)x(\d+)(?:_(bf16|tf32))?")
 # A timing takes about so many seconds at these rates: short ones are seldom interrupted on a busy machine.
 SECONDS, FLOPS, BYTES = 0.005, 1e11, 2e10
 
@@ -36,6 +37,7 @@ class Kernel:
         flops: floating-point operations, where they are what counts.
         moved: how many floats are read and written, each once, where memory is what counts.
         product: of which axes a product is, as `ik,kj->ij`.
+        precision: `f32`, `bf16` or `tf32`.
     """
 
     block: str
@@ -46,6 +48,7 @@ class Kernel:
     moved: int = 0
     product: str = ""
     backward: bool = False
+    precision: str = "f32"
 
     @property
     def calls(self) -> int:
@@ -85,13 +88,15 @@ def rows(block: str, sizes: Shape, backward: bool) -> Kernel:
 
 def product(spec: str, **sizes: int) -> Kernel:
     x, other, y = (tuple(sizes[axis] for axis in part) for part in re.split(",|->", spec))
-    return Kernel("product", x, other, y, flops=2 * math.prod(sizes.values()), product=spec)
+    flops = 2 * math.prod(sizes.values())
+    return Kernel("product", x, other, y, flops=flops, product=spec)
 
 
-def gemm(first: str | None, second: str | None, *sizes: str) -> Kernel:
-    i, k, j = map(int, sizes)
+def gemm(first: str | None, second: str | None, *rest: str | None) -> Kernel:
+    *sizes, precision = rest
+    i, k, j = (int(size or 0) for size in sizes)
     left, right = "ki" if first == "t" else "ik", "jk" if second == "t" else "kj"
-    return product(f"{left},{right}->ij", i=i, k=k, j=j)
+    return replace(product(f"{left},{right}->ij", i=i, k=k, j=j), precision=precision or "f32")
 
 
 def convolution(backward: bool) -> Kernel:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from kernels import Kernel, data_of
+from peers import Missing
 from steps_jax import convolution, norm
 
 
@@ -41,6 +42,8 @@ BLOCKS: dict[str, Callable[..., Any]] = {
 
 class Runs:
     def __init__(self, kernel: Kernel):
+        if kernel.precision != "f32":
+            raise Missing
         data = data_of(kernel)
         block = partial(product, kernel.product) if kernel.product else BLOCKS[kernel.block]
         width = kernel.x[-1]

@@ -42,7 +42,7 @@ BLOCKS: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 class Runs:
     def __init__(self, kernel: Kernel):
-        if kernel.backward or kernel.block not in BLOCKS:
+        if kernel.backward or kernel.block not in BLOCKS or kernel.precision != "f32":
             raise Missing
         data = data_of(kernel)
         self.block, self.order = BLOCKS[kernel.block], list(range(len(kernel.y)))

@@ -38,12 +38,15 @@ class Runs:
         self.device = device
         self.kernel, self.data = kernel, data_of(kernel)
         *batch, columns = kernel.x
+        x, other = self.data.x, self.data.other
+        if kernel.precision == "bf16":
+            x, other = x.astype(oc.bfloat16), other.astype(oc.bfloat16)
         self.x = (
             oc.param("x", self.data.x, batch=batch, output=[columns], input=[])
             if kernel.backward
-            else oc.data(self.data.x, label="x")
+            else oc.data(x, label="x")
         )
-        other = oc.data(self.data.other, label="other")
+        other = oc.data(other, label="other")
         ids = oc.data(self.data.ids, axes="b", label="ids")
         block = partial(product, kernel.product) if kernel.product else BLOCKS[kernel.block]
         self.y = block(self.x, other, ids)
@@ -53,7 +56,7 @@ class Runs:
             self.code = self.code + zeros + self.y.backprop
 
     def first(self) -> None:
-        self.context = oc.Context(self.device)
+        self.context = oc.Context(self.device, tf32=self.device == "cuda" and self.kernel.precision == "tf32")
         self.routine = self.context.compile(self.code, name=self.kernel.block)
         self.context.init_params(self.y, seed=1)
         if self.kernel.backward:
@@ -66,5 +69,5 @@ class Runs:
         self.context.synchronize()
 
     def values(self) -> dict[str, Any]:
-        y = {"y": np.asarray(self.context[self.y])}
+        y = {"y": np.asarray(self.context[self.y]).astype(np.float32)}
         return y | {"x.grad": np.asarray(self.context[self.x.grad])} if self.kernel.backward else y

@@ -34,13 +34,15 @@ def blocks(other: Tensor, ids: Tensor, gain: Tensor, offset: Tensor) -> dict[str
 class Runs:
     def __init__(self, kernel: Kernel, compiled: bool = False, double: bool = False, device: str = "cpu"):
         self.device = usable(device)
-        dtype = torch.float64 if double else torch.float32
+        own = torch.bfloat16 if kernel.precision == "bf16" else torch.float32
+        dtype = torch.float64 if double else own
+        torch.backends.cuda.matmul.allow_tf32 = kernel.precision == "tf32"
         self.kernel, data = kernel, data_of(kernel)
         x, other, gradient = data.x, data.other, data.gradient
         if kernel.product:
             x, other, self.order = views(kernel, x, other)
         self.x, other, self.gradient = (
-            (in_torch_layout if kernel.block == "convolution" else as_it_is)(array, dtype).to(device)
+            (in_torch_layout if kernel.block == "convolution" else as_it_is)(array, own).to(dtype).to(device)
             for array in (x, other, gradient)
         )
         self.x.requires_grad_(kernel.backward)
@@ -74,7 +76,7 @@ class Runs:
         return found
 
     def in_own_layout(self, tensor: Tensor) -> Any:
-        array = tensor.cpu().numpy()
+        array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).cpu().numpy()
         if self.kernel.product:
             return array.transpose(self.order)
         return np.moveaxis(array, 1, 3) if self.kernel.block == "convolution" else array

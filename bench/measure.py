@@ -16,8 +16,9 @@ from peers import REFERENCE, Missing
 from processes import Worker
 from steps import PROBLEMS
 
-# How far what peers compute may be from PyTorch's values in float64; absolute to the largest of an array.
-RELATIVE, ABSOLUTE = 1e-4, 1e-5
+# How far what peers compute may be from PyTorch's values in float64, of operands as they are given: relative,
+# and absolute to the largest of an array.
+TOLERANCES = {"f32": (1e-4, 1e-5), "tf32": (1e-2, 1e-3), "bf16": (1e-2, 1e-3)}
 MODES = ("call", "loop")
 # Seconds until threads of the peer before no longer wait awake: those of OpenBLAS do for some 20 ms.
 REST = 0.06
@@ -85,13 +86,13 @@ def measure_first(measured: Measured, options: Options) -> None:
                     measured.memory = worker.ask("memory")
 
 
-def verify(worker: Worker, expected: dict[str, NDArray[np.float64]]) -> None:
+def verify(worker: Worker, expected: dict[str, NDArray[np.float64]], precision: str) -> None:
     """Raises AssertionError where a peer computes something else."""
-    found = worker.values()
+    found, (relative, absolute) = worker.values(), TOLERANCES[precision]
     for name, array in expected.items():
-        atol = ABSOLUTE * float(np.abs(array).max())
+        atol = absolute * float(np.abs(array).max())
         shaped = found[name].reshape(array.shape)
-        np.testing.assert_allclose(shaped, array, rtol=RELATIVE, atol=atol, err_msg=f"{worker.peer}: {name}")
+        np.testing.assert_allclose(shaped, array, rtol=relative, atol=atol, err_msg=f"{worker.peer}: {name}")
 
 
 def alternate(workers: Sequence[Worker], results: Sequence[Measured], calls: int, rounds: int) -> None:
@@ -134,7 +135,7 @@ def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
                 reference.ask("first")
                 expected = reference.values()
                 for worker in present:
-                    verify(worker, expected)
+                    verify(worker, expected, "f32" if name in PROBLEMS else kernel(name).precision)
             if present:
                 alternate(present, results, options.calls_of(name), options.rounds)
             yield results

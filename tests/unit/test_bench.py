@@ -75,6 +75,17 @@ def test_peers_compute_the_same_product(peer: str, kernel: kernels.Kernel):
     assert_close(runs.values(), {"y": exact})
 
 
+def test_products_of_halves():
+    """Of operands that are rounded to bf16 for all, in sums that are rounded once."""
+    kernel = kernels.kernel("gemm_nt_20x30x40_bf16")
+    assert (kernel.precision, kernel.product) == ("bf16", "ik,jk->ij")
+    runs = import_module("kernels_ocannl").Runs(kernel)
+    runs.first()
+    found, expected = runs.values()["y"], double("kernels", kernel)["y"]
+    np.testing.assert_allclose(found, expected, rtol=2**-8, atol=1e-3)
+    assert not np.array_equal(found, expected)
+
+
 def test_a_convolution_with_its_gradient_is_that_of_pytorch():
     kernel = kernels.kernel("convolution_backward")
     runs = import_module("kernels_ocannl").Runs(kernel)
