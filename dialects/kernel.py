@@ -33,6 +33,7 @@ from ocannl.dialects.addresses import flatten
 from ocannl.dialects.assign import NodeOp, check_access, check_accumulator, check_names, check_space
 from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.launch import (
+    BARRIER,
     WARP,
     LaunchOp,
     SharedOp,
@@ -64,7 +65,7 @@ ASYNC_BYTES = (4, 8, 16)
 class BarrierOp(TogetherOp):
     """Every thread of the block has come here before one goes on, and sees what the others stored."""
 
-    name = "kernel.barrier"
+    name = BARRIER
 
     def __init__(self) -> None:
         Operation.__init__(self)

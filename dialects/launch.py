@@ -39,6 +39,8 @@ STATIC_SHARED_BYTES = 48 * 2**10
 # What shared arrays are aligned to.
 SHARED_ALIGNMENT = 16
 WARP = 32
+# The operation at which the threads of a block wait for each other.
+BARRIER = "kernel.barrier"
 
 
 @operation_definition
@@ -132,13 +134,19 @@ class LaunchOp(StepOp):
                 check_slot(op, op.node, op.indices.data)
 
     def _verify_store(self, store: StoreOp) -> None:
-        """Threads store to cells of their own; those of shared memory may have one writer after another."""
+        """Threads store to cells of their own; those of shared memory may have one writer after another, as
+        may those of a block between barriers.
+        """
         if isinstance(store.node.owner, SharedOp):
             return
-        clashing = clashing_within(static_part(store), scope_sizes(store), scope_bounds(store))
-        shared = [name for name, _ in (*self.grid.data, *self.block.data) if name in clashing]
-        if shared:
-            raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
+        sizes, bounds = scope_sizes(store), scope_bounds(store)
+        turns = {name for scope in scopes(store) for name in _turns(scope)}
+        for space, free in ((self.grid, set[str]()), (self.block, turns)):
+            known = {name: size for name, size in sizes.items() if name not in free}
+            clashing = clashing_within(static_part(store), known, bounds)
+            shared = [name for name, _ in space.data if name in clashing]
+            if shared:
+                raise VerifyException(f"threads that differ in `{shared[0]}` store to the same cell")
 
 
 @operation_definition
@@ -197,6 +205,13 @@ class TogetherOp(IRDLOperation):
                     raise VerifyException(
                         f"all threads of a block come here together, but `{bound}` depends on `{name}`"
                     )
+
+
+def _turns(scope: Operation) -> tuple[str, ...]:
+    """The variables of a loop whose points threads begin together: there is a barrier in each."""
+    if isinstance(scope, LaunchOp) or not any(op.name == BARRIER for op in scope.regions[0].block.ops):
+        return ()
+    return tuple(name for p in scope.properties.values() if isinstance(p, SpaceAttr) for name in p.names)
 
 
 def _thread_names(scope: Operation) -> list[str]:

@@ -14,6 +14,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.mma import FRAGMENTS
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.grouped_rows import row_kernel
+from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.target import Target
@@ -23,6 +24,8 @@ from ocannl.passes.nests import functions, steps
 
 def lower_nest(nest: NestOp, target: Target) -> LaunchOp:
     """The kernel of a nest that has points."""
+    if nest.clashing:
+        return in_phases(nest) or pointwise(nest)
     return contraction(nest, target) or row_reductions(nest) or transposing(nest) or pointwise(nest)
 
 

@@ -36,7 +36,7 @@ loops.func @vectors {
 // CHECK:         kernel.launch "y" grid (i = 256) block (j_thread = 256) registers (j_reg = 4) {
 // CHECK-NEXT:      %l = loops.load %x[i, j_reg + 4*j_thread]
 
-// Points that write to one cell run in turn.
+// Of points that write to one cell, those with another `k` run in turn; threads wait for each other in between.
 loops.func @scatter {
   %x = assign.node "x" constant : memref<5x8x3xf32>
   %y = assign.node "y" on_device : memref<5x17xf32>
@@ -48,9 +48,28 @@ loops.func @scatter {
   }
 }
 // CHECK-LABEL: loops.func @scatter {
-// CHECK:         kernel.launch "y" block (b = 5) {
-// CHECK-NEXT:      kernel.for (o = 8, k = 3) {
+// CHECK:         kernel.launch "y" block (b = 5, o = 8) {
+// CHECK-NEXT:      kernel.for (k = 3) {
 // CHECK-NEXT:        loops.load %x[b, o, k]
+// CHECK:             loops.store %new, %y[b, k + 2*o]
+// CHECK-NEXT:        kernel.barrier
+
+// What is found at run time may be the same at all points: these run in turn, in one thread.
+loops.func @histogram {
+  %id = assign.node "id" constant : memref<64xi32>
+  %y = assign.node "y" on_device : memref<9x4xf32>
+  loops.nest "y" (i = 64, j = 4) {
+    %n = loops.load %id[i]
+    %at, %inside = loops.position %n below 9
+    %old = loops.load %y[%at, j]
+    %new = arith.addf %old, %old : f32
+    loops.store %new, %y[%at, j]
+  }
+}
+// CHECK-LABEL: loops.func @histogram {
+// CHECK:         kernel.launch "y" block (j = 4) {
+// CHECK-NEXT:      kernel.for (i = 64) {
+// CHECK-NOT:         kernel.barrier
 
 // Neighbouring threads read neighbouring elements of a row, and combine their sums in a warp.
 loops.func @rows {

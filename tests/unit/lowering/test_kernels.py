@@ -502,6 +502,48 @@ loops.func @scatter {
 """)
         assert ForOp in operations(module)
 
+    @pytest.mark.parametrize("stride", [1, 2, 3])
+    def test_windows_that_overlap(self, stride: int):
+        """The gradient of a convolution: its windows are added in turn, those of one offset at once."""
+        height, width = stride * 19 + 5, stride * 12 + 5
+        module = check(f"""
+loops.func @windows {{
+  %x = assign.node "x" on_device : memref<3x20x13x7xf32>
+  %w = assign.node "w" on_device : memref<7x5x5x6xf32>
+  %y = assign.node "y" on_device : memref<3x{height}x{width}x6xf32>
+  loops.nest "y" (b = 3, h = 20, i = 5, v = 13, j = 5, c = 6) {{
+    %sum = loops.reduce add (o = 7) : f32 {{
+      %xv = loops.load %x[b, h, v, o]
+      %wv = loops.load %w[o, i, j, c]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }}
+    %old = loops.load %y[b, {stride}*h + i, {stride}*v + j, c]
+    %new = arith.addf %old, %sum : f32
+    loops.store %new, %y[b, {stride}*h + i, {stride}*v + j, c]
+  }}
+}}
+""")
+        (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
+        turns = next(op for op in launch.body.block.ops if isinstance(op, ForOp))
+        assert turns.space.names == ("i", "j")
+        assert launch.threads > 100
+
+    def test_what_is_read_from_other_cells_runs_in_turn(self):
+        module = lowered("""
+loops.func @running {
+  %x = assign.node "x" on_device : memref<8x3xf32>
+  %y = assign.node "y" on_device : memref<17xf32>
+  loops.nest "y" (o = 8, k = 3) {
+    %v = loops.load %x[o, k]
+    %old = loops.load %y[o + k]
+    %new = arith.addf %v, %old : f32
+    loops.store %new, %y[2*o + k]
+  }
+}
+""")
+        assert BarrierOp not in operations(module)
+
     def test_positions(self):
         """A gather and a scatter at positions that are found at run time."""
         check("""
