@@ -13,6 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.math import Math
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
@@ -20,6 +21,7 @@ from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import LOOPS
+from ocannl.dialects.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
@@ -30,6 +32,7 @@ from ocannl.passes.bypass_caches import BypassCachesPass
 from ocannl.passes.differentiate import DifferentiatePass
 from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.expand_math import ExpandMathPass
+from ocannl.passes.fold_layers import FoldLayersPass
 from ocannl.passes.fuse import FusePass
 from ocannl.passes.group_nests import GroupNestsPass
 from ocannl.passes.hoist_invariants import HoistInvariantsPass
@@ -45,6 +48,7 @@ from ocannl.passes.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.simplify import SimplifyPass
 from ocannl.passes.tuned_schedule import FindChoices, TunedSchedulePass
+from ocannl.passes.unfold_layers import IrregularLayers, UnfoldLayersPass
 
 # What all targets have in common.
 SHARED: tuple[type[ModulePass], ...] = (
@@ -53,6 +57,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     InferProjectionsPass,
     DifferentiatePass,
     LowerTexprToAssignPass,
+    FoldLayersPass,
     LowerAssignToLoopsPass,
     InlineNodesPass,
     IndexByComparisonPass,
@@ -89,11 +94,19 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**26),))
 ON_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
-    *(SplitSumsPass, GroupRowsPass, PlanMemoryPass),
+    *(UnfoldLayersPass, SplitSumsPass, GroupRowsPass, PlanMemoryPass),
 )
 
 PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
-    "cpu": (*SHARED, RecomputeNodesPass, GroupNestsPass, SchedulePass, BypassCachesPass, PlanMemoryPass),
+    "cpu": (
+        *SHARED,
+        RecomputeNodesPass,
+        GroupNestsPass,
+        UnfoldLayersPass,
+        SchedulePass,
+        BypassCachesPass,
+        PlanMemoryPass,
+    ),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
     "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),
@@ -169,12 +182,33 @@ def run_passes(
     observe: Observer | None = None,
 ) -> None:
     """Runs passes in order; `observe` sees each one's name, the module after it and the seconds it took."""
-    ctx = new_context()
-    for make in passes:
-        start = time.perf_counter()
-        p = make()
-        p.apply(ctx, module)
+    made = [make() for make in passes]
+    start = time.perf_counter()
+    for at in applied(made, new_context(), module):
         if verify:
             module.verify()
         if observe is not None:
-            observe(p.name, module, time.perf_counter() - start)
+            observe(made[at].name, module, time.perf_counter() - start)
+        start = time.perf_counter()
+
+
+def applied(passes: Sequence[ModulePass], ctx: Context, module: ModuleOp) -> Iterator[int]:
+    """Runs passes in order, and yields the number of each when it has run.
+
+    Where folded layers cannot be unfolded, those since are run again, on layers that are not folded.
+    """
+    at, folded_at, before = 0, -1, list[Operation]()
+    while at < len(passes):
+        if isinstance(passes[at], FoldLayersPass):
+            folded_at, before = at, operations_of(module.body.block)
+        try:
+            passes[at].apply(ctx, module)
+        except IrregularLayers:
+            if folded_at < 0:
+                raise
+            for op in operations_of(module.body.block):
+                op.detach()
+            module.body.block.add_ops(before)
+            at = folded_at
+        yield at
+        at += 1

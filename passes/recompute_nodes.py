@@ -20,6 +20,7 @@ from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.eliminate_common_subexpressions import Eliminator
 from ocannl.passes.fuse import Fuser
 from ocannl.passes.inline_nodes import operations_for, stores_by_node
+from ocannl.passes.layers import LAST, folded_layers
 from ocannl.passes.nest_facts import instructions
 from ocannl.passes.nests import (
     Copier,
@@ -150,12 +151,25 @@ class Recomputer:
 
     def run(self, enough: int) -> None:
         """Goes on until no more than `enough` bytes are live at once, or nothing is cheap any more."""
-        live = self.time.live
-        if live and max(live) > enough:
+        live, in_sight = self.time.live, enough * self.part_in_sight()
+        if live and max(live) > in_sight:
             self.cut([node for node in self.time.local if self.time.bytes[node] > enough])
-        while live and max(live) > enough and self.relieve(live.index(max(live))):
+        while live and max(live) > in_sight and self.relieve(live.index(max(live))):
             pass
         self.fuse()
+
+    def part_in_sight(self) -> float:
+        """The part of the bytes, when most are live, that is not in layers left out by `fold-layers`."""
+        layers, live = folded_layers(self.func), self.time.live
+        if layers is None or not live:
+            return 1.0
+        levels, position = layers.levels(), live.index(max(live))
+        last = [node for node in self.time.local if levels.get(declaration(node).label.data) == LAST]
+        touches = self.time.touches
+        passing = [node for node in last if touches[node][0] <= position <= touches[node][-1]]
+        return live[position] / (
+            live[position] + layers.left_out * sum(self.time.bytes[node] for node in passing)
+        )
 
     def cut(self, large: Sequence[SSAValue]) -> None:
         """Computes again what is much larger than its inputs, after its longest rest; what reads it goes

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import scope_sizes
 
 Structure: TypeAlias = Hashable
@@ -19,7 +20,16 @@ def structure(step: Operation) -> Structure:
     """Equal for nests or groups that differ only in labels, names of values, and the nodes, of equal types,
     that they use: what follows from one of them alone follows from the others.
     """
-    return tuple(scope_sizes(step).items()), _Reader().read(step)
+    return structure_and_nodes(step)[0]
+
+
+def structure_and_nodes(step: Operation) -> tuple[Structure, list[SSAValue]]:
+    """The structure, and the nodes from outside that the step uses, in the order in which it has them."""
+    reader = _Reader()
+    found = tuple(scope_sizes(step).items()), reader.read(step)
+    block = step.regions[0].block
+    nodes = [v for v in reader.numbers if isinstance(v.owner, NodeOp) and v.owner.parent is not block]
+    return found, nodes
 
 
 class _Reader:

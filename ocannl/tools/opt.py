@@ -23,7 +23,7 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.pipelines import PIPELINES
+from ocannl.lowering.pipelines import PIPELINES, applied
 from ocannl.runtime.ptx import DEFAULT_ARCH, ptx_text
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -104,6 +104,16 @@ def check_defined(region: Region, outside: set[SSAValue]) -> None:
         defined.update(op.results)
 
 
+class Pipeline(PassPipeline):
+    """Passes that are run as a compilation runs them."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        assert self.callback is not None
+        self.callback(None, op, next(iter(self.passes), None))
+        for at in applied(self.passes, ctx, op):
+            self.callback(self.passes[at], op, next(iter(self.passes[at + 1 :]), None))
+
+
 class OptMain(xDSLOptMain):
     """xDSL's driver with our targets and pipelines, and errors with the lines of the file."""
 
@@ -150,9 +160,10 @@ class OptMain(xDSLOptMain):
         text = expand_pipelines(self.args.passes)
         self._check_names(text)
         try:
-            self.pipeline = PassPipeline.parse_spec(self.available_passes, text, after)
+            parsed = PassPipeline.parse_spec(self.available_passes, text, after)
         except ValueError as error:
             raise UsageError(str(error)) from None
+        self.pipeline = Pipeline(parsed.passes, parsed.callback)
 
     def _check_names(self, passes: str) -> None:
         for name in _names(passes):

@@ -1,6 +1,6 @@
 """Training steps of models with equal layers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -8,19 +8,69 @@ import ocannl as oc
 from ocannl import nn, train
 
 WIDTH, BATCH = 8, 4
+Part = Callable[[oc.Tensor, str], oc.Tensor]
 
 
-def perceptron(x: oc.Tensor, layers: int) -> oc.Tensor:
-    for k in range(layers):
-        x = oc.relu(oc.param(f"w{k}", input=[WIDTH], output=[WIDTH]) @ x + oc.param(f"b{k}", output=[WIDTH]))
-    return x
+def product(x: oc.Tensor, name: str) -> oc.Tensor:
+    return oc.param(f"{name}.w", input=[WIDTH], output=[WIDTH]) @ x
 
 
-def convolutions(x: oc.Tensor, layers: int) -> oc.Tensor:
-    for k in range(layers):
-        w = oc.param(f"w{k}", input=[3, WIDTH], output=[WIDTH])
-        x = oc.relu(oc.einsum("..., t + i | c; i, c -> o => ..., t | o", x, w, use_padding=True))
-    return x
+def bias(x: oc.Tensor, name: str) -> oc.Tensor:
+    return x + oc.param(f"{name}.b", output=[WIDTH])
+
+
+def scale(x: oc.Tensor, name: str) -> oc.Tensor:
+    return x * oc.param(f"{name}.scale", output=[])
+
+
+def relu(x: oc.Tensor, name: str) -> oc.Tensor:
+    return oc.relu(x)
+
+
+def tanh(x: oc.Tensor, name: str) -> oc.Tensor:
+    return oc.tanh(x)
+
+
+def centered(x: oc.Tensor, name: str) -> oc.Tensor:
+    return x - x.einsum("...|...d => ...|...0") / WIDTH
+
+
+def convolution(x: oc.Tensor, name: str) -> oc.Tensor:
+    w = oc.param(f"{name}.kernel", input=[3, WIDTH], output=[WIDTH])
+    return oc.einsum("..., t + i | c; i, c -> o => ..., t | o", x, w, use_padding=True)
+
+
+def residual(parts: Sequence[Part]) -> Part:
+    def whole(x: oc.Tensor, name: str) -> oc.Tensor:
+        return x + inside(x, name)
+
+    inside = layer(parts)
+    return whole
+
+
+PARTS: Sequence[Part] = (product, bias, scale, relu, tanh, centered)
+
+
+def layer(parts: Sequence[Part]) -> Part:
+    """Parts one after the other, with names of their own."""
+
+    def whole(x: oc.Tensor, name: str) -> oc.Tensor:
+        for number, part in enumerate(parts):
+            x = part(x, f"{name}.{number}")
+        return x
+
+    return whole
+
+
+def stack(part: Part) -> Callable[[oc.Tensor, int], oc.Tensor]:
+    """So many layers of a kind."""
+
+    def whole(x: oc.Tensor, layers: int) -> oc.Tensor:
+        for number in range(layers):
+            x = part(x, f"layer{number}")
+        return x
+
+    return whole
 
 
 def decoder(x: oc.Tensor, layers: int) -> oc.Tensor:
@@ -28,16 +78,16 @@ def decoder(x: oc.Tensor, layers: int) -> oc.Tensor:
 
 
 MODELS: Mapping[str, Callable[[oc.Tensor, int], oc.Tensor]] = {
-    "perceptron": perceptron,
-    "convolutions": convolutions,
+    "perceptron": stack(layer([product, bias, relu])),
+    "convolutions": stack(layer([convolution, relu])),
     "decoder": decoder,
 }
 
 
-def code_of(model: str, layers: int) -> oc.Code:
-    """Gradients of the squared output, and a step of gradient descent."""
+def step_of(model: Callable[[oc.Tensor, int], oc.Tensor], layers: int) -> tuple[oc.Tensor, oc.Code]:
+    """The squared output of a model, and code for its gradients and a step of gradient descent."""
     rng = np.random.default_rng(1)
     x = oc.data(rng.normal(size=(BATCH, 6, WIDTH)).astype(np.float32), axes="bbo", label="x")
-    y = MODELS[model](x, layers)
+    y = model(x, layers)
     loss = (y * y).einsum("...|... => 0")
-    return train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.01)
+    return loss, train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.01)

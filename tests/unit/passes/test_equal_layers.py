@@ -1,20 +1,72 @@
-"""Equal layers become equal nests, however many there are."""
+"""Equal layers become equal nests, and few of them are compiled for all."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+from unittest.mock import patch
 
 import pytest
-from unit.passes.layered import MODELS, code_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.passes.layered import MODELS, PARTS, Part, layer, product, residual, scale, stack, step_of
+from xdsl.dialects.builtin import ModuleOp
 
+import ocannl as oc
+from ocannl.dialects.loops import FuncOp
 from ocannl.extract import extract
 from ocannl.lowering.pipelines import PIPELINES, run_passes
-from ocannl.passes.nests import functions, steps
-from ocannl.passes.structure import structure
+from ocannl.passes import fold_layers
+from ocannl.passes.layers import ATTRIBUTE
+from ocannl.passes.nests import functions, nodes, steps
+from ocannl.passes.structure import Structure, structure
+from ocannl.passes.unfold_layers import IrregularLayers, UnfoldLayersPass
+
+PASSES = PIPELINES["cpu"]
+NAMES = [*(p.name for p in PASSES), "lower-loops-to-llvm"]
+Model = Callable[[oc.Tensor, int], oc.Tensor]
+T = TypeVar("T")
+
+
+def before(name: str, model: Model, layers: int) -> FuncOp:
+    """The training step before a pass or target."""
+    module = extract(step_of(model, layers)[1], "step").module
+    run_passes(module, PASSES[: NAMES.index(name)])
+    (func,) = functions(module)
+    return func
+
+
+def both(make: Callable[[], T]) -> tuple[T, T]:
+    """With layers folded, and without."""
+    with patch.object(fold_layers, "LEAST_LAYERS", 1000):
+        plain = make()
+    return make(), plain
+
+
+def structures(func: FuncOp) -> Counter[Structure]:
+    return Counter(map(structure, steps(func)))
+
+
+def nodes_with_memory(func: FuncOp) -> Counter[tuple[str, str, str]]:
+    found = [node for node in nodes(func) if node.mode.data != "virtual"]
+    return Counter((node.label.data, node.mode.data, str(node.result.type)) for node in found)
+
+
+def bits(model: Model, layers: int) -> bytes:
+    """The loss and all parameters after two steps."""
+    loss, code = step_of(model, layers)
+    context = oc.Context.cpu(1)
+    step = context.compile(code)
+    context.init_params(loss)
+    step()
+    step()
+    values = [loss, *oc.params(loss).values()]
+    return b"".join(context[value].tobytes() for value in values)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_more_layers_need_no_other_nests(model: str):
     """Three more layers need three times the nests that one of them needs."""
-    few, many = (Counter(structures(model, layers)) for layers in (4, 7))
+    few, many = (structures(before("schedule", MODELS[model], layers)) for layers in (4, 7))
     assert few.keys() == many.keys()
     more = many - few
     assert more.total() == many.total() - few.total()
@@ -22,10 +74,37 @@ def test_more_layers_need_no_other_nests(model: str):
     assert all(count % 3 == 0 for count in more.values())
 
 
-def structures(model: str, layers: int) -> list[object]:
-    """What the steps of a training step are, before they are scheduled."""
-    module = extract(code_of(model, layers), model).module
-    passes = PIPELINES["cpu"]
-    run_passes(module, passes[: [p.name for p in passes].index("schedule")])
-    (func,) = functions(module)
-    return [structure(step) for step in steps(func)]
+@pytest.mark.parametrize("model", MODELS)
+def test_many_layers_take_no_more_work_than_some(model: str):
+    some, many = (structures(before("unfold-layers", MODELS[model], layers)) for layers in (6, 9))
+    assert some == many
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_folding_changes_nothing(model: str):
+    folded, plain = both(lambda: before("lower-loops-to-llvm", MODELS[model], 7))
+    assert structures(folded) == structures(plain)
+    assert folded.attributes["arena"] == plain.attributes["arena"]
+    assert nodes_with_memory(folded) == nodes_with_memory(plain)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=3), st.booleans(), st.integers(6, 8))
+def test_results_have_the_same_bits(parts: list[Part], is_residual: bool, layers: int):
+    made = residual if is_residual else layer
+    model = stack(made([product, *parts]))
+    assert len(set(both(lambda: bits(model, layers)))) == 1
+
+
+def test_layers_that_merge_are_compiled_as_they_are():
+    """Scalars of all layers are updated in one nest: none stands for those of another layer."""
+    model = stack(layer([product, scale]))
+    func = before("unfold-layers", model, 7)
+    module = func.parent_op()
+    assert isinstance(module, ModuleOp)
+    assert ATTRIBUTE in func.attributes
+    with pytest.raises(IrregularLayers, match="fold-layers"):
+        run_passes(module, [UnfoldLayersPass])
+    folded, plain = both(lambda: before("lower-loops-to-llvm", model, 7))
+    assert [structure(step) for step in steps(folded)] == [structure(step) for step in steps(plain)]
+    assert len(set(both(lambda: bits(model, 7)))) == 1

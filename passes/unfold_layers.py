@@ -1,0 +1,334 @@
+"""`unfold-layers`: adds the layers that `fold-layers` has left out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
+from ocannl.dialects.op_helpers import copied, operations_of
+from ocannl.passes.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
+from ocannl.passes.nests import Names, functions, nodes, steps
+from ocannl.passes.structure import Structure, structure_and_nodes
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """A step at its position, its nodes in order, and the first layer that it touches, if it touches any."""
+
+    step: NestOp | GroupOp
+    position: int
+    structure: Structure
+    nodes: list[SSAValue]
+    level: int | None = None
+
+    @property
+    def stored(self) -> set[SSAValue]:
+        return {op.node for op in self.step.walk() if isinstance(op, StoreOp)}
+
+
+# A step, by that of the last layer before those left out, with the layer that the node has there.
+Use: TypeAlias = tuple[View, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A step with its place among all: for one of a layer, that of the `last` one before those left out, and
+    how many layers later it is.
+    """
+
+    place: int
+    step: Operation
+    last: View | None = None
+    distance: int = 0
+
+
+@dataclass
+class Chain:
+    """Steps of the last layer before those left out, each with the step of the first layer after them that is
+    equal to it, where they run one layer after the other.
+    """
+
+    is_forward: bool
+    start: int
+    stop: int
+    pairs: list[tuple[View, View]] = field(default_factory=list[tuple[View, View]])
+
+    def add(self, last: View, first: View) -> None:
+        self.pairs.append((last, first))
+        self.start = min(self.start, last.position, first.position)
+        self.stop = max(self.stop, last.position + 1, first.position + 1)
+
+    @cached_property
+    def period(self) -> int:
+        """How many steps a layer has: where code begins or ends, some of them may stand elsewhere."""
+        ((distance, _),) = Counter(abs(a.position - b.position) for a, b in self.pairs).most_common(1)
+        return distance
+
+    def is_before(self, view: View) -> bool:
+        """The step runs before those of the layers left out."""
+        if not self.start <= view.position < self.stop:
+            return view.position < self.start
+        if view.level is None:
+            raise irregular(view.step)
+        return (view.level <= LAST) == self.is_forward
+
+
+class Unfolder:
+    """Puts steps of the layers left out between those of the layers before and after them."""
+
+    def __init__(self, func: FuncOp, layers: Layers) -> None:
+        self.func = func
+        self.left_out = layers.left_out
+        declared: dict[str, SSAValue] = {node.label.data: node.result for node in nodes(func)}
+        self.names = Names({*declared, *(label for row in layers.rows for label in row)})
+        self.labels = Labels(layers)
+        levels = layers.levels()
+        self.levels = {node: levels[label] for label, node in declared.items() if label in levels}
+        self.following = {
+            declared[row[LAST]]: declared[row[-FIRST]]
+            for row in layers.rows
+            if row[LAST] in declared and row[-FIRST] in declared
+        }
+        self.views = [
+            View(step, position, *structure_and_nodes(step)) for position, step in enumerate(steps(func))
+        ]
+        self.number_views()
+        self.chains = self.find_chains()
+        self.preceding = {first: last for last, first in self.following.items()}
+        self.copies: dict[SSAValue, list[SSAValue]] = {}
+
+    def number_views(self) -> None:
+        """Numbers the layers of steps; nodes that passes have made belong to the first one that uses them."""
+        used: dict[SSAValue, set[int]] = {}
+        for view in self.views:
+            level = self.level(view)
+            for node in view.nodes:
+                if level is not None and node not in self.levels:
+                    used.setdefault(node, set()).add(level)
+        self.levels |= {node: min(found) for node, found in used.items() if max(found) - min(found) <= 1}
+        for view in self.views:
+            view.level = self.level(view)
+            if view.level is not None and view.level < LAST and self.last_level(view) > LAST:
+                raise irregular(view.step)
+
+    def level(self, view: View) -> int | None:
+        found = [level for node in view.nodes if (level := self.levels.get(node)) is not None]
+        return min(found, default=None)
+
+    def last_level(self, view: View) -> int:
+        return max(level for node in view.nodes if (level := self.levels.get(node)) is not None)
+
+    def find_chains(self) -> list[Chain]:
+        """The chains, in the order in which they run: each begins with an outer layer."""
+        last, first = ([view for view in self.views if view.level == level] for level in (LAST, FIRST))
+        if len(last) != len(first):
+            raise irregular(self.func)
+        found: list[Chain] = []
+        for one, other in zip(last, first, strict=True):
+            self.match(one, other)
+            is_forward, start = one.position < other.position, min(one.position, other.position)
+            outer = 0 if is_forward else FIRST + 1
+            if not (
+                found
+                and found[-1].is_forward == is_forward
+                and all(view.level != outer for view in self.views[found[-1].stop : start])
+            ):
+                found.append(Chain(is_forward, start, start))
+            found[-1].add(one, other)
+        if any(later.start < earlier.stop for earlier, later in pairwise(found)):
+            raise irregular(self.func)
+        return found
+
+    def match(self, last: View, first: View) -> None:
+        """Raises `IrregularLayers` unless two steps are equal but for the layer."""
+        if last.structure != first.structure:
+            raise irregular(last.step)
+        for node, other in zip(last.nodes, first.nodes, strict=True):
+            level = self.levels.get(node)
+            if level is None:
+                fits = node is other
+            elif level == LAST:
+                fits = self.following.setdefault(node, other) is other
+            else:
+                fits = level == FIRST and self.levels.get(other) == FIRST + 1
+            if not fits:
+                raise irregular(last.step)
+
+    def run(self) -> None:
+        self.declare()
+        order = sorted(self.placed(), key=attrgetter("place"))
+        self.check_order(order)
+        for chain in self.chains:
+            for last, _ in chain.pairs:
+                self.redirect(last)
+        for view in self.views:
+            view.step.detach()
+        self.func.body.block.add_ops(placed.step for placed in order)
+
+    def placed(self) -> Iterator[Placed]:
+        """All steps, those of the layers left out among them."""
+        others = dict.fromkeys(self.views)
+        for chain in self.chains:
+            for last, first in chain.pairs:
+                yield Placed(self.place(last), last.step, last)
+                yield Placed(self.place(first), first.step, last, self.left_out + 1)
+                for distance, place in self.places(chain, last, first):
+                    yield Placed(place, self.copy(last, distance), last, distance)
+                del others[last], others[first]
+        yield from (Placed(self.place(view), view.step) for view in others)
+
+    def check_order(self, order: Sequence[Placed]) -> None:
+        """Raises `IrregularLayers` unless each layer and the one before use its nodes in the same order."""
+        pairs = [pair for chain in self.chains for pair in chain.pairs]
+        folded = [Placed(last.position, last.step, last) for last, _ in pairs]
+        folded += [Placed(first.position, first.step, last, 1) for last, first in pairs]
+        expected = self.uses(sorted(folded, key=attrgetter("place")), 1)
+        found = self.uses(order, self.left_out + 1)
+        if any(uses != expected.get((node, 1)) for (node, _), uses in found.items()):
+            raise irregular(self.func)
+
+    def uses(self, order: Sequence[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
+        """For each node of the last layer and the nodes in place of it so many layers later: what stores to
+        those, one after the other, and what loads from them in between.
+        """
+        found: dict[tuple[SSAValue, int], list[set[Use]]] = {}
+        for placed in order:
+            if placed.last is None:
+                continue
+            stored = placed.last.stored
+            for node in placed.last.nodes:
+                level = self.levels.get(node, FIRST + 1)
+                distance = placed.distance + level - LAST
+                if level <= FIRST and 1 <= distance <= layers:
+                    last = node if level == LAST else self.preceding[node]
+                    uses = found.setdefault((last, distance), [set()])
+                    uses += [set(), set()] if node in stored else ()
+                    uses[-2 if node in stored else -1].add((placed.last, level))
+        return found
+
+    def place(self, view: View) -> int:
+        """The position of a step among all."""
+        passed = [chain for chain in self.chains if not chain.is_before(view)]
+        return view.position + sum(self.left_out * chain.period for chain in passed)
+
+    def places(self, chain: Chain, last: View, first: View) -> Iterator[tuple[int, int]]:
+        """The positions of the steps for the layers left out, by how many layers after the last one they are.
+
+        They begin where the one that runs earlier is.
+        """
+        start = self.place(last if chain.is_forward else first)
+        for k in range(1, self.left_out + 1):
+            yield k if chain.is_forward else self.left_out + 1 - k, start + k * chain.period
+
+    def declare(self) -> None:
+        """Declares the nodes of the layers left out."""
+        last = [node for node in nodes(self.func) if node.result in self.following]
+        at = InsertPoint.after(nodes(self.func)[-1])
+        for node in last:
+            self.copies[node.result] = []
+        for distance in range(1, self.left_out + 1):
+            for node in last:
+                copy = NodeOp.create(result_types=[node.result.type], properties=node.properties)
+                label = self.new_label(node.label.data, distance)
+                copy.properties["label"] = StringAttr(label)
+                copy.result.name_hint = hint(label)
+                Rewriter.insert_op(copy, at)
+                self.copies[node.result].append(copy.result)
+
+    def new_label(self, label: str, distance: int) -> str:
+        found = self.labels.at(label, distance)
+        return found if label in self.labels.rows else self.names.fresh(found)
+
+    def at(self, node: SSAValue, distance: int) -> SSAValue:
+        """The node in place of one that the last layer before those left out uses, so many layers later."""
+        level = self.levels.get(node)
+        if level is None:
+            return node
+        last, distance = (node, distance) if level == LAST else (self.preceding[node], distance + 1)
+        return (last, *self.copies[last], self.following[last])[distance]
+
+    def copy(self, view: View, distance: int) -> Operation:
+        """The step of a layer left out, by that of the last layer before."""
+        copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
+        for op in operations_of(copy.regions[0].block):
+            if isinstance(op, NodeOp):
+                op.properties["label"] = StringAttr(self.new_label(op.label.data, distance))
+        self.relabel(copy, distance)
+        return copy
+
+    def relabel(self, step: Operation, distance: int) -> None:
+        for op in (step, *operations_of(step.regions[0].block)):
+            if isinstance(op, NestOp | GroupOp):
+                op.properties["label"] = StringAttr(self.labels.at(op.label.data, distance))
+
+    def redirect(self, view: View) -> None:
+        """What the last layer passed on goes to the next one, which was left out."""
+        self.relabel(view.step, 0)
+        for op in view.step.walk():
+            for k, node in enumerate(op.operands):
+                if self.levels.get(node) == FIRST:
+                    op.operands[k] = self.at(node, 0)
+
+
+class Labels:
+    """Labels of the layers left out, by those of the layer before them."""
+
+    def __init__(self, layers: Layers) -> None:
+        self.rows = {row[LAST]: row for row in layers.rows if row[LAST]}
+        self.next_rows = {row[-FIRST]: row for row in layers.rows if row[-FIRST]}
+
+    def at(self, label: str, distance: int) -> str:
+        """The label so many layers later; what passes have added to labels stays."""
+        if " .. " in label:
+            return " .. ".join(self.at(part, distance) for part in label.split(" .. "))
+        if label in self.rows:
+            return self.rows[label][LAST + distance]
+        if label in self.next_rows:
+            return self.next_rows[label][LAST + distance + 1]
+        end = max(label.rfind("."), label.rfind(" "))
+        return self.at(label[:end], distance) + label[end:] if end > 0 else label
+
+
+def hint(label: str) -> str | None:
+    name = re.sub(r"\W", "_", label)
+    return name if SSAValue.is_valid_name(name) else None
+
+
+class IrregularLayers(OcannlError):
+    """Layers that were equal are not any more: none stands for those left out."""
+
+
+def irregular(op: Operation) -> IrregularLayers:
+    return IrregularLayers(at_line(op, "what passes made of equal layers differs: do without `fold-layers`"))
+
+
+@dataclass(frozen=True)
+class UnfoldLayersPass(ModulePass):
+    """Adds nests and nodes of the layers left out: copies of those of the last layer before them.
+
+    Raises `IrregularLayers` where that layer and the first one after are not equal any more.
+    """
+
+    name = "unfold-layers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            layers = folded_layers(func)
+            if layers is not None:
+                Unfolder(func, layers).run()
+                del func.attributes[ATTRIBUTE]
