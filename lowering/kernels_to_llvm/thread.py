@@ -54,7 +54,9 @@ SLOT = "slot$"
 
 
 class ThreadEmitter:
-    """Emits what a thread does. `positions` hold static indices and variables, `thread` is its number."""
+    """Emits what a thread does. `positions` hold static indices and variables, `thread` is its number, and
+    `repeated` how often loops without jumps write the code at hand.
+    """
 
     # Reductions with nothing but loads and scalars inside have no jumps if they are no longer.
     unrolled = UNROLLED
@@ -77,6 +79,7 @@ class ThreadEmitter:
         self.in_steps = {step for step in self.steps.values() if step is not None}
         self.values: dict[SSAValue, Registers] = {}
         self.fixed: dict[str, int] = {}
+        self.repeated = 1
         self.thread = ""
 
     def emit_ops(self, ops: Iterable[Operation]) -> None:
@@ -308,9 +311,11 @@ class ThreadEmitter:
             return body(carried)
         (name, size), inner = space[0], space[1:]
         if size == 1 or (size <= unrolled and not inner):
+            self.repeated *= size
             for value in range(size):
                 self.positions[name] = Position(None, value)
                 carried = self.run(inner, carried, type, body, unrolled)
+            self.repeated //= size
             return carried
         loop = self.b.open_loop(0, size, 1, [(type, value) for value in carried])
         self.positions[name] = Position(loop.index, 0, self.b.depth)
@@ -338,7 +343,7 @@ class ThreadEmitter:
         keys = [key(over, point) for point in self.points(over)]
         values = [results[k] for k in keys]
         is_plain = not any(inner.regions or needs_all_threads(inner) for inner in op.body.block.ops)
-        unrolled = self.unrolled if is_plain else UNROLLED
+        unrolled = self.unrolled if is_plain and self.repeated == 1 else UNROLLED
         done = self.run(op.space.data, values, type.text, partial(self.body, op, type), unrolled)
         results.update(zip(keys, done, strict=True))
 

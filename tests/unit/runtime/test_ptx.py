@@ -81,7 +81,7 @@ def check_kernels(text: str, arch: str) -> list[Resources]:
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @pytest.mark.parametrize(
-    "sizes", [(32, 32, 8), (37, 21, 23), (512, 512, 512), (1000, 1000, 784), (4096,) * 3]
+    "sizes", [(32, 32, 8), (37, 21, 23), (120, 784, 64), (512, 512, 512), (1000, 1000, 784), (4096,) * 3]
 )
 @pytest.mark.parametrize("w", ["o, i", "i, o"])
 def test_contractions_fit_into_registers(sizes: tuple[int, int, int], w: str, arch: str):
