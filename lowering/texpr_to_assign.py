@@ -40,6 +40,7 @@ class Lowering:
     )
     labels: set[str] = field(default_factory=set[str])
     clock: int = 0
+    memory_written: int = 0
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
@@ -107,6 +108,7 @@ class Lowering:
             ),
         )
         self._mark_written(target)
+        self.memory_written = self.clock
 
     def _mark_written(self, memory: SSAValue) -> None:
         self.clock += 1
@@ -134,13 +136,18 @@ class Lowering:
 
     def _is_good(self, value: SSAValue) -> bool:
         when = self.computed.get(value)
-        return when is not None and all(self.written.get(m, 0) <= when for m in self.memory[value])
+        if when is None or self.memory_written <= when:
+            return when is not None
+        return all(self.written.get(m, 0) <= when for m in self.memory[value])
 
     def _memory(self, op: texpr.TensorOp) -> frozenset[SSAValue]:
         """The memory that an expression reads, at any depth; its operands' is known."""
         if isinstance(op, texpr.MemoryOp | texpr.OfOp):
             return frozenset([memory_of(op.result)])
-        return frozenset[SSAValue]().union(*(self.memory[v] for v in op.operands))
+        found = [self.memory[v] for v in op.operands]
+        largest = max(found, key=len, default=frozenset[SSAValue]())
+        others = [memory for memory in found if not memory <= largest]
+        return largest.union(*others) if others else largest
 
     def _compute(self, value: SSAValue) -> None:
         op = value.owner

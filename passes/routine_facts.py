@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.assign import OWN_MEMORY, memref_shape
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.loops import (
     FuncOp,
@@ -19,13 +19,13 @@ from ocannl.dialects.loops import (
     scope_sizes,
 )
 from ocannl.passes.images import Box, box_of, fill
-from ocannl.passes.nests import declaration, nests
+from ocannl.passes.nests import declaration, names_in, nests
 
 
 @dataclass
 class RoutineFacts:
-    """By node label: `reads` are needed from before the run, `writes` are set by it; `limits` bound static
-    indices.
+    """By label of a node that keeps its values between runs: `reads` are needed from before the run, `writes`
+    are set by it; `limits` bound static indices.
     """
 
     reads: set[str] = field(default_factory=set[str])
@@ -60,10 +60,14 @@ def _visit(nest: NestOp, facts: RoutineFacts, written: dict[str, Written]) -> No
     for op in nest.walk():
         if isinstance(op, ReduceOp):
             sizes.update(op.space.data)
-        if not isinstance(op, LoadOp | StoreOp) or isinstance(declaration(op.node).parent_op(), GroupOp):
+        if not isinstance(op, LoadOp | StoreOp):
             continue
-        _limit(op, sizes | position_sizes(op), facts)
-        label = _label(op)
+        node = declaration(op.node)
+        if not names_in(op.indices.data) <= sizes.keys() and not isinstance(node.parent_op(), GroupOp):
+            _limit(op, sizes | position_sizes(op), facts)
+        if node.mode.data not in OWN_MEMORY:
+            continue
+        label = node.label.data
         if isinstance(op, LoadOp):
             if label not in written or not written[label].is_whole:
                 facts.reads.add(label)

@@ -83,8 +83,9 @@ class Scheduler:
 
     def __init__(self, target: TargetDescription) -> None:
         self.target = target
-        self.cheapest: dict[Structure, tuple[float, Choice] | None] = {}
-        self.blocks: dict[tuple[Structure, Choice | None], tuple[tuple[str, int], ...]] = {}
+        self.numbers: dict[Structure, int] = {}
+        self.cheapest: dict[int, tuple[float, Choice] | None] = {}
+        self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
 
     def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
         nests = nests_of(step)
@@ -107,7 +108,7 @@ class Scheduler:
         """
         if nest.schedule is not None:
             return 0.0
-        key = structure(nest)
+        key = self.numbers.setdefault(structure(nest), len(self.numbers))
         found = self.best(nest, key) if choice is None else self.costed(nest, choice)
         if found is None:
             return 0.0
@@ -129,7 +130,7 @@ class Scheduler:
             self.share(group, cycles)
         return cycles
 
-    def best(self, nest: NestOp, key: Structure) -> tuple[float, Choice] | None:
+    def best(self, nest: NestOp, key: int) -> tuple[float, Choice] | None:
         """The cheapest choice, with its cycles; None where there is nothing to choose."""
         if key not in self.cheapest:
             chooser = Chooser.of(nest, self.target)

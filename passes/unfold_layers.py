@@ -26,7 +26,7 @@ from ocannl.passes.nests import Names, functions, nodes, steps
 from ocannl.passes.structure import Structure, structure_and_nodes
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class View:
     """A step at its position, its nodes in order, and the first layer that it touches, if it touches any."""
 
@@ -36,7 +36,7 @@ class View:
     nodes: list[SSAValue]
     level: int | None = None
 
-    @property
+    @cached_property
     def stored(self) -> set[SSAValue]:
         return {op.node for op in self.step.walk() if isinstance(op, StoreOp)}
 

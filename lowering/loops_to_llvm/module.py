@@ -17,7 +17,7 @@ from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
-from ocannl.passes.structure import structure
+from ocannl.passes.structure import structure_and_nodes
 from ocannl.passes.tasks import task_count
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
@@ -34,11 +34,14 @@ def loops_to_llvm(module: ModuleOp, *, clocked: bool = False, converted: frozens
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The function that runs a step, or a thread's share of it: from which element on it gets each node."""
+    """The function that runs a step, or a thread's share of it: from which element on it gets each node, and
+    the static indices that it gets.
+    """
 
     name: str
     is_shared: bool
     first: Sequence[int]
+    indices: Sequence[str]
 
 
 @dataclass
@@ -88,26 +91,28 @@ class ModuleEmitter:
 
     def emit_step(self, func: FuncOp, step: Operation, entry: Entry) -> None:
         """Calls the kernel of a step: one for all nests or groups that are equal but for names."""
-        nodes, indices = used_names(step, func.ranges)
+        if isinstance(step, NestOp | GroupOp):
+            what, nodes = structure_and_nodes(step)
+        else:
+            what, nodes = step, used_names(step, func.ranges)[0]
         alone = disjoint(nodes)
-        apart = tuple(node in alone for node in nodes)
-        key = (structure(step), apart) if isinstance(step, NestOp | GroupOp) else step
-        if key not in self.known:
-            self.known[key] = self.emit_kernel(func, step, nodes, indices, apart)
-        kernel = self.known[key]
+        apart = tuple([node in alone for node in nodes])
+        kernel = self.known.get((what, apart))
+        if kernel is None:
+            kernel = self.known[what, apart] = self.emit_kernel(func, step, nodes, apart)
         call = entry.run_by_team if kernel.is_shared else entry.call
-        call(kernel.name, entry.arguments(nodes, kernel.first, indices))
+        call(kernel.name, entry.arguments(nodes, kernel.first, kernel.indices))
 
     def emit_kernel(
         self,
         func: FuncOp,
         step: Operation,
         nodes: Sequence[SSAValue],
-        indices: Sequence[str],
         apart: Sequence[bool],
     ) -> Kernel:
         """The function of a step; `apart` tells which of its nodes share no memory with others."""
         b = FunctionBuilder(self.converted)
+        _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}
@@ -128,7 +133,7 @@ class ModuleEmitter:
         if tasks > 1:
             kernel = self.function(f"{name}.share", share_of_tasks(kernel, len(nodes), len(indices), tasks))
             self.helpers.add(TEAM)
-        return Kernel(kernel, tasks > 1, [first.get(node, 0) for node in nodes])
+        return Kernel(kernel, tasks > 1, [first.get(node, 0) for node in nodes], indices)
 
     def function(self, name: str, rest: str) -> str:
         """The name of the function with this text, emitted unless an equal one was before."""
