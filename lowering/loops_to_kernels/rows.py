@@ -92,17 +92,17 @@ def needed_before(nest: NestOp, shared: Sequence[ReduceOp]) -> set[Operation] | 
 def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> Lanes:
     """Neighbouring threads read what is contiguous: along the reductions, or along a variable of the nest."""
     inner = [op for reduce in shared for op in operations(reduce.body.block)]
-    longest = max(size_of(reduce) for reduce in shared)
+    longest, most = max(map(size_of, shared)), max(points(reduce.space.data) for reduce in shared)
     along_reduction = sum(streamed(operations(r.body.block), shared_variable(r)) for r in shared)
     own = [name for name, size in nest.space.data if size > 1]
     best = max(own, key=lambda name: streamed(inner, name), default=None)
     sizes = dict(nest.space.data)
     if best is not None and streamed(inner, best) > along_reduction:
         beside = largest_part(sizes[best], WARP)
-        threads = MOST_THREADS if max(points(reduce.space.data) for reduce in shared) >= LONG else THREADS
+        threads = MOST_THREADS if most >= LONG else THREADS
         count = 1 << (min(threads // beside, longest).bit_length() - 1)
         return Lanes(count, best, beside, False)
-    if longest >= LONG:
+    if most >= LONG and longest >= THREADS:
         return Lanes(THREADS, None, 1, True)
     beside_name = own[-1] if own else None
     beside = 1 if beside_name is None else largest_part(sizes[beside_name], THREADS // WARP)

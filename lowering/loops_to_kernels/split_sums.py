@@ -1,4 +1,4 @@
-"""`split-sums`: long contractions with few results are computed in parts, so that all processors work."""
+"""`split-sums`: long sums with few results are computed in parts, so that all processors work."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ocannl.dialects.linear import Linear, SpaceAttr, identity_map
 from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.contraction import OPERAND_COST, PROCESSORS, TILES
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others
+from ocannl.lowering.loops_to_kernels.rows import choose_lanes, is_long, shared_variable
 from ocannl.passes.nests import (
     Names,
     nests,
@@ -32,19 +33,51 @@ from ocannl.passes.shared_rows import divisors
 MOST_PARTS = 16
 # Cycles, roughly: what a step of so many values takes at least, and a kernel with its launch.
 STEP_DEPTH, STEP_CYCLES, KERNEL_CYCLES = 16, 300, 5000
+# Other reductions have parts where each of fewer blocks than these reads so much; more blocks do then.
+LEAST_READ, FEW_BLOCKS, MOST_BLOCKS = 2**17, 32, 256
 # Multiplications of a processor in a cycle, blocks that it overlaps, and bytes of memory that all move.
 RATE, OVERLAPPED, BYTES_A_CYCLE = 128, 4, 1200
 
 
 @dataclass(frozen=True)
 class Split:
-    """`parts` of a variable of a contraction's reduction."""
+    """`parts` of a variable of a reduction."""
 
+    reduce: ReduceOp
     name: str
     parts: int
 
 
-def choose_split(nest: NestOp, found: Contraction) -> Split | None:
+def choose_split(nest: NestOp) -> Split | None:
+    """What of a nest is computed in parts, if that is faster."""
+    found = find(nest)
+    if found is not None:
+        return split_contraction(nest, found)
+    reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
+    return None if nest.clashing else next(filter(None, (split_rows(nest, op) for op in reduces)), None)
+
+
+def split_rows(nest: NestOp, reduce: ReduceOp) -> Split | None:
+    """The split of a reduction that few blocks would read; its threads share the innermost variable."""
+    values = points(reduce.space.data)
+    if not is_long(reduce) or needs_reduction(reduce):
+        return None
+    lanes, own = choose_lanes(nest, [reduce]), shared_variable(reduce)
+    blocks = points(nest.space.data) // lanes.beside_count
+    if blocks >= FEW_BLOCKS or values * lanes.beside_count < LEAST_READ:
+        return None
+    size, name = max((size, name) for name, size in reduce.space.data if name != own or size == values)
+    parts = [parts for parts in divisors(size) if parts * blocks <= MOST_BLOCKS]
+    return Split(reduce, name, parts[-1]) if parts[-1:] > [1] else None
+
+
+def needs_reduction(reduce: ReduceOp) -> bool:
+    """Whether a reduction needs what another one of its nest gives."""
+    copied, _ = copies_for(reduce)
+    return sum(isinstance(op, ReduceOp) for op in copied) > 1
+
+
+def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
     """The split with which a contraction takes least time, if that is less than without."""
     best = min(splits(found), key=lambda split: cycles(nest, found, split.parts), default=None)
     if best is None or cycles(nest, found, best.parts) >= cycles(nest, found, 1):
@@ -57,7 +90,7 @@ def splits(found: Contraction) -> Iterator[Split]:
     for name, size in found.reduce.space.data:
         for parts in divisors(size):
             if 1 < parts <= MOST_PARTS and (name != found.k or size // parts % STEP_DEPTH == 0):
-                yield Split(name, parts)
+                yield Split(found.reduce, name, parts)
 
 
 def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
@@ -77,9 +110,9 @@ def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
     return own if parts == 1 else own + KERNEL_CYCLES + moved / BYTES_A_CYCLE
 
 
-def split_sum(func: FuncOp, nest: NestOp, found: Contraction, split: Split, labels: Names) -> None:
+def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     """Computes the parts in a nest of their own before a nest, which adds them up."""
-    reduce, type = found.reduce, found.reduce.result.type
+    reduce, type = split.reduce, split.reduce.result.type
     assert isinstance(type, Float32Type | Float64Type)
     names = Names.of(func, nest)
     part = names.fresh(f"{split.name}_part")
@@ -113,7 +146,7 @@ def take_part(nest: NestOp, split: Split, part: str) -> None:
 
 @dataclass(frozen=True)
 class SplitSumsPass(ModulePass):
-    """Computes contractions with few results and long sums in parts, for a GPU; a nest after it adds them up.
+    """Computes long sums with few results in parts, for a GPU; a nest after it adds them up.
 
     So there are blocks for all processors. The number of parts depends on sizes alone, and they are added up
     in order: results do not depend on how many run at a time.
@@ -125,9 +158,6 @@ class SplitSumsPass(ModulePass):
         for func in ungrouped(op):
             labels = Names({node.label.data for node in nodes(func)})
             for nest in nests(func):
-                found = find(nest)
-                if found is None or not isinstance(found.reduce.result.type, Float32Type | Float64Type):
-                    continue
-                split = choose_split(nest, found)
-                if split is not None:
-                    split_sum(func, nest, found, split, labels)
+                split = choose_split(nest)
+                if split is not None and isinstance(split.reduce.result.type, Float32Type | Float64Type):
+                    split_sum(func, nest, split, labels)

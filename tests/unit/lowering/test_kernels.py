@@ -257,6 +257,46 @@ loops.func @update {
         names = [op.label.data for op in module.walk() if isinstance(op, LaunchOp)]
         assert names == ["w.grad.partial", "w.grad .. w"]
 
+    @pytest.mark.parametrize(
+        ("space", "reduced", "load", "shape", "store", "result"),
+        [
+            ("", "k = 600, j = 500", "k, j", "600x500", "0", "1"),
+            ("", "k = 262144", "k", "262144", "0", "1"),
+            ("i = 40", "k = 7000", "k, i", "7000x40", "i", "40"),
+            ("i = 3", "k = 160000", "i, k", "3x160000", "i", "3"),
+        ],
+        ids=["all", "one axis", "columns", "rows"],
+    )
+    def test_reductions_in_few_blocks_have_parts(
+        self, space: str, reduced: str, load: str, shape: str, store: str, result: str
+    ):
+        module = check(
+            f"""
+loops.func @total {{
+  %x = assign.node "x" on_device : memref<{shape}xf32>
+  %y = assign.node "y" on_device : memref<{result}xf32>
+  loops.nest "y" ({space}) {{
+    %sum = loops.reduce add ({reduced}) : f32 {{
+      %v = loops.load %x[{load}]
+      loops.yield %v
+    }}
+    loops.store %sum, %y[{store}]
+  }}
+}}
+""",
+            Emulation(shuffle=3),
+            1e-2,
+        )
+        partial, rest = (op for op in module.walk() if isinstance(op, LaunchOp))
+        assert 100 <= partial.blocks <= 256
+        assert rest.blocks <= 5
+
+    def test_what_needs_another_reduction_is_whole(self):
+        """The second reduction needs all of the first, whose parts come before."""
+        module = check(sums("", "k = 600, j = 500", "k, j", "600x500", "0", "1"), Emulation(), 1e-1)
+        names = [op.label.data for op in module.walk() if isinstance(op, LaunchOp)]
+        assert names == ["y.partial", "y"]
+
     @pytest.mark.parametrize("sizes", [(1024, 1024, 1024), (64, 64, 64), (4096, 4096, 64)], ids=str)
     def test_others_have_none(self, sizes: tuple[int, int, int]):
         module = lowered(layer(*sizes))
@@ -404,7 +444,8 @@ class TestGroupedRows:
 
     def test_few_long_rows_have_a_thread_for_each_point(self):
         module = lowered(softmax("b = 4", "4x{}", 2**17))
-        assert sum(isinstance(op, LaunchOp) for op in module.walk()) == 4
+        names = [op.label.data for op in module.walk() if isinstance(op, LaunchOp)]
+        assert names == ["top.partial", "top", "e", "s.partial", "s", "y"]
 
     def test_what_others_write_is_read_again(self):
         """In PTX, no thread keeps what another one may write before the barrier."""
