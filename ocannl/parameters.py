@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Operation
+
 from ocannl.arithmetic import Arithmetic
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.extract import needed
 from ocannl.misuse import ArgumentError
+from ocannl.passes.derivative_paths import differentiable_operands
 from ocannl.tensor import Tensor, TensorLike, as_tensor
 
 
-def params(target: TensorLike | Code) -> dict[str, Tensor]:
+def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:
     """The parameters that a tensor or code depends on, by name, in the order of their first use.
 
-    Parameters of the same name are told apart by a number: `w`, `w2`.
+    Parameters of the same name are told apart by a number: `w`, `w2`. Of a tensor, `trained` leaves out those
+    that no derivative goes to, because of `oc.stop_gradient`.
     """
     if isinstance(target, Code):
         ops = needed(target.statements)
@@ -30,4 +34,20 @@ def params(target: TensorLike | Code) -> dict[str, Tensor]:
                 count += 1
                 label = f"{op.label.data}{count}"
             found[label] = Tensor(op)
+    if not trained:
+        return found
+    if isinstance(target, Code):
+        raise ArgumentError("parameters are trained by derivatives of a tensor, found code")
+    reached = _reached(as_tensor(target).op)
+    return {label: p for label, p in found.items() if p.op in reached}
+
+
+def _reached(op: Operation) -> set[Operation]:
+    """The operations that derivatives of one go to."""
+    found, stack = set[Operation](), [op]
+    while stack:
+        op = stack.pop()
+        if op not in found:
+            found.add(op)
+            stack += [v.owner for v in differentiable_operands(op) if isinstance(v.owner, Operation)]
     return found

@@ -25,14 +25,14 @@ def sgd_update(
     weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> oc.Code:
-    """Code that updates every parameter of a loss by stochastic gradient descent (as PyTorch's
-    `optim.SGD`).
+    """Code that updates every parameter of a loss that derivatives go to, by stochastic gradient descent (as
+    PyTorch's `optim.SGD`).
     """
     updates = [
         sgd_one(
             p, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
         )
-        for p in oc.params(loss).values()
+        for p in oc.params(loss, trained=True).values()
     ]
     return oc.block_comment(f"{loss.label} sgd update", sum(updates, oc.Code()))
 
@@ -65,8 +65,8 @@ def adam_update(
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> oc.Code:
-    """Code that updates every parameter of a loss by Adam (Kingma and Ba, 2015), with decoupled weight decay
-    (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`).
+    """Code that updates every parameter of a loss that derivatives go to, by Adam (Kingma and Ba, 2015), with
+    decoupled weight decay (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`).
     """
     steps = oc.node("adam_steps", output=[])
     with oc.code("adam step count") as counted:
@@ -81,7 +81,7 @@ def adam_update(
             epsilon=epsilon,
             weight_decay=weight_decay,
         )
-        for p in oc.params(loss).values()
+        for p in oc.params(loss, trained=True).values()
     ]
     return oc.block_comment(f"{loss.label} adam update", sum(updates, counted))
 

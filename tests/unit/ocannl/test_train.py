@@ -1,5 +1,7 @@
 """Training recipes against NumPy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -43,3 +45,28 @@ def test_adam(weight_decay: float, apart: bool):
         for routine in routines:
             routine()
     np.testing.assert_allclose(ctx[p], numpy_adam(7, weight_decay), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("update", [train.sgd_update, train.adam_update])
+def test_what_no_derivative_goes_to_stays(update: Any):
+    """As PyTorch leaves out what has no gradient, also where weights decay."""
+    body, head = oc.param("p", START), oc.param("p", START[:, :2])
+    loss = ((head @ oc.stop_gradient(body @ oc.data(X))) ** 2).einsum("...|... => 0")
+    assert list(oc.params(loss)) == ["p", "p2"]
+    trained = oc.params(loss, trained=True)
+    assert len(trained) == 1
+    assert next(iter(trained.values())).shape == head.shape
+    ctx = oc.Context.cpu()
+    step = ctx.compile(train.grad_update(loss) + update(loss, learning_rate=RATE, weight_decay=0.1))
+    ctx.init_params(loss)
+    step()
+    np.testing.assert_array_equal(ctx[body], START)
+    assert np.abs(ctx[head] - START[:, :2]).min() > 1e-6
+
+
+def test_parameters_that_code_trains_are_those_of_its_tensor():
+    loss = (oc.param("p", START) ** 2).einsum("...|...->... => 0")
+    with pytest.raises(
+        oc.ArgumentError, match="parameters are trained by derivatives of a tensor, found code"
+    ):
+        oc.params(loss.forward, trained=True)
