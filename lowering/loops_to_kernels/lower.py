@@ -19,7 +19,7 @@ from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.target import Target
 from ocannl.lowering.loops_to_kernels.transposing import transposing
-from ocannl.passes.nests import functions, steps
+from ocannl.passes.nests import functions, nests, nests_of, steps
 
 
 def lower_nest(nest: NestOp, target: Target) -> LaunchOp:
@@ -31,11 +31,18 @@ def lower_nest(nest: NestOp, target: Target) -> LaunchOp:
 
 def lower_function(func: FuncOp, target: Target) -> None:
     """Puts kernels in place of a function's nests, and of its groups."""
+    for nest in nests(func):
+        if not has_points(nest):
+            Rewriter.erase_op(nest)
     for step in steps(func):
-        if all(size for _, size in step.space.data):
+        if has_points(step) and nests_of(step):
             launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, target)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
+
+
+def has_points(step: NestOp | GroupOp) -> bool:
+    return all(size for _, size in step.space.data)
 
 
 @dataclass(frozen=True)

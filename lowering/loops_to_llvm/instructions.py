@@ -10,6 +10,7 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPER
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
+from ocannl.dialects.errors import at_line
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
 from ocannl.lowering.loops_to_llvm.conversions import extend, truncate
 from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector
@@ -131,7 +132,7 @@ def emit_other(
         case arith.SelectOp():
             return select(b, operands[0], operands[1], operands[2], result)
         case _:
-            raise DiagnosticException(f"no LLVM instruction for {op.name}")
+            raise DiagnosticException(at_line(op, f"no LLVM instruction for `{op.name}`"))
 
 
 def call(b: FunctionBuilder, intrinsic: str, operands: Sequence[str], type: ValueType) -> str:

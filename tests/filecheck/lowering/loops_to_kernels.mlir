@@ -216,3 +216,26 @@ loops.func @turn {
 // CHECK-NEXT:      kernel.barrier
 // CHECK-NEXT:      %v = loops.load [[TILE]][o_thread, 8*b_reg + b_thread]
 // CHECK-NEXT:      loops.store %v, %y[32*b_block + 8*b_reg + b_thread, 32*o_block + o_thread]
+
+// Nests and groups without points vanish.
+loops.func @empty {
+  %x = assign.node "x" on_device : memref<4x0xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.group "rows" (b = 4) {
+    loops.nest "x" (i = 0) {
+      %c = arith.constant 1.0 : f32
+      loops.store %c, %x[b, i]
+    }
+    loops.nest "y" () {
+      %c = arith.constant 1.0 : f32
+      loops.store %c, %y[b]
+    }
+  }
+  loops.group "nothing" (b = 4) {
+  }
+}
+// CHECK-LABEL: loops.func @empty {
+// CHECK:         kernel.launch "rows" block (b_thread = 4, lane = 32) {
+// CHECK-NEXT:      kernel.where lane < 1 {
+// CHECK:             loops.store %c, %y[b_thread]
+// CHECK-NOT:     kernel.launch

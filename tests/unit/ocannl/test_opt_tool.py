@@ -64,6 +64,16 @@ def kernels(name: str) -> str:
     return module_text(KERNELS[name]())
 
 
+RANDOM = """loops.func @random indices (n) {
+  %x = assign.node "x" on_device : memref<3xf32>
+  kernel.launch "x" block (i = 3) {
+    %place = loops.index i : i64
+    %n = loops.index n : i64
+    %u = loops.uniform "u" %place at %n : f32
+    loops.store %u, %x[i]
+  }
+}
+"""
 Opt = Callable[..., Done]
 
 
@@ -275,6 +285,12 @@ class TestMalformed:
             done = opt(changed, "-p", ",".join(passes_after(stage)) or "fuse", "-t", "llvm")
             if done.code:
                 check_report(done)
+
+    @pytest.mark.parametrize("target", ["ptx", "metal", "llvm"])
+    def test_what_has_to_be_expanded_first(self, target: str, opt: Opt):
+        done = opt(RANDOM, "-t", target)
+        check_located(done)
+        assert ":6:5: " in done.err
 
     @pytest.mark.parametrize("kernel", KERNELS)
     @pytest.mark.parametrize("target", ["ptx", "metal", "llvm"])

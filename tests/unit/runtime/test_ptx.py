@@ -91,6 +91,32 @@ def test_contractions_fit_into_registers(sizes: tuple[int, int, int], w: str, ar
 
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_a_few_steps_fit_into_registers(element: str, arch: str):
+    """All loops are short: without them, all loads would come before the first product."""
+    check_kernels(
+        f"""
+loops.func @gradient {{
+  %x = assign.node "x" on_device : memref<3x64x87x{element}>
+  %y = assign.node "y" on_device : memref<3x64x32x{element}>
+  %w = assign.node "w" on_device : memref<87x32x{element}>
+  loops.nest "w" (o = 87, i = 32) {{
+    %sum = loops.reduce add (b = 3, t = 64) : {element} {{
+      %xv = loops.load %x[b, t, o]
+      %yv = loops.load %y[b, t, i]
+      %p = arith.mulf %xv, %yv : {element}
+      loops.yield %p
+    }}
+    loops.store %sum, %w[o, i]
+  }}
+}}
+""",
+        arch,
+    )
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
 def test_large_contractions_in_double_precision(arch: str):
     check_kernels(layer(1024, 1024, 64, "f64"), arch)
 

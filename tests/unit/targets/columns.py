@@ -83,6 +83,7 @@ class Column:
         dtype: the type of numbers.
         assembles: whether ptxas is to take its kernels.
         reference: the target whose bits it gives; without one it is close to the CPU.
+        rounding: by how much products may differ, in terms of the greatest number.
     """
 
     context: Callable[[], oc.Context]
@@ -90,6 +91,7 @@ class Column:
     dtype: DType = np.float32
     assembles: bool = False
     reference: str | None = None
+    rounding: float = 0
 
     @contextmanager
     def running(self) -> Generator[oc.Context]:
@@ -122,5 +124,7 @@ COLUMNS = {
     "sm_80": Column(oc.Context.cuda, AMPERE, assembles=True, reference="emulated"),
     "sm_90": Column(oc.Context.cuda, HOPPER, assembles=True, reference="emulated"),
     "sm_90 f64": Column(oc.Context.cuda, HOPPER, np.float64, assembles=True),
+    "tf32": Column(lambda: oc.Context.emulated_gpu(check=True, shuffle=2, tf32=True), rounding=3e-3),
+    "sm_90 tf32": Column(lambda: oc.Context.cuda(tf32=True), HOPPER, assembles=True, reference="tf32"),
     "metal": Column(oc.Context.metal, mac),
 }

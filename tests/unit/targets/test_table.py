@@ -49,12 +49,12 @@ def check_cell(column: str, row: str) -> None:
     target, program = COLUMNS[column], ROWS[row]
     exact = target.reference
     wanted = on_target(exact, row) if exact else on_cpu(row, target.dtype)
-    tolerance = 0 if exact else program.tolerance if target.dtype == np.float32 else 1e-10
+    tolerance = max(program.tolerance, target.rounding) if target.dtype == np.float32 else 1e-10
     with target.running() as ctx:
         found = program.run(ctx, target.dtype)
     assert found.keys() == wanted.keys()
     for name, array in wanted.items():
-        check_close(found[name], array, tolerance, name)
+        check_close(found[name], array, 0 if exact else tolerance, name)
 
 
 def check_close(found: Array, wanted: Array, tolerance: float, what: str) -> None:
