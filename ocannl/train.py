@@ -71,10 +71,12 @@ def adam_update(
     steps = oc.node("adam_steps", output=[])
     with oc.code("adam step count") as counted:
         steps += 1
+    corrections = 1 - beta1**steps, 1 - beta2**steps
     updates = [
         adam_one(
             p,
             steps,
+            corrections,
             learning_rate=learning_rate,
             beta1=beta1,
             beta2=beta2,
@@ -89,6 +91,7 @@ def adam_update(
 def adam_one(
     p: oc.Tensor,
     steps: oc.Tensor,
+    corrections: tuple[oc.Tensor, oc.Tensor] | None = None,
     *,
     learning_rate: oc.TensorLike = 1e-3,
     beta1: float = 0.9,
@@ -97,13 +100,14 @@ def adam_one(
     weight_decay: float = 0.0,
 ) -> oc.Code:
     """The update of one parameter in step number `steps`, counted from 1; its moments are nodes of their
-    own.
+    own. Parameters may share the `corrections` of these for their beginning at zero.
     """
+    of_mean, of_square = corrections or (1 - beta1**steps, 1 - beta2**steps)
     with oc.code(f"{p.label} adam step") as step:
         m, v = (oc.node(f"adam_{moment}_{p.label}", like=p) for moment in ("mean", "square"))
         m[...] = beta1 * m + (1 - beta1) * p.grad
         v[...] = beta2 * v + (1 - beta2) * p.grad**2
-        mean, square = m / (1 - beta1**steps), v / (1 - beta2**steps)
+        mean, square = m / of_mean, v / of_square
         delta = mean / (oc.sqrt(square) + epsilon)
         p -= learning_rate * (delta + weight_decay * p if weight_decay else delta)
     return step

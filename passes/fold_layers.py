@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.assign import AccumOp, AssignRoutineOp, CommentOp, NodeOp, RangeOp, UniformOp
+from ocannl.dialects.assign import (
+    AccumOp,
+    AssignRoutineOp,
+    CommentOp,
+    NodeOp,
+    RangeOp,
+    UniformOp,
+    memref_shape,
+)
 from ocannl.dialects.op_helpers import copied, operations_of
 from ocannl.passes.layers import ATTRIBUTE, ENDS, FIRST, LAST, Layers
 from ocannl.passes.nests import declaration, node_mode
@@ -112,7 +121,8 @@ class Folding:
     def follows(self, one: int, other: int) -> bool:
         after, operands = self.repeats.after, self.statements[one].operands
         is_equal = self.repeats.codes[one] == self.repeats.codes[other]
-        is_own = operands[0] in self.levels.of
+        # Scalars of all layers are merged in one nest: layers that have some differ from then on.
+        is_own = operands[0] in self.levels.of and math.prod(memref_shape(operands[0])) != 1
         expected = [after.get(node, node) for node in operands]
         return is_equal and is_own and expected == list(self.statements[other].operands)
 
@@ -161,8 +171,9 @@ class FoldLayersPass(ModulePass):
     """Leaves layers out that are equal, but for their nodes, to those before and after them.
 
     Two layers stay at each end. What is left out is noted at the routine, for `unfold-layers`. It applies to
-    the only routine of a module, and to six layers or more, of which each sets its own nodes, and touches
-    those of the next one at most. The routine stays as it was, beside its copy without the layers.
+    the only routine of a module, and to six layers or more, of which each sets its own nodes, no scalars,
+    and touches those of the next one at most. The routine stays as it was, beside its copy without the
+    layers.
     """
 
     name = "fold-layers"

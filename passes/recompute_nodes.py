@@ -160,16 +160,14 @@ class Recomputer:
 
     def part_in_sight(self) -> float:
         """The part of the bytes, when most are live, that is not in layers left out by `fold-layers`."""
-        layers, live = folded_layers(self.func), self.time.live
-        if layers is None or not live:
+        layers, most = folded_layers(self.func), max(self.time.live, default=0)
+        if layers is None or not most:
             return 1.0
-        levels, position = layers.levels(), live.index(max(live))
+        levels, touches = layers.levels(), self.time.touches
+        position = self.time.live.index(most)
         last = [node for node in self.time.local if levels.get(declaration(node).label.data) == LAST]
-        touches = self.time.touches
         passing = [node for node in last if touches[node][0] <= position <= touches[node][-1]]
-        return live[position] / (
-            live[position] + layers.left_out * sum(self.time.bytes[node] for node in passing)
-        )
+        return most / (most + layers.left_out * sum(self.time.bytes[node] for node in passing))
 
     def cut(self, large: Sequence[SSAValue]) -> None:
         """Computes again what is much larger than its inputs, after its longest rest; what reads it goes

@@ -23,6 +23,10 @@ def scale(x: oc.Tensor, name: str) -> oc.Tensor:
     return x * oc.param(f"{name}.scale", output=[])
 
 
+def gain(x: oc.Tensor, name: str) -> oc.Tensor:
+    return x * oc.param(f"{name}.gain", output=[WIDTH])
+
+
 def relu(x: oc.Tensor, name: str) -> oc.Tensor:
     return oc.relu(x)
 
@@ -48,7 +52,7 @@ def residual(parts: Sequence[Part]) -> Part:
     return whole
 
 
-PARTS: Sequence[Part] = (product, bias, scale, relu, tanh, centered)
+PARTS: Sequence[Part] = (product, bias, scale, gain, relu, tanh, centered)
 
 
 def layer(parts: Sequence[Part]) -> Part:
