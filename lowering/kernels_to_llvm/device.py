@@ -42,6 +42,7 @@ GLOBAL_SPACE, SHARED_SPACE = 1, 3
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
 CONVERTED = frozenset({"f16", "bf16"})
+COMPARED = frozenset({"float"})
 # Functions of `math` that the hardware has, exactly rounded.
 ON_DEVICE = {
     *("fabs", "ceil", "floor", "trunc", "roundeven", "round", "copysign", "fma", "sqrt"),
@@ -79,7 +80,7 @@ class _DeviceEmitter:
 
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
-        b = FunctionBuilder(CONVERTED)
+        b = FunctionBuilder(CONVERTED, COMPARED)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         kernel = DeviceKernel(b, launch, pointers, positions)

@@ -43,12 +43,18 @@ class Loop:
 
 
 class FunctionBuilder:
-    """The body of one function. `converted` names the small floats that the target converts from and to f32
-    by an instruction.
+    """The body of one function.
+
+    Attributes:
+        converted: the small floats that the target converts from and to f32 by an instruction.
+        compared: LLVM's names of the types of which it has maxima and minima that are NaN if an operand is.
     """
 
-    def __init__(self, converted: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, converted: frozenset[str] = frozenset(), compared: frozenset[str] = frozenset()
+    ) -> None:
         self.converted = converted
+        self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]
         self.scopes: list[Scope] = [Scope()]
         self.declarations: set[str] = set()

@@ -90,6 +90,7 @@ LIBRARY: Ops = {
 }
 
 MAXIMUM, MINIMUM = "ogt", "olt"
+EXTREMA = {MAXIMUM: "maximum", MINIMUM: "minimum"}
 
 
 def emit_scalar(
@@ -150,6 +151,8 @@ def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType
     """The maximum or minimum, NaN if either operand is; of zeros of both signs, either."""
     if is_literal(x):
         x, y = y, x
+    if type.text in b.compared:
+        return call(b, EXTREMA[predicate], [x, y], type)
     # One instruction on x86, which gives its last operand where one is NaN.
     result = select(b, b.emit(f"fcmp {predicate} {type.text} {y}, {x}"), y, x, type)
     if is_literal(y):

@@ -174,6 +174,15 @@ def test_whole_programs(arch: str):
     assert loss.label == "loss"
 
 
+def test_maxima_are_one_instruction():
+    """Those of f32 are NaN where an operand is, as `max.NaN` is; of f64 there is none."""
+    for dtype, expected in ((np.float32, True), (np.float64, False)):
+        x = oc.data(np.ones((3, 4), dtype), axes="bo", label="x")
+        ptx = oc.Context.emulated_gpu().compile(oc.relu(x), name="step").ptx()
+        assert ("max.NaN.f32" in ptx) == expected
+        assert ("setp" in ptx) != expected
+
+
 def test_from_a_context_of_the_cpu():
     x = oc.data(np.ones((3, 4), np.float32), axes="bo", label="x")
     step = oc.Context.cpu().compile(oc.exp(x), name="step")
