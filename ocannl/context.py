@@ -116,7 +116,8 @@ class Context:
         bits. With `tf32`, products of f32 may be summed on tensor cores, which round operands to 10 bits
         after the point.
         """
-        return Context("emulated_gpu", 1, NativeDevice(Emulation(shuffle, check)), tf32=tf32)
+        order = None if shuffle is None else integer(shuffle, "the order of threads", least=None)
+        return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32)
 
     @staticmethod
     def cuda(device: int = 0, *, tf32: bool = False) -> Context:

@@ -38,6 +38,8 @@ from ocannl.lowering.loops_to_llvm.types import ValueType, value_type
 
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
+# Parameters of a kernel take 4352 bytes, each of them 8.
+MOST_ARGUMENTS = 4352 // 8
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
@@ -80,6 +82,7 @@ class _DeviceEmitter:
 
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
+        check_arguments(launch, len(nodes), len(indices))
         b = FunctionBuilder(CONVERTED, COMPARED)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
@@ -110,6 +113,17 @@ class _DeviceEmitter:
             self.parts.append(f"define ptx_kernel void @{unique}{text}")
             self.kernels[whole] = unique
         return self.kernels[whole]
+
+
+def check_arguments(launch: LaunchOp, nodes: int, indices: int) -> None:
+    if nodes + indices > MOST_ARGUMENTS:
+        raise OcannlError(
+            at_line(
+                launch,
+                f"kernel {launch.label.data!r}: it uses {nodes} nodes and {indices} static indices; "
+                f"NVIDIA's GPUs take {MOST_ARGUMENTS}",
+            )
+        )
 
 
 def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[SSAValue, str]]:

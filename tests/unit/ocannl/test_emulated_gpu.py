@@ -146,6 +146,12 @@ def test_a_violation_is_told_once():
     np.testing.assert_array_equal(ctx[y], np.full(4, 2, np.float32))
 
 
+@pytest.mark.parametrize("shuffle", [1.5, "1", True])
+def test_an_order_is_an_integer(shuffle: Any):
+    with pytest.raises(oc.ArgumentError, match="the order of threads is an integer, found"):
+        oc.Context.emulated_gpu(shuffle=shuffle)
+
+
 def test_backend_by_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OCANNL_BACKEND", "emulated_gpu")
     assert oc.Context.auto().backend == "emulated_gpu"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from unit.lowering.nests import parse_module
 from unit.lowering.test_kernels import layer, lowered, sums
+from unit.lowering.test_kernels_to_metal import many_nodes
 from unit.ocannl import test_emulated_gpu as programs
 from unit.ocannl.test_operators import function, operands
 from xdsl.context import Context
@@ -13,6 +14,7 @@ from xdsl.context import Context
 import ocannl as oc
 from ocannl.dialects.errors import DeviceError, OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.lowering.kernels_to_llvm.device import MOST_ARGUMENTS
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.expand_math import ExpandMathPass
 from ocannl.runtime.ptx import ARCHS, kernel_resources, ptx_text
@@ -62,6 +64,14 @@ loops.func @f {{
 """
     with pytest.raises(OcannlError, match=f"the GPU has no `math.{name}` of f32"):
         ptx_text(lowered(text))
+
+
+@NEEDS_PTXAS
+@ASSEMBLED_FOR
+def test_many_nodes(arch: str):
+    assert kernel_resources(lowered(many_nodes(MOST_ARGUMENTS)), arch)
+    with pytest.raises(OcannlError, match="it uses 545 nodes and 0 static indices; NVIDIA's GPUs take 544"):
+        ptx_text(lowered(many_nodes(MOST_ARGUMENTS + 1)), arch)
 
 
 @NEEDS_PTXAS
