@@ -126,7 +126,8 @@ def periods(codes: NDArray[np.int64]) -> list[int]:
     """Distances from statements to the next equal ones."""
     order = np.argsort(codes, kind="stable")
     found, counts = np.unique(np.diff(order)[np.diff(codes[order]) == 0], return_counts=True)
-    return [int(gap) for gap in found[np.argsort(-counts, kind="stable")][:PERIODS_TRIED]]
+    often = np.argsort(-counts, kind="stable")[:PERIODS_TRIED]
+    return [int(found[k]) for k in often if counts[k] >= LEAST_REPEATS - 1]
 
 
 def repeats(codes: NDArray[np.int64], period: int) -> Iterator[Region]:

@@ -15,7 +15,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
@@ -238,17 +237,17 @@ class Unfolder:
     def declare(self) -> None:
         """Declares the nodes of the layers left out."""
         last = [node for node in nodes(self.func) if node.result in self.following]
-        at = InsertPoint.after(nodes(self.func)[-1])
-        for node in last:
-            self.copies[node.result] = []
+        self.copies = {node.result: [] for node in last}
+        declared: list[NodeOp] = []
         for distance in range(1, self.left_out + 1):
             for node in last:
                 copy = NodeOp.create(result_types=[node.result.type], properties=node.properties)
                 label = self.new_label(node.label.data, distance)
                 copy.properties["label"] = StringAttr(label)
                 copy.result.name_hint = hint(label)
-                Rewriter.insert_op(copy, at)
+                declared.append(copy)
                 self.copies[node.result].append(copy.result)
+        self.func.body.block.insert_ops_after(declared, nodes(self.func)[-1])
 
     def new_label(self, label: str, distance: int) -> str:
         found = self.labels.at(label, distance)
