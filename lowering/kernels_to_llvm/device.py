@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
 # Parameters of a kernel take 4352 bytes, each of them 8.
 MOST_ARGUMENTS = 4352 // 8
+# The registers of a processor, and what is enough for a thread with so many sums on tensor cores.
+REGISTERS, ENOUGH_REGISTERS, FEW_SUMS = 2**16, 128, 32
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
@@ -92,10 +95,7 @@ class _DeviceEmitter:
             f"ptr{attributes} {pointers[n]}" for n, attributes in parameter_attributes(launch, nodes)
         ]
         parameters += [f"i64 {positions[name].name}" for name in indices]
-        text = (
-            f'({", ".join(parameters)}) nounwind "nvvm.maxntid"="{launch.threads}" {{\n'
-            f"{b.text()}\n  ret void\n}}"
-        )
+        text = f"({', '.join(parameters)}) nounwind {limits(launch)} {{\n{b.text()}\n  ret void\n}}"
         return KernelCall.of(launch, self.kernel(func, launch, text, kernel.shared), nodes, indices)
 
     def kernel(self, func: FuncOp, launch: LaunchOp, text: str, shared: Mapping[str, int]) -> str:
@@ -113,6 +113,21 @@ class _DeviceEmitter:
             self.parts.append(f"define ptx_kernel void @{unique}{text}")
             self.kernels[whole] = unique
         return self.kernels[whole]
+
+
+def limits(launch: LaunchOp) -> str:
+    """What ptxas is told: how many threads a block has; and for the few sums of a small tile on tensor
+    cores, how many blocks on a processor are enough, as ptxas would rather spill than have fewer.
+    """
+    told = f'"nvvm.maxntid"="{launch.threads}"'
+    if any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp)):
+        told += f' "nvvm.minctasm"="{max(1, REGISTERS // (ENOUGH_REGISTERS * launch.threads))}"'
+    return told
+
+
+def sums_of(launch: LaunchOp, product: MmaOp) -> int:
+    """How many sums of products a thread has."""
+    return math.prod(size for name, size in launch.registers.data if name not in product.depth_names)
 
 
 def check_arguments(launch: LaunchOp, nodes: int, indices: int) -> None:

@@ -299,6 +299,32 @@ def test_nothing_is_spilled(size: int, w: str, element: str, arch: str):
     assert found.registers <= 255
 
 
+@NEEDS_PTXAS
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("channels", [17, 40])
+def test_nothing_is_spilled_for_more_blocks(channels: int, arch: str):
+    """A convolution with a small tile, whose addresses take registers too."""
+    text = f"""
+loops.func @windows {{
+  %w = assign.node "w" on_device : memref<20x{channels}x3x3xf32>
+  %x = assign.node "x" on_device : memref<2x19x23x{channels}xf32>
+  %y = assign.node "y" on_device : memref<2x17x21x20xf32>
+  loops.nest "y" (b = 2, h = 17, p = 21, o = 20) {{
+    %sum = loops.reduce add (kh = 3, kw = 3, c = {channels}) : f32 {{
+      %wv = loops.load %w[o, c, kh, kw]
+      %xv = loops.load %x[b, h + kh, p + kw, c]
+      %q = arith.mulf %wv, %xv : f32
+      loops.yield %q
+    }}
+    loops.store %sum, %y[b, h, p, o]
+  }}
+}}
+"""
+    (found,) = kernel_resources(lowered(text), arch)
+    assert found.spilled == 0
+    assert found.registers <= 128
+
+
 def test_instructions_of_a_large_tile():
     """Of a step of 16 for 64 x 64 results a warp: 64 products, from 16 accesses to shared memory."""
     text = ptx_text(lowered(product((4096, 4096, 4096), "f32")))
