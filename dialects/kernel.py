@@ -52,10 +52,12 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.loops import check_fresh, element_type, scope_bounds, scope_sizes
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.mma import MmaOp
 from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import check_no_arguments
+from ocannl.dialects.scopes import scope_bounds, scope_sizes
 
 # What a GPU copies asynchronously at a time.
 ASYNC_BYTES = (4, 8, 16)

@@ -16,19 +16,11 @@ from xdsl.utils.hints import isa
 from ocannl.dialects.assign import RING, check_space, is_ring
 from ocannl.dialects.bounds import clashing_within
 from ocannl.dialects.linear import Map, Space, SpaceAttr, parse_space, print_space
-from ocannl.dialects.loops import (
-    POSITION,
-    FuncOp,
-    LoadOp,
-    StepOp,
-    StoreOp,
-    scope_bounds,
-    scope_sizes,
-    scopes,
-    static_part,
-)
+from ocannl.dialects.loop_values import POSITION, static_part
+from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
 from ocannl.dialects.op_helpers import operation_definition
 from ocannl.dialects.routine import check_no_arguments
+from ocannl.dialects.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
 
 MOST_THREADS = 1024

@@ -4,85 +4,58 @@ A nest is a space of independent points, each with a small block of scalar opera
 `math`), affine loads and stores, and reductions over inner spaces. It stays compact until it becomes target
 code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and
 written by hand. A group runs several nests in turn at every point of an outer space.
+
+Loads, stores and other values are in `loop_values`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import cast
+from collections.abc import Iterable, Sequence
 
-from xdsl.dialects.builtin import (
-    Float32Type,
-    Float64Type,
-    IndexType,
-    IntAttr,
-    IntegerType,
-    MemRefType,
-    StringAttr,
-    UnitAttr,
-    f32,
-    f64,
-    i1,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import (
-    IsTerminator,
-    MemoryReadEffect,
-    MemoryWriteEffect,
-    NoTerminator,
-    Pure,
-    RecursiveMemoryEffect,
-)
+from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.addresses import Address, flatten
-from ocannl.dialects.assign import (
-    NodeOp,
-    check_access,
-    check_accumulator,
-    check_labels,
-    check_names,
-    check_space,
-)
+from ocannl.dialects.addresses import Address
+from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
 from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
-from ocannl.dialects.linear import (
-    Linear,
-    Map,
-    MapAttr,
-    Space,
-    SpaceAttr,
-    clashing_variables,
-    only_index,
-    parse_linear,
-    parse_map,
-    parse_space,
-    print_space,
+from ocannl.dialects.linear import Space, SpaceAttr, clashing_variables, parse_space, print_space
+from ocannl.dialects.loop_values import (
+    POSITION,
+    IndexOp,
+    LoadOp,
+    PositionOp,
+    StoreOp,
+    UniformOp,
+    address_of,
+    static_part,
 )
-from ocannl.dialects.op_helpers import (
-    given,
-    operation_definition,
-    parse_defined_operand,
-    parse_optional_defined_operand,
-)
+from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
 from ocannl.dialects.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
+from ocannl.dialects.scopes import scope_sizes, scopes
 from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
-from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
+
+__all__ = [
+    "LOOPS",
+    "FuncOp",
+    "GroupOp",
+    "IndexOp",
+    "LoadOp",
+    "NestOp",
+    "PositionOp",
+    "ReduceOp",
+    "StepOp",
+    "StoreOp",
+    "UniformOp",
+    "YieldOp",
+    "check_fresh",
+    "in_kernel",
+]
 
 
 class StepOp(IRDLOperation):
@@ -421,272 +394,11 @@ class YieldOp(IRDLOperation):
         return cls(parse_defined_operand(parser))
 
 
-@operation_definition
-class PositionOp(IRDLOperation):
-    """`%v, %inside = loops.position %id below 65`: a number as a position of an axis, and whether it is one.
-
-    The number is one of 0..64, or the position is 0. So what is accessed at a position is always there.
-    """
-
-    name = "loops.position"
-    number = operand_def()
-    size = prop_def(IntAttr)
-    position = result_def(IndexType)
-    inside = result_def(IntegerType)
-    traits = traits_def(Pure())
-
-    def __init__(self, number: SSAValue, size: int) -> None:
-        Operation.__init__(
-            self, operands=[number], properties={"size": IntAttr(size)}, result_types=[IndexType(), i1]
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.number)
-        printer.print_string(f" below {self.size.data}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> PositionOp:
-        number = parse_defined_operand(parser)
-        parser.parse_keyword("below")
-        return cls(number, parser.parse_integer(allow_boolean=False, allow_negative=False))
-
-    def verify_(self) -> None:
-        if self.inside.type != i1:
-            raise VerifyException(f"whether it is a position is an i1, found {self.inside.type}")
-        if self.number.type not in (i32, i64, f32, f64):
-            raise VerifyException(
-                f"a position is found from a number of 32 or 64 bits, found {self.number.type}"
-            )
-        if self.size.data < 1:
-            raise VerifyException("an axis without elements has no position")
-
-
-POSITION = "at$"
-"""Prefix of the names that stand for positions in the map of an access: `at$0` is its first one."""
-
-
-def static_part(op: LoadOp | StoreOp) -> Map:
-    """The index expressions of an access that no position takes part in."""
-    return tuple(index for index in op.indices.data if not has_position(index))
-
-
-def has_position(index: Linear) -> bool:
-    return any(name.startswith(POSITION) for name in index.names)
-
-
-@operation_definition
-class LoadOp(IRDLOperation):
-    """`loops.load %x[batch_n, b, %v]`: the element of a node at an index map, in which `positions` stand."""
-
-    name = "loops.load"
-    node = operand_def(MemRefType)
-    positions = var_operand_def(IndexType)
-    indices = prop_def(MapAttr)
-    result = result_def()
-    traits = traits_def(MemoryReadEffect())
-
-    def __init__(self, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()) -> None:
-        Operation.__init__(
-            self,
-            operands=[node, *positions],
-            properties={"indices": MapAttr(tuple(indices))},
-            result_types=[element_type(node)],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_access(printer, self)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LoadOp:
-        return cls(*parse_access(parser))
-
-    def verify_(self) -> None:
-        if self.result.type != element_type(self.node):
-            raise VerifyException(f"loads {self.result.type} from a node of {element_type(self.node)}")
-        check_positions(self)
-
-
-@operation_definition
-class StoreOp(IRDLOperation):
-    """`loops.store %v, %h1[b, o]`: sets the element of a node at an index map, in which `positions` stand.
-
-    A `nontemporal` one goes past the caches, where whole lines of them are written.
-    """
-
-    name = "loops.store"
-    value = operand_def()
-    node = operand_def(MemRefType)
-    positions = var_operand_def(IndexType)
-    indices = prop_def(MapAttr)
-    nontemporal = opt_prop_def(UnitAttr)
-    traits = traits_def(MemoryWriteEffect())
-
-    def __init__(
-        self, value: SSAValue, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()
-    ) -> None:
-        Operation.__init__(
-            self, operands=[value, node, *positions], properties={"indices": MapAttr(tuple(indices))}
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
-        print_access(printer, self)
-        if self.nontemporal is not None:
-            printer.print_string(" nontemporal")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
-        value = parse_defined_operand(parser)
-        parser.parse_punctuation(",")
-        store = cls(value, *parse_access(parser))
-        if parser.parse_optional_keyword("nontemporal"):
-            store.properties["nontemporal"] = UnitAttr()
-        return store
-
-    def verify_(self) -> None:
-        if self.value.type != element_type(self.node):
-            raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
-        if isinstance(self.parent_op(), ReduceOp):
-            raise VerifyException("a store stands directly in a nest")
-        check_positions(self)
-
-
-def print_access(printer: Printer, op: LoadOp | StoreOp) -> None:
-    """`%x[b, 2*%v + 1]`: positions by the names of their values."""
-    printer.print_ssa_value(op.node)
-    text = f"[{', '.join(map(str, op.indices.data))}]"
-    for part in re.split(rf"({re.escape(POSITION)}\d+)", text):
-        if part.startswith(POSITION):
-            printer.print_ssa_value(op.positions[int(part.removeprefix(POSITION))])
-        else:
-            printer.print_string(part)
-
-
-def parse_access(parser: Parser) -> tuple[SSAValue, Map, list[SSAValue]]:
-    node = _parse_node(parser)
-    positions: list[SSAValue] = []
-
-    def position() -> str | None:
-        value = parse_optional_defined_operand(parser)
-        if value is None:
-            return None
-        if value not in positions:
-            positions.append(value)
-        return f"{POSITION}{positions.index(value)}"
-
-    return node, parse_map(parser, position), positions
-
-
-def check_positions(op: LoadOp | StoreOp) -> None:
-    """Positions come from `loops.position`, and with them, too, the map stays inside the node."""
-    sizes = position_sizes(op)
-    if {n for index in op.indices.data for n in index.names if n.startswith(POSITION)} != sizes.keys():
-        raise VerifyException(f"the map {op.indices.data} has not {len(sizes)} positions")
-    check_access(op, op.node, op.indices.data, scope_sizes(op) | sizes, scope_bounds(op))
-
-
-def position_sizes(op: LoadOp | StoreOp) -> dict[str, int]:
-    """The sizes of the axes that the positions of an access belong to. Raises `VerifyException`."""
-    sizes: dict[str, int] = {}
-    for k, position in enumerate(op.positions):
-        if not isinstance(position.owner, PositionOp):
-            raise VerifyException("a position of an access is found by loops.position")
-        sizes[f"{POSITION}{k}"] = position.owner.size.data
-    return sizes
-
-
 def check_variables(op: GroupOp | NestOp | ReduceOp, names: Sequence[str]) -> None:
     check_space(op, names)
     for name in names:
         if name.startswith(POSITION):
             raise VerifyException(f"`{name}` is the name of a position, and no iteration variable")
-
-
-@operation_definition
-class IndexOp(IRDLOperation):
-    """The value of an index expression as a number: `loops.index 2*i + step_n : f32`."""
-
-    name = "loops.index"
-    indices = prop_def(MapAttr)
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def __init__(self, index: Linear, type: Attribute) -> None:
-        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
-
-    @property
-    def index(self) -> Linear:
-        return self.indices.data[0]
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.index} : ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> IndexOp:
-        index = parse_linear(parser)
-        parser.parse_punctuation(":")
-        return cls(index, parser.parse_type())
-
-    def verify_(self) -> None:
-        if not isinstance(self.result.type, Float32Type | Float64Type) and self.result.type not in (i32, i64):
-            raise VerifyException(
-                f"an index becomes a number of type f32, f64, i32 or i64, found {self.result.type}"
-            )
-        check_names(self, only_index(self.indices.data).names, scope_sizes(self))
-
-
-@operation_definition
-class UniformOp(IRDLOperation):
-    """A random number in [0, 1): `loops.uniform "dropout#1" %place at %counter : f32`.
-
-    The place, an unsigned integer, and the counter, an `i64`, choose the block of the stream.
-    """
-
-    name = "loops.uniform"
-    stream = prop_def(StreamAttr)
-    place = operand_def()
-    counter = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def __init__(self, stream: Stream, place: SSAValue, counter: SSAValue, type: Attribute) -> None:
-        Operation.__init__(
-            self,
-            operands=[place, counter],
-            properties={"stream": StreamAttr(stream)},
-            result_types=[type],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_stream(printer, self.stream.data)
-        printer.print_string(" ")
-        printer.print_ssa_value(self.place)
-        printer.print_string(" at ")
-        printer.print_ssa_value(self.counter)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> UniformOp:
-        stream, place = parse_stream(parser), parse_defined_operand(parser)
-        parser.parse_keyword("at")
-        counter = parse_defined_operand(parser)
-        parser.parse_punctuation(":")
-        return cls(stream, place, counter, parser.parse_type())
-
-    def verify_(self) -> None:
-        if not isinstance(self.result.type, Float32Type | Float64Type):
-            raise VerifyException(f"random numbers are f32 or f64, found {self.result.type}")
-        if self.place.type not in (i32, i64):
-            raise VerifyException(f"a place is an i32 or an i64, found {self.place.type}")
-        if self.counter.type != i64:
-            raise VerifyException(f"a counter is an i64, found {self.counter.type}")
 
 
 @operation_definition
@@ -703,51 +415,12 @@ class FuncOp(RoutineOp):
                 raise VerifyException(f"it has nodes, nests, groups and kernels, found `{op.name}`")
 
 
-def address_of(op: LoadOp | StoreOp | IndexOp) -> Address:
-    """Where an access is in its node, or the value of an index, over the iteration variables."""
-    if isinstance(op, IndexOp):
-        return Address(op.index.terms, op.index.constant)
-    return flatten(op.node, op.indices.data)
-
-
-def element_type(node: SSAValue) -> Attribute:
-    return cast(MemRefType[Attribute], node.type).element_type
-
-
-def _parse_node(parser: Parser) -> SSAValue:
-    pos = parser.pos
-    node = parse_defined_operand(parser)
-    if not isinstance(node.type, MemRefType):
-        parser.raise_error("expected a node", pos, parser.pos)
-    return node
-
-
 def check_fresh(op: Operation, names: Sequence[str]) -> None:
     """The variables of an operation are none of those around it."""
     outer = scope_sizes(op)
     for name in names:
         if name in outer:
             raise VerifyException(f"`{name}` is already an iteration variable around it")
-
-
-def scopes(op: Operation) -> Iterator[Operation]:
-    """The operations around `op`, from the inside out, up to its routine."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, RoutineOp):
-        yield parent
-        parent = parent.parent_op()
-
-
-def scope_sizes(op: Operation) -> dict[str, int]:
-    """The iteration variables around an operation, with their sizes: those of all spaces around it."""
-    spaces = (p for scope in scopes(op) for p in scope.properties.values() if isinstance(p, SpaceAttr))
-    return {name: size for space in spaces for name, size in space.data}
-
-
-def scope_bounds(op: Operation) -> list[Bound]:
-    """The bounds that hold where an operation stands."""
-    bounds = (p for scope in scopes(op) for p in scope.properties.values() if isinstance(p, BoundsAttr))
-    return [bound for found in bounds for bound in found.data]
 
 
 def in_kernel(op: Operation) -> bool:

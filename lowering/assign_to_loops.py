@@ -27,6 +27,7 @@ from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.linear import Linear, clashing_variables
+from ocannl.dialects.loop_values import element_type
 from ocannl.dialects.precisions import computed_in, is_float, widest
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.small_floats import small_format
@@ -63,7 +64,7 @@ class Body:
         )
 
     def write(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
-        stored = self.convert(value, loops.element_type(node))
+        stored = self.convert(value, element_type(node))
         self.builder.ops.append(loops.StoreOp(stored, node, indices))
 
     def region(self) -> Region:
@@ -85,7 +86,7 @@ def conversion(source: Attribute, target: Attribute) -> type[Operation]:
 def compute_type(op: assign.AccumOp) -> ScalarType:
     """The widest float among the operands and the result."""
     nodes = [v for v in (op.lhs, *op.rhs) if not isinstance(v.owner, assign.EmbedOp)]
-    return computed_in(widest([loops.element_type(v) for v in nodes]))
+    return computed_in(widest([element_type(v) for v in nodes]))
 
 
 def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
@@ -125,7 +126,7 @@ def accumulates_apart(op: assign.AccumOp) -> bool:
     """Whether a node of small floats takes part in the accumulation itself: each step would be rounded, and
     there may be no infinity to start from.
     """
-    if op.accum is None or small_format(loops.element_type(op.lhs)) is None:
+    if op.accum is None or small_format(element_type(op.lhs)) is None:
         return False
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     names = {n for index in lhs_map for n in index.names if n in space}
@@ -190,14 +191,14 @@ def fill(op: assign.AccumOp, accum: str | None, taken: Iterable[str]) -> Operati
 
 def range_to_nest(op: assign.RangeOp, taken: Iterable[str]) -> Operation:
     indices, space = whole(assign.memref_shape(op.lhs), taken)
-    body = Body(computed_in(loops.element_type(op.lhs)))
+    body = Body(computed_in(element_type(op.lhs)))
     body.write(body.add(loops.IndexOp(indices[0], body.type)), op.lhs, indices)
     return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
 def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
     indices, space = whole(assign.memref_shape(op.lhs), taken)
-    body = Body(computed_in(loops.element_type(op.lhs)))
+    body = Body(computed_in(element_type(op.lhs)))
     place = body.add(loops.IndexOp(place_in_memory(op.lhs, indices), place_type(op.lhs)))
     number = body.add(loops.UniformOp(op.stream.data, place, counter(op, body), body.type))
     body.write(upper_bits(number, op.lhs, body.builder), op.lhs, indices)
@@ -206,7 +207,7 @@ def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
 
 def upper_bits(number: SSAValue, node: SSAValue, b: ArithBuilder) -> SSAValue:
     """As many bits of a number in [0, 1) as a small float has: rounding might give 1."""
-    format = small_format(loops.element_type(node))
+    format = small_format(element_type(node))
     if format is None:
         return number
     scale = 2.0 ** (format.fraction + 1)

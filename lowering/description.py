@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.launch import STATIC_SHARED_BYTES
-from ocannl.dialects.loops import FuncOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernel_calls import KernelCall
 from ocannl.lowering.loops_to_llvm.entry import arena_range, entry_layout, has_own_memory
 from ocannl.passes.plan_memory import byte_size

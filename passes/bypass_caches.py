@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, scope_sizes
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.scopes import scope_sizes
 from ocannl.passes.cache_lines import fills_lines
 from ocannl.passes.nests import functions, nests_of, nodes, operations, steps
 from ocannl.passes.pack import variable_sizes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.dialects.loops import StoreOp, address_of
+from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.loops import StoreOp
 from ocannl.dialects.schedule import Schedule
 from ocannl.passes.nest_facts import element_bytes
 

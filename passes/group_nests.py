@@ -15,7 +15,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.eliminate_common_subexpressions import Eliminator
 from ocannl.passes.fuse import Fuser
 from ocannl.passes.nests import (

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from ocannl.dialects.addresses import Address
 from ocannl.dialects.linear import Space
-from ocannl.dialects.loops import NestOp, ReduceOp, address_of
+from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.passes.nests import Indexed
 
 Group: TypeAlias = tuple[str, ...]

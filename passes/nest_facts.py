@@ -19,19 +19,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ocannl.dialects.loops import (
-    POSITION,
-    IndexOp,
-    LoadOp,
-    NestOp,
-    ReduceOp,
-    StoreOp,
-    YieldOp,
-    address_of,
-    element_type,
-    scope_sizes,
-)
+from ocannl.dialects.loop_values import POSITION, address_of, element_type
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.scopes import scope_sizes
 from ocannl.dialects.small_floats import small_format
 
 # Instructions that a function of `math` becomes, roughly.

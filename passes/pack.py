@@ -12,7 +12,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.schedule import Schedule
 from ocannl.passes.nests import Names, names_in, operations, substitute_indices

@@ -12,7 +12,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import MapAttr, SpaceAttr
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.schedule import Schedule
 from ocannl.passes.nests import declaration, operations
 from ocannl.passes.plan_memory import byte_size

@@ -8,16 +8,9 @@ from dataclasses import dataclass, field
 
 from ocannl.dialects.assign import OWN_MEMORY, memref_shape
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import (
-    FuncOp,
-    GroupOp,
-    LoadOp,
-    NestOp,
-    ReduceOp,
-    StoreOp,
-    position_sizes,
-    scope_sizes,
-)
+from ocannl.dialects.loop_values import position_sizes
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.scopes import scope_sizes
 from ocannl.passes.images import Box, box_of, fill
 from ocannl.passes.nests import declaration, names_in, nests
 

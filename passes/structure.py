@@ -8,7 +8,7 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import scope_sizes
+from ocannl.dialects.scopes import scope_sizes
 
 Structure: TypeAlias = Hashable
 

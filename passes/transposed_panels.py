@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.dialects.loops import LoadOp, NestOp, address_of
+from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.loops import LoadOp, NestOp
 from ocannl.dialects.schedule import Schedule
 from ocannl.passes.pack import split
 from ocannl.passes.shared_rows import View

@@ -25,7 +25,8 @@ from ocannl.dialects.kernel import (
     combination,
 )
 from ocannl.dialects.launch import LaunchOp, SharedOp
-from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name

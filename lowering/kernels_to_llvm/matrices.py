@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ocannl.dialects.addresses import Address
 from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
-from ocannl.dialects.loops import LoadOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.mma import ACROSS
 from ocannl.lowering.kernels_to_llvm.registers import Variables
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder

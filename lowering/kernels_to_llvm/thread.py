@@ -14,16 +14,8 @@ from ocannl.dialects.assign import NodeOp, is_ring, memref_shape
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
 from ocannl.dialects.launch import LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loops import (
-    POSITION,
-    IndexOp,
-    LoadOp,
-    PositionOp,
-    ReduceOp,
-    StoreOp,
-    YieldOp,
-    element_type,
-)
+from ocannl.dialects.loop_values import POSITION, element_type
+from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
 from ocannl.lowering.kernels_to_llvm.registers import (

@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp, StoreOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines

@@ -29,19 +29,10 @@ from ocannl.dialects.kernel import (
 )
 from ocannl.dialects.launch import LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loops import (
-    POSITION,
-    IndexOp,
-    LoadOp,
-    PositionOp,
-    ReduceOp,
-    StoreOp,
-    YieldOp,
-    element_type,
-    position_sizes,
-    scope_sizes,
-)
+from ocannl.dialects.loop_values import POSITION, element_type, position_sizes
+from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scopes import scope_sizes
 from ocannl.lowering.kernels_to_llvm.registers import Variables, last_step, names_of, register_variables
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, is_aligned
 from ocannl.lowering.kernels_to_metal.names import VariableNames

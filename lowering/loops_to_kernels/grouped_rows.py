@@ -15,7 +15,8 @@ from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, ForOp, element_bytes
 from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear, MapAttr
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded, largest_part, strides
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.rows import (

@@ -13,7 +13,9 @@ from ocannl.dialects.bounds import Bound
 from ocannl.dialects.kernel import CombineOp, combination
 from ocannl.dialects.launch import MOST_THREADS, WARP, LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, address_of, scope_sizes
+from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.scopes import scope_sizes
 from ocannl.lowering.loops_to_kernels.draft import (
     THREADS,
     Draft,

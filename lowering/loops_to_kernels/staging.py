@@ -18,7 +18,8 @@ from ocannl.dialects.bounds import Bound
 from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp, element_bytes
 from ocannl.dialects.launch import SharedOp
 from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loops import ReduceOp, YieldOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
 

@@ -15,7 +15,8 @@ from ocannl.dialects.bounds import Bound
 from ocannl.dialects.kernel import WhereOp, element_bytes
 from ocannl.dialects.launch import MOST_SHARED_BYTES, LaunchOp
 from ocannl.dialects.linear import Linear, Map
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.dialects.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, others

@@ -11,7 +11,8 @@ from ocannl.dialects.bounds import Bound
 from ocannl.dialects.kernel import BarrierOp, CopyOp, element_bytes
 from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
 from ocannl.dialects.linear import Linear, MapAttr
-from ocannl.dialects.loops import LoadOp, NestOp, StoreOp, address_of, element_type
+from ocannl.dialects.loop_values import address_of, element_type
+from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.staging import within_block

@@ -10,7 +10,8 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.loops import FuncOp, element_type
+from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import steps
 from ocannl.passes.tasks import task_count

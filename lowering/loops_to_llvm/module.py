@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import MapAttr
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp, address_of
+from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter

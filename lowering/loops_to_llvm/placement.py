@@ -12,7 +12,8 @@ from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.addresses import Address
-from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp, address_of
+from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.schedule import Schedule
 
 

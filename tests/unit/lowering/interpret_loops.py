@@ -16,8 +16,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import Linear
+from ocannl.dialects.loop_values import POSITION
 from ocannl.dialects.loops import (
-    POSITION,
     FuncOp,
     GroupOp,
     IndexOp,
