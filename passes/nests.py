@@ -49,8 +49,9 @@ def nests_of(step: NestOp | GroupOp) -> list[NestOp]:
     return [step] if isinstance(step, NestOp) else step.nests
 
 
-def nodes(func: FuncOp) -> list[NodeOp]:
-    return [op for op in operations_of(func.body.block) if isinstance(op, NodeOp)]
+def nodes(scope: FuncOp | GroupOp) -> list[NodeOp]:
+    """The nodes that are declared at the top of a function or a group."""
+    return [op for op in operations_of(scope.body.block) if isinstance(op, NodeOp)]
 
 
 def operations(block: Block) -> list[Operation]:
@@ -183,7 +184,7 @@ def drop_unit_variables(nest: NestOp) -> None:
 
 @dataclass
 class Names:
-    """Names of iteration variables; a fresh one is the given name, numbered where that is taken."""
+    """Names of variables, or labels of nodes; a fresh one is the given name, numbered where that is taken."""
 
     used: set[str]
 

@@ -16,10 +16,18 @@ from ocannl.dialects.loop_values import element_type
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.schedule import Schedule
-from ocannl.passes.nests import Names, names_in, operations, substitute_indices
+from ocannl.passes.nests import Names, names_in, nodes, operations, steps, substitute_indices
 
 
-def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Schedule, list[NestOp]]:
+def labels_of(func: FuncOp) -> Names:
+    """The labels of all nodes of a function, those in groups too."""
+    inside = (nodes(step) for step in steps(func) if isinstance(step, GroupOp))
+    return Names({node.label.data for found in (nodes(func), *inside) for node in found})
+
+
+def pack(
+    nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule, labels: Names
+) -> tuple[Schedule, list[NestOp]]:
     """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write them.
 
     If whole vectors cover the variable of the lanes, it becomes two: one of panels, and one of lanes in a
@@ -31,7 +39,7 @@ def pack(nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule) -> tuple[Sch
     panel = None
     if size > width and size % width == 0:
         panel, schedule = split(nest, schedule, lanes, width)
-    return schedule, [copy_nest(nest, load, schedule, panel) for load in loads]
+    return schedule, [copy_nest(nest, load, schedule, panel, labels) for load in loads]
 
 
 def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[str, Schedule]:
@@ -51,7 +59,7 @@ def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[
     return panel, replace(schedule, order=order)
 
 
-def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None) -> NestOp:
+def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None, labels: Names) -> NestOp:
     """Makes a load read a copy that is laid out by its variables; returns the nest that writes it.
 
     Variables of one loop stay together: the lanes last, a panel before what is reduced.
@@ -71,7 +79,7 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None)
 
     source = load.node.owner
     assert isinstance(source, NodeOp)
-    label = f"{source.label.data}.packed"
+    label = labels.fresh(f"{source.label.data}.packed")
     widened = only_extension(load)
     element = element_type(load.node) if widened is None else widened.result.type
     type = MemRefType(element, [size for _, size in space])

@@ -14,8 +14,8 @@ from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.schedule import Schedule, ScheduleAttr
 from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nest_facts import Access, Scope, computed_bytes, nest_facts
-from ocannl.passes.nests import functions, nests_of, steps
-from ocannl.passes.pack import pack
+from ocannl.passes.nests import Names, functions, nests_of, steps
+from ocannl.passes.pack import labels_of, pack
 from ocannl.passes.panel_groups import group_copies
 from ocannl.passes.parallel import parallel_group, parallel_nest
 from ocannl.passes.structure import Structure, structure
@@ -70,6 +70,7 @@ class SchedulePass(ModulePass):
         )
         scheduler = Scheduler(target)
         for func in functions(op):
+            scheduler.labels = labels_of(func)
             for step in steps(func):
                 scheduler.run(step, self.choices(step))
 
@@ -83,6 +84,8 @@ class Scheduler:
 
     def __init__(self, target: TargetDescription) -> None:
         self.target = target
+        self.labels = Names(set())
+        """Those of nodes: copies have other ones."""
         self.numbers: dict[Structure, int] = {}
         self.cheapest: dict[int, tuple[float, Choice] | None] = {}
         self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
@@ -116,7 +119,7 @@ class Scheduler:
         schedule, copies, group = best.schedule, list[NestOp](), None
         if best.packed:
             loads = loads_of(nest)
-            schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule)
+            schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule, self.labels)
             group, schedule = group_copies(nest, copies, schedule, self.target)
         else:
             schedule = in_panels(nest, schedule, self.target)

@@ -35,7 +35,9 @@ def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_losses_are_those_of_pytorch(name: str):
+def test_the_losses_are_those_of_pytorch(name: str, monkeypatch: pytest.MonkeyPatch):
+    """All passes leave well-formed code, too."""
+    monkeypatch.setenv("OCANNL_VERIFY", "1")
     problem = PROBLEMS[name]()
     steps = import_module("steps_ocannl").Runs(problem)
     first = steps.first()

@@ -451,3 +451,35 @@ loops.func @kernel_gradient {
     loops.store %sum, %dk[o, i, j]
   }
 }
+
+// -----
+
+// Each reader has a copy of its own, which has a label of its own.
+// CHECK-LABEL: loops.func @copied_twice
+// CHECK:         assign.node "w.packed" local because "contiguous copy for y" : memref<784x32xf32>
+// CHECK:         assign.node "w.packed1" local because "contiguous copy for z" : memref<784x32xf32>
+loops.func @copied_twice {
+  %w = assign.node "w" on_device : memref<512x784xf32>
+  %u = assign.node "u" on_device : memref<128x784xf32>
+  %v = assign.node "v" on_device : memref<128x784xf32>
+  %y = assign.node "y" on_device : memref<128x512xf32>
+  %z = assign.node "z" on_device : memref<128x512xf32>
+  loops.nest "y" (b = 128, o = 512) {
+    %sum = loops.reduce add (i = 784) : f32 {
+      %wv = loops.load %w[o, i]
+      %uv = loops.load %u[b, i]
+      %p = arith.mulf %wv, %uv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, o]
+  }
+  loops.nest "z" (b = 128, o = 512) {
+    %sum = loops.reduce add (i = 784) : f32 {
+      %wv = loops.load %w[o, i]
+      %vv = loops.load %v[b, i]
+      %p = arith.mulf %wv, %vv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %z[b, o]
+  }
+}
