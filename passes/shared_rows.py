@@ -43,7 +43,8 @@ class Place:
         indices, element = op.indices.data, element_bytes(op)
         strides = {name: step * element for name, step in address_of(op).terms}
         found = position_sizes(op) if op.positions else {}
-        reach = sum(strides.pop(name) * (size - 1) for name, size in found.items())
+        # Where the array has no elements, it has no strides.
+        reach = sum(strides.pop(name, 0) * (size - 1) for name, size in found.items())
         return Place(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
 
     def span(self, extents: Mapping[str, int]) -> int:

@@ -146,6 +146,11 @@ def test_a_violation_is_told_once():
     np.testing.assert_array_equal(ctx[y], np.full(4, 2, np.float32))
 
 
+def test_positions_in_an_array_without_elements():
+    x, at = oc.data(np.zeros((0, 2), np.float32), axes="bb"), oc.data(np.array(1), axes="")
+    assert checked()[oc.gather("a v |; => a", x, at, at="v")].shape == (0,)
+
+
 @pytest.mark.parametrize("shuffle", [1.5, "1", True])
 def test_an_order_is_an_integer(shuffle: Any):
     with pytest.raises(oc.ArgumentError, match="the order of threads is an integer, found"):

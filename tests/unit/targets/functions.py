@@ -285,6 +285,7 @@ def no_points(ctx: oc.Context, dtype: Any) -> Values:
         "layer": w @ empty,
         "deep": none @ x,
         "total": number(w @ empty),
+        "gathered": oc.gather("a v |; => a", oc.data(np.zeros((0, 2), dtype), axes="bb"), 1, at="v"),
         "joined": oc.concat("b | a; b | c => b | a^c", x, oc.data(random(dtype, 4, 2))),
     }
     return computed(ctx, found)
