@@ -42,7 +42,7 @@ GLOBAL_SPACE, SHARED_SPACE = 1, 3
 # Parameters of a kernel take 4352 bytes, each of them 8.
 MOST_ARGUMENTS = 4352 // 8
 # The registers of a processor, and what is enough for a thread with so many sums on tensor cores.
-REGISTERS, ENOUGH_REGISTERS, FEW_SUMS = 2**16, 128, 32
+REGISTERS, ENOUGH_REGISTERS, FEW_SUMS = 2**16, 168, 32
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.
