@@ -37,11 +37,13 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
                     setattr(value, attribute, explained(method))
 
 
-def explained(function: Callable[..., Any]) -> Callable[..., Any]:
+def explained(
+    function: Callable[..., Any], look_further: Callable[[], None] = lambda: None
+) -> Callable[..., Any]:
     """The function, which raises `ArgumentError` where it fails and an argument is not of its type.
 
     What such an argument raises depends on where it is used first, so every exception is looked into; one
-    that the arguments do not explain goes on.
+    that the arguments do not explain, nor what `look_further` raises, goes on.
     """
 
     @functools.wraps(function)
@@ -52,6 +54,7 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception:
             blame(function, args, named)
+            look_further()
             raise
 
     return explaining
@@ -66,19 +69,7 @@ def explained_block(function: Callable[..., Any]) -> Callable[..., Any]:
         block = configure(*args, **named)
         if not isinstance(block, types.FunctionType):
             return block
-
-        @functools.wraps(block)
-        def applying(*inputs: Any, **options: Any) -> Any:
-            try:
-                return block(*inputs, **options)
-            except OcannlError:
-                raise
-            except Exception:
-                blame(block, inputs, options)
-                blame(function, args, named)
-                raise
-
-        return applying
+        return explained(block, lambda: blame(function, args, named))
 
     return configuring
 
