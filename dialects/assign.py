@@ -127,16 +127,14 @@ class NodeOp(IRDLOperation):
             raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
 
 
-@operation_definition
-class EmbedOp(IRDLOperation):
-    """The value of static indices as a number: `assign.embed 2*step_n + 1 : f32`."""
+class IndexNumberOp(IRDLOperation):
+    """Base of `assign.embed` and `loops.index`, the value of an index expression as a number."""
 
-    name = "assign.embed"
     indices = prop_def(MapAttr)
     result = result_def()
 
     def __init__(self, index: Linear, type: Attribute) -> None:
-        super().__init__(properties={"indices": MapAttr((index,))}, result_types=[type])
+        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     @property
     def index(self) -> Linear:
@@ -147,10 +145,17 @@ class EmbedOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> EmbedOp:
+    def parse(cls, parser: Parser):
         index = parse_linear(parser)
         parser.parse_punctuation(":")
         return cls(index, parser.parse_type())
+
+
+@operation_definition
+class EmbedOp(IndexNumberOp):
+    """The value of static indices as a number: `assign.embed 2*step_n + 1 : f32`."""
+
+    name = "assign.embed"
 
     def verify_(self) -> None:
         check_names(self, only_index(self.indices.data).names, {})

@@ -36,8 +36,8 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.addresses import Address, flatten
-from ocannl.dialects.assign import check_access, check_names
-from ocannl.dialects.linear import Linear, Map, MapAttr, only_index, parse_linear, parse_map
+from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
+from ocannl.dialects.linear import Linear, Map, MapAttr, only_index, parse_map
 from ocannl.dialects.op_helpers import (
     operation_definition,
     parse_defined_operand,
@@ -227,30 +227,11 @@ def position_sizes(op: LoadOp | StoreOp) -> dict[str, int]:
 
 
 @operation_definition
-class IndexOp(IRDLOperation):
+class IndexOp(IndexNumberOp):
     """The value of an index expression as a number: `loops.index 2*i + step_n : f32`."""
 
     name = "loops.index"
-    indices = prop_def(MapAttr)
-    result = result_def()
     traits = traits_def(Pure())
-
-    def __init__(self, index: Linear, type: Attribute) -> None:
-        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
-
-    @property
-    def index(self) -> Linear:
-        return self.indices.data[0]
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.index} : ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> IndexOp:
-        index = parse_linear(parser)
-        parser.parse_punctuation(":")
-        return cls(index, parser.parse_type())
 
     def verify_(self) -> None:
         if not isinstance(self.result.type, Float32Type | Float64Type) and self.result.type not in (i32, i64):
