@@ -23,11 +23,12 @@ from ocannl.lowering.pipelines import (
     run_passes,
     with_choices,
 )
-from ocannl.runtime.cache import environment_cache
+from ocannl.runtime.cache import ObjectCache, entry_key, environment_cache
 from ocannl.runtime.device import Device, Program
+from ocannl.runtime.inference_cache import Inferred, get_inferred, put_inferred, tensors_of
 from ocannl.runtime.interface import Interface, the_func
 from ocannl.runtime.native import NativeDevice
-from ocannl.runtime.routine_cache import CachedRoutine, CompiledText, get_routine, put_routine, text_key
+from ocannl.runtime.routine_cache import CachedRoutine, CompiledText, get_routine, put_routine, routine_key
 from ocannl.runtime.tunings import Tunings, stored_tunings
 
 # The pass after which the text of a program says all that the rest of the pipeline depends on.
@@ -72,7 +73,7 @@ def compile_module(
     """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out for a
     device, by default this CPU.
 
-    A routine that was compiled before comes from the cache as soon as its shapes and precisions are known.
+    A routine that was compiled before comes from the cache; of the module, only the types are then final.
     `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
     from the cache then. `OCANNL_TIMING=1` prints where the time went. Schedules are tuned as `tunings` say,
     by default as the cache on disk does.
@@ -96,6 +97,7 @@ class Compilation:
         tunings: Tunings | None,
     ) -> None:
         self.module = module
+        self.tensors = tensors_of(module)
         self.target = target
         self.device = device
         self.tunings = tunings
@@ -105,22 +107,41 @@ class Compilation:
 
     def run(self) -> Executable:
         self.dump.stage("texpr", self.module)
-        inference = passes_until(self.target, INFERENCE)
-        self.run_passes(inference)
         store = None if self.verify or self.dump.folder is not None else environment_cache()
         if store is None:
-            return self.finish(self.lower(len(inference)), self.module)
+            self.infer()
+            return self.finish(self.lower(), self.module)
+        inferred = self.inferred(store)
         with self.clock("cache"):
             version = "" if self.tunings is None else self.tunings.version
             target = f"{self.target} {self.device.language} {self.device.key}"
-            key = text_key(module_text(self.module), target, version)
+            key = routine_key(inferred.text, target, version)
             found = get_routine(store, key)
         if found is not None:
+            with self.clock("cache"):
+                inferred.refine(self.tensors)
             return self.finish(found.compiled, found.loops)
-        routine = self.lower(len(inference))
+        if INFERENCE not in self.seconds:
+            self.infer()
+        routine = self.lower()
         with self.clock("cache"):
             put_routine(store, key, CachedRoutine(module_text(self.module), routine))
         return self.finish(routine, self.module)
+
+    def inferred(self, store: ObjectCache) -> Inferred:
+        """What inference decides for the program; the passes run if the cache does not have it."""
+        with self.clock("cache"):
+            built = entry_key(module_text(self.module))
+            inferred = get_inferred(store, built)
+        if inferred is None:
+            self.infer()
+            with self.clock("cache"):
+                inferred = Inferred.of(self.tensors, entry_key(module_text(self.module)))
+                put_inferred(store, built, inferred)
+        return inferred
+
+    def infer(self) -> None:
+        self.run_passes(passes_until(self.target, INFERENCE))
 
     def run_passes(self, passes: Sequence[PassMaker]) -> None:
         def observe(name: str, after: ModuleOp, elapsed: float) -> None:
@@ -129,10 +150,10 @@ class Compilation:
 
         run_passes(self.module, passes, verify=self.verify, observe=observe)
 
-    def lower(self, done: int) -> CompiledText:
-        """Runs the passes but those done, and writes what comes out."""
+    def lower(self) -> CompiledText:
+        """Runs the passes after inference, and writes what comes out."""
         to_loops = passes_until(self.target, "loops")
-        passes = to_loops[done:]
+        passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
         self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
         with self.clock("interface"):
             interface = Interface.of(the_func(self.module))

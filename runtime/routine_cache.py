@@ -37,8 +37,10 @@ class CachedRoutine:
     compiled: CompiledText
 
 
-def text_key(text: str, target: str, tunings: str) -> str:
-    """The key of a routine: its text, the target, and the versions of tuned schedules and of the compiler."""
+def routine_key(text: str, target: str, tunings: str) -> str:
+    """The key of a routine: that of its text, the target, and the versions of tuned schedules and of the
+    compiler.
+    """
     return entry_key("routine", text, target, tunings, compiler_version())
 
 

@@ -1,0 +1,80 @@
+"""What inference decided, in the cache on disk by the text of a program as built: where that was seen before,
+nothing is inferred again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.locating_parser import LocatingParser
+from ocannl.dialects.op_helpers import operations_of
+from ocannl.dialects.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
+from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
+from ocannl.runtime.cache import ObjectCache, entry_key
+from ocannl.runtime.routine_cache import compiler_version
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """The final types of the tensors of a program in order, and the key of its text with these."""
+
+    types: tuple[TensorType, ...]
+    text: str
+
+    @staticmethod
+    def of(tensors: Sequence[SSAValue], text: str) -> Inferred:
+        return Inferred(tuple(map(tensor_type, tensors)), text)
+
+    def refine(self, tensors: Sequence[SSAValue]) -> None:
+        """Gives the tensors of the program as built their final types."""
+        for tensor, type in zip(tensors, self.types, strict=True):
+            refine_type(tensor, type)
+
+
+def tensors_of(module: ModuleOp) -> list[SSAValue]:
+    """The tensors of a module's routines, in order."""
+    routines = [op for op in module.body.block.ops if isinstance(op, TexprRoutineOp)]
+    return [
+        result for routine in routines for op in operations_of(routine.body.block) for result in op.results
+    ]
+
+
+def get_inferred(store: ObjectCache, text: str) -> Inferred | None:
+    data = store.get(_key(text))
+    return None if data is None else decoded(data)
+
+
+def put_inferred(store: ObjectCache, text: str, inferred: Inferred) -> None:
+    store.put(_key(text), encoded(inferred))
+
+
+def _key(text: str) -> str:
+    return entry_key("inferred", text, compiler_version())
+
+
+def encoded(inferred: Inferred) -> bytes:
+    """Tensors have few types that differ."""
+    numbers = {type: number for number, type in enumerate(dict.fromkeys(inferred.types))}
+    fields = {
+        "text": inferred.text,
+        "types": [str(type) for type in numbers],
+        "numbers": [numbers[type] for type in inferred.types],
+    }
+    return json.dumps(fields).encode()
+
+
+def decoded(data: bytes) -> Inferred:
+    fields = json.loads(data)
+    context = Context()
+    for dialect in (Builtin, TEXPR):
+        context.load_dialect(dialect)
+    parser = LocatingParser(context, "\n".join(fields["types"]), "types")
+    types = [parse_tensor_type(parser) for _ in fields["types"]]
+    numbers: list[int] = fields["numbers"]
+    return Inferred(tuple(types[number] for number in numbers), fields["text"])
