@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import StringIO
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -15,7 +14,6 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.math import Math
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.kernel import KERNEL
@@ -23,6 +21,7 @@ from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR
+from ocannl.dialects.text_printer import op_text
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
@@ -159,9 +158,7 @@ def with_choices(passes: Sequence[PassMaker], find: FindChoices) -> Sequence[Pas
 
 def module_text(module: ModuleOp) -> str:
     """The text of a module, as `ocannl-opt` writes it."""
-    stream = StringIO()
-    Printer(stream).print_op(module)
-    return stream.getvalue() + "\n"
+    return op_text(module) + "\n"
 
 
 def parse_text(text: str) -> ModuleOp:

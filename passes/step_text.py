@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
-from xdsl.printer import Printer
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp, NestOp
+from ocannl.dialects.text_printer import op_text
 from ocannl.passes.nests import declaration, used_nodes
 
 NO_NAME = StringAttr("")
@@ -29,7 +27,5 @@ def step_text(step: NestOp | GroupOp) -> str:
             op.properties["label"] = NO_NAME
         if isinstance(op, NodeOp):
             op.properties["why"] = NO_NAME
-    stream = StringIO()
-    Printer(stream).print_op(copy)
     types = ", ".join(str(node.type) for node in nodes)
-    return f"({types}) {stream.getvalue()}"
+    return f"({types}) {op_text(copy)}"

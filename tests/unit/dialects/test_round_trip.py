@@ -27,6 +27,7 @@ from ocannl.dialects.shape import Dim, DimVar, Row, RowVar, Shape
 from ocannl.dialects.stream import Stream
 from ocannl.dialects.tensor_type import DimsAttr, ShapeAttr, TensorType
 from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.text_printer import op_text
 from ocannl.lowering.pipelines import new_context
 
 FILES = sorted((Path(__file__).parents[2] / "filecheck" / "dialects").glob("*/*.mlir"))
@@ -242,10 +243,11 @@ def nests(draw: st.DrawFn) -> str:
 @given(expressions() | assignments() | nests())
 @settings(RANDOM, max_examples=300)
 def test_operations(text: str):
-    """From the generic format and from ours, to the same program."""
+    """From the generic format and from ours, to the same program; our printer writes what xDSL's does."""
     module = parse(text)
     module.verify()
     assert text_of(module, generic=True) == text
+    assert op_text(module) == text_of(module)
     again = parse(text_of(module))
     again.verify()
     assert text_of(again) == text_of(module)

@@ -1,0 +1,56 @@
+"""The text of operations as xDSL prints it, in half of the time."""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.printer import Printer
+
+# Strings whose literal is what they are, in quotes.
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+
+
+def op_text(op: Operation) -> str:
+    """The text of an operation, without a newline at the end."""
+    printer = TextPrinter()
+    printer.print_op(op)
+    return "".join(printer.parts)
+
+
+class TextPrinter(Printer):
+    """Collects what `Printer` writes. It prints strings as a whole and equal types once, and no diagnostics,
+    for which that one counts columns.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self._types: dict[Attribute, str] = {}
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        self.parts.append(text.replace("\n", self._new_line(indent)) if "\n" in text else text)
+
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        self.parts.append(self._new_line(indent))
+
+    def _new_line(self, indent: int | None) -> str:
+        return "\n" + " " * (self._indent if indent is None else indent) * self.indent_num_spaces
+
+    def print_string_literal(self, string: str) -> None:
+        if _PLAIN.fullmatch(string) is None:
+            super().print_string_literal(string)
+        else:
+            self.parts.append(f'"{string}"')
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if not isinstance(attribute, TypeAttribute):
+            super().print_attribute(attribute)
+            return
+        text = self._types.get(attribute)
+        if text is None:
+            start = len(self.parts)
+            super().print_attribute(attribute)
+            self._types[attribute] = "".join(self.parts[start:])
+        else:
+            self.parts.append(text)
