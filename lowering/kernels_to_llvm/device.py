@@ -32,6 +32,7 @@ from ocannl.lowering.kernels_to_llvm.registers import key, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
 from ocannl.lowering.loops_to_llvm.accumulators import combine
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.entry import arena_ranges
 from ocannl.lowering.loops_to_llvm.instructions import INTRINSICS, LIBRARY
 from ocannl.lowering.loops_to_llvm.memory import Found
 from ocannl.lowering.loops_to_llvm.module import disjoint, used_names
@@ -150,7 +151,7 @@ def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[
     written = {op.node for op in ops if isinstance(op, StoreOp)}
     passed_on = written & {op.node for op in ops if isinstance(op, LoadOp)}
     waits = any(isinstance(op, BarrierOp) for op in ops)
-    apart = disjoint(nodes) - (passed_on if waits else set())
+    apart = disjoint(nodes, arena_ranges(nodes)) - (passed_on if waits else set())
     return [(n, (" noalias" if n in apart else "") + ("" if n in written else " readonly")) for n in nodes]
 
 

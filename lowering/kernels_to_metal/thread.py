@@ -46,6 +46,7 @@ from ocannl.lowering.kernels_to_metal.types import (
     metal_type,
     vector_type,
 )
+from ocannl.lowering.loops_to_llvm.entry import arena_ranges
 from ocannl.lowering.loops_to_llvm.module import disjoint
 from ocannl.lowering.loops_to_llvm.types import value_type
 
@@ -63,7 +64,7 @@ class ThreadWriter:
         self.lines: list[str] = []
         self.depth = 1
         self.arrays = dict(arrays)
-        self.apart = disjoint(list(arrays))
+        self.apart = disjoint(list(arrays), arena_ranges(arrays))
         self.sizes = dict(launch.registers.data)
         self.over = register_variables(launch)
         self.steps = {op: last_step(op) for op in launch.body.walk() if isinstance(op, ReduceOp)}

@@ -13,8 +13,18 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.linear import MapAttr
 from ocannl.dialects.loop_values import address_of
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.op_helpers import operations_of
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.entry import TEAM, ClockedEntry, Entry, arena_range, share_of_tasks
+from ocannl.lowering.loops_to_llvm.calls import (
+    MOST_CALLS,
+    Call,
+    call_table,
+    clock,
+    direct_calls,
+    run_calls,
+)
+from ocannl.lowering.loops_to_llvm.entry import EntryLayout, Places
+from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
@@ -55,7 +65,7 @@ class ModuleEmitter:
     declarations: set[str] = field(default_factory=set[str])
     known: dict[Hashable, Kernel] = field(default_factory=dict[Hashable, Kernel])
     functions: dict[str, str] = field(default_factory=dict[str, str])
-    helpers: set[str] = field(default_factory=set[str])
+    helpers: dict[str, None] = field(default_factory=dict[str, None])
     names: set[str] = field(default_factory=set[str])
 
     def emit(self, module: ModuleOp) -> str:
@@ -82,27 +92,39 @@ class ModuleEmitter:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
     def emit_func(self, func: FuncOp) -> None:
-        entry = ClockedEntry(func) if self.clocked else Entry(func)
-        for step in func.body.block.ops:
-            if not isinstance(step, NodeOp):
-                self.emit_step(func, step, entry)
-        self.parts.append(entry.text(func.sym_name.data))
-        if isinstance(entry, ClockedEntry):
-            self.declarations.update(entry.declarations())
+        places, name = Places(func), func.sym_name.data
+        steps = [op for op in operations_of(func.body.block) if not isinstance(op, NodeOp)]
+        calls = [self.call(func, step, places) for step in steps]
+        if len(calls) <= MOST_CALLS and not self.clocked:
+            self.parts.append(direct_calls(name, places.layout, calls))
+            return
+        self.parts.append(call_table(name, places.layout, self.on_frame(calls, places.layout)))
+        self.helpers |= dict.fromkeys([TEAM, run_calls(clocked=self.clocked)])
+        if self.clocked:
+            self.declarations.update(clock(len(calls)))
 
-    def emit_step(self, func: FuncOp, step: Operation, entry: Entry) -> None:
-        """Calls the kernel of a step: one for all nests or groups that are equal but for names."""
+    def call(self, func: FuncOp, step: Operation, places: Places) -> Call:
+        """The call of a step's kernel: one for all nests or groups that are equal but for names."""
         if isinstance(step, NestOp | GroupOp):
             what, nodes = structure_and_nodes(step)
         else:
             what, nodes = step, used_names(step, func.ranges)[0]
-        alone = disjoint(nodes)
+        alone = disjoint(nodes, places.ranges)
         apart = tuple([node in alone for node in nodes])
         kernel = self.known.get((what, apart))
         if kernel is None:
             kernel = self.known[what, apart] = self.emit_kernel(func, step, nodes, apart)
-        call = entry.run_by_team if kernel.is_shared else entry.call
-        call(kernel.name, entry.arguments(nodes, kernel.first, kernel.indices))
+        arguments = [places.of_element(n, first) for n, first in zip(nodes, kernel.first, strict=True)]
+        return Call(kernel.name, kernel.is_shared, arguments + [places.of_index(n) for n in kernel.indices])
+
+    def on_frame(self, calls: Sequence[Call], layout: EntryLayout) -> list[Call]:
+        """The same calls, of functions that find the arguments of kernels in a frame, as threads do."""
+        alone = {call.kernel: call.types(layout) for call in calls if not call.is_shared}
+        on_frame = {
+            kernel: self.function(f"{kernel[2:-1]}.on_frame", call_on_frame(kernel, types))
+            for kernel, types in alone.items()
+        }
+        return [Call(on_frame.get(c.kernel, c.kernel), c.is_shared, c.arguments) for c in calls]
 
     def emit_kernel(
         self,
@@ -132,8 +154,9 @@ class ModuleEmitter:
         kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
-            kernel = self.function(f"{name}.share", share_of_tasks(kernel, len(nodes), len(indices), tasks))
-            self.helpers.add(TEAM)
+            types = ["ptr"] * len(nodes) + ["i64"] * len(indices)
+            kernel = self.function(f"{name}.share", share_of_tasks(kernel, types, tasks))
+            self.helpers[TEAM] = None
         return Kernel(kernel, tasks > 1, [first.get(node, 0) for node in nodes], indices)
 
     def function(self, name: str, rest: str) -> str:
@@ -180,13 +203,9 @@ def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:
     return {node: element for node, element in first.items() if element > 0}
 
 
-def disjoint(nodes: list[SSAValue]) -> set[SSAValue]:
-    """The nodes that share no memory with another one of these."""
-    places = sorted(
-        (arena_range(node.owner), k)
-        for k, node in enumerate(nodes)
-        if isinstance(node.owner, NodeOp) and node.owner.mode.data == "local"
-    )
+def disjoint(nodes: Sequence[SSAValue], ranges: Mapping[SSAValue, tuple[int, int]]) -> set[SSAValue]:
+    """The nodes that share no memory with another one of these; `ranges` are the places in the arena."""
+    places = sorted([(ranges[node], k) for k, node in enumerate(nodes) if node in ranges])
     shared: set[SSAValue] = set()
     end, last = 0, 0
     for (start, size), k in places:

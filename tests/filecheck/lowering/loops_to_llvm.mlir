@@ -28,16 +28,17 @@ loops.func @slots indices (batch_n = 4) {
 // CHECK-NEXT:    [[AGAIN:%.*]] = icmp ult i64 [[NEXT]], 8
 // CHECK-NEXT:    br i1 [[AGAIN]], label %loop1, label %loop1.end
 // CHECK-LABEL: define void @"slots"(ptr %args)
-// CHECK-NEXT:    %arena = load ptr, ptr %args, align 8
-// CHECK-NEXT:    %n0.slot = getelementptr i64, ptr %args, i64 1
-// CHECK-NEXT:    %n0 = load ptr, ptr %n0.slot, align 8
-// CHECK-NEXT:    %n1 = getelementptr i8, ptr %arena, i64 64
-// CHECK-NEXT:    %n2.slot = getelementptr i64, ptr %args, i64 2
-// CHECK-NEXT:    %n2 = load ptr, ptr %n2.slot, align 8
-// CHECK-NEXT:    %index.batch_n.slot = getelementptr i64, ptr %args, i64 3
-// CHECK-NEXT:    %index.batch_n = load i64, ptr %index.batch_n.slot, align 8
-// CHECK-NEXT:    call void @"slots.h"(ptr %n0, ptr %n1, i64 %index.batch_n)
-// CHECK-NEXT:    call void @"slots.y"(ptr %n1, ptr %n2)
+// CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %args, i64 1
+// CHECK-NEXT:    %a1 = load ptr, ptr %a1.slot, align 8
+// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %args, i64 0
+// CHECK-NEXT:    %a0 = load ptr, ptr %a0.slot, align 8
+// CHECK-NEXT:    %a0.64 = getelementptr i8, ptr %a0, i64 64
+// CHECK-NEXT:    %a3.slot = getelementptr i64, ptr %args, i64 3
+// CHECK-NEXT:    %a3 = load i64, ptr %a3.slot, align 8
+// CHECK-NEXT:    call void @"slots.h"(ptr %a1, ptr %a0.64, i64 %a3)
+// CHECK-NEXT:    %a2.slot = getelementptr i64, ptr %args, i64 2
+// CHECK-NEXT:    %a2 = load ptr, ptr %a2.slot, align 8
+// CHECK-NEXT:    call void @"slots.y"(ptr %a0.64, ptr %a2)
 // CHECK-NEXT:    ret void
 
 // A register tile of 2 rows of 16 lanes: accumulators in registers, the bias and the rectifier on the whole tile.
@@ -145,8 +146,8 @@ loops.func @twice {
   }
 }
 // CHECK-NOT:   @"twice.b"
-// CHECK:         call void @"slots.y"(ptr %n0, ptr %n1)
-// CHECK-NEXT:    call void @"slots.y"(ptr %n1, ptr %n2)
+// CHECK:         call void @"slots.y"(ptr %a1, ptr %a2)
+// CHECK:         call void @"slots.y"(ptr %a2, ptr %a3)
 
 // A nest that is cut into tasks, of which each thread runs a part. The last block of a loop has the rest.
 loops.func @shared indices (n = 4) {
@@ -191,9 +192,10 @@ loops.func @shared indices (n = 4) {
 // CHECK-NEXT:    call void @"shared.y"(ptr %a0, ptr %a1, i64 %a2, i64 %task)
 // CHECK-LABEL: define void @"shared"(ptr %args)
 // CHECK-NEXT:    %frame = alloca [4 x i64], align 8
-// CHECK:         store ptr %team, ptr [[PLACE:%.*]], align 8
-// CHECK:         store i64 %index.n, ptr {{.*}}, align 8
-// CHECK-NEXT:    call void @"run by team"(ptr @"shared.y.share", ptr %frame, ptr %team)
+// CHECK:         [[PLACE:%.*]] = getelementptr i64, ptr %frame, i64 0
+// CHECK-NEXT:    store ptr %a4, ptr [[PLACE]], align 8
+// CHECK:         store i64 %a3, ptr {{.*}}, align 8
+// CHECK-NEXT:    call void @"run by team"(ptr @"shared.y.share", ptr %frame, ptr %a4)
 
 // Equal steps on different rows of a node are one function, which gets the pointer to a row.
 loops.func @rows {
@@ -215,10 +217,10 @@ loops.func @rows {
 // CHECK-LABEL: define internal void @"rows.a"(ptr noalias %p0, ptr noalias %p1)
 // CHECK-NOT:   define internal
 // CHECK-LABEL: define void @"rows"(ptr %args)
-// CHECK:         %n0.8 = getelementptr float, ptr %n0, i64 8
-// CHECK-NEXT:    %n1.8 = getelementptr float, ptr %n1, i64 8
-// CHECK-NEXT:    call void @"rows.a"(ptr %n0.8, ptr %n1.8)
-// CHECK-NEXT:    call void @"rows.a"(ptr %n0, ptr %n1)
+// CHECK:         %a1.32 = getelementptr i8, ptr %a1, i64 32
+// CHECK:         %a2.32 = getelementptr i8, ptr %a2, i64 32
+// CHECK-NEXT:    call void @"rows.a"(ptr %a1.32, ptr %a2.32)
+// CHECK-NEXT:    call void @"rows.a"(ptr %a1, ptr %a2)
 
 // Only several threads need the runtime.
 // CHECK-LABEL: define internal void @"run by team"(ptr %share, ptr %frame, ptr %team)

@@ -1,0 +1,187 @@
+"""The code of an entry: its calls one after the other, or a table of them where they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ocannl.lowering.loops_to_llvm.entry import EntryLayout
+from ocannl.lowering.loops_to_llvm.frame import load_slot
+
+# How many calls are one after the other at most: LLVM takes long for long functions.
+MOST_CALLS = 32
+# Where a clocked entry adds up its ticks.
+TICKS = '@"kernel ticks"'
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a kernel, or of threads' shares of one. Each argument is the number in a slot, or the address
+    so many bytes after the one there.
+    """
+
+    kernel: str
+    is_shared: bool
+    arguments: Sequence[tuple[int, int]]
+
+    def types(self, layout: EntryLayout) -> list[str]:
+        return ["ptr" if slot < layout.index_slot else "i64" for slot, _ in self.arguments]
+
+
+def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
+    """The entry as calls in order."""
+    entry = _DirectCalls(layout)
+    for number, call in enumerate(calls):
+        entry.add(number, call)
+    slots = max((1 + len(call.arguments) for call in calls if call.is_shared), default=0)
+    frame = [f"  %frame = alloca [{slots} x i64], align 8"] if slots else []
+    return "\n".join([f'define void @"{name}"(ptr %args) #0 {{', *frame, *entry.lines, "  ret void", "}"])
+
+
+class _DirectCalls:
+    """Reads each slot where it is used first."""
+
+    def __init__(self, layout: EntryLayout) -> None:
+        self.layout = layout
+        self.lines: list[str] = []
+        self.names: dict[tuple[int, int], str] = {}
+
+    def add(self, number: int, call: Call) -> None:
+        types = call.types(self.layout)
+        arguments = [f"{t} {self.value(t, *a)}" for t, a in zip(types, call.arguments, strict=True)]
+        if not call.is_shared:
+            self.lines.append(f"  call void {call.kernel}({', '.join(arguments)})")
+            return
+        team = self.value("ptr", self.layout.team_slot, 0)
+        for k, argument in enumerate([f"ptr {team}", *arguments]):
+            place = f"%frame.{number}.{k}"
+            self.lines.append(f"  {place} = getelementptr i64, ptr %frame, i64 {k}")
+            self.lines.append(f"  store {argument}, ptr {place}, align 8")
+        self.lines.append(f'  call void @"run by team"(ptr {call.kernel}, ptr %frame, ptr {team})')
+
+    def value(self, type: str, slot: int, offset: int) -> str:
+        """What is in a slot, or an address from there."""
+        name = self.names.get((slot, offset))
+        if name is None:
+            name = f"%a{slot}"
+            if offset:
+                start = self.value(type, slot, 0)
+                name = f"{name}.{offset}"
+                self.lines.append(f"  {name} = getelementptr i8, ptr {start}, i64 {offset}")
+            else:
+                self.lines += load_slot("%args", name, type, slot)
+            self.names[slot, offset] = name
+        return name
+
+
+def call_table(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
+    """The entry as a loop over a table of calls; all kernels get their arguments in a frame.
+
+    A call is the function's address, whether all threads run it, how many arguments it has, and slot and
+    offset of each.
+    """
+    words = [word for call in calls for word in _words(call)]
+    table, slots = f'@"{name} calls"', 1 + max((len(call.arguments) for call in calls), default=0)
+    team = load_slot("%args", "%team", "ptr", layout.team_slot) if layout.is_parallel else []
+    return "\n".join(
+        [
+            f"{table} = internal constant [{len(words)} x i64] [{', '.join(words)}], align 8",
+            "",
+            f'define void @"{name}"(ptr %args) #0 {{',
+            f"  %frame = alloca [{slots} x i64], align 8",
+            f"  %stop = getelementptr i64, ptr {table}, i64 {len(words)}",
+            *team,
+            f'  call void @"run calls"(ptr {table}, ptr %stop, ptr %args, ptr %frame, '
+            f"ptr {'%team' if team else 'null'})",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+def _words(call: Call) -> list[str]:
+    places = [f"i64 {number}" for argument in call.arguments for number in argument]
+    return [
+        f"i64 ptrtoint (ptr {call.kernel} to i64)",
+        f"i64 {int(call.is_shared)}",
+        f"i64 {len(call.arguments)}",
+        *places,
+    ]
+
+
+def run_calls(*, clocked: bool) -> str:
+    """The function that runs a table of calls; a clocked one adds up how long each takes, in ticks of the
+    processor's clock.
+    """
+    first = ["  %started = call i64 @llvm.readcyclecounter()"]
+    carried = [
+        "  %tick = phi i64 [ %started, %start ], [ %ended, %returned ]",
+        f"  %ticks = phi ptr [ {TICKS}, %start ], [ %ticks.next, %returned ]",
+    ]
+    added = [
+        "  %ended = call i64 @llvm.readcyclecounter()",
+        "  %spent = sub i64 %ended, %tick",
+        "  %before = load i64, ptr %ticks, align 8",
+        "  %after = add i64 %before, %spent",
+        "  store i64 %after, ptr %ticks, align 8",
+        "  %ticks.next = getelementptr i64, ptr %ticks, i64 1",
+    ]
+    return "\n".join(
+        [
+            'define internal void @"run calls"(ptr %calls, ptr %stop, ptr %args, ptr %frame, ptr %team) #0 {',
+            "start:",
+            "  store ptr %team, ptr %frame, align 8",
+            *(first if clocked else ()),
+            "  br label %calls.left",
+            "calls.left:",
+            "  %call = phi ptr [ %calls, %start ], [ %next, %returned ]",
+            *(carried if clocked else ()),
+            "  %more.calls = icmp ult ptr %call, %stop",
+            "  br i1 %more.calls, label %call.read, label %done",
+            "call.read:",
+            *load_slot("%call", "%kernel", "ptr", 0),
+            *load_slot("%call", "%shared", "i64", 1),
+            *load_slot("%call", "%count", "i64", 2),
+            "  %first = getelementptr i64, ptr %call, i64 3",
+            "  %next = getelementptr [2 x i64], ptr %first, i64 %count",
+            "  br label %arguments.left",
+            "arguments.left:",
+            "  %argument = phi ptr [ %first, %call.read ], [ %argument.next, %argument.read ]",
+            "  %place = phi ptr [ %frame, %call.read ], [ %place.next, %argument.read ]",
+            "  %more.arguments = icmp ult ptr %argument, %next",
+            "  br i1 %more.arguments, label %argument.read, label %filled",
+            "argument.read:",
+            *load_slot("%argument", "%number", "i64", 0),
+            *load_slot("%argument", "%offset", "i64", 1),
+            "  %base.slot = getelementptr i64, ptr %args, i64 %number",
+            "  %base = load i64, ptr %base.slot, align 8",
+            "  %value = add i64 %base, %offset",
+            "  %place.next = getelementptr i64, ptr %place, i64 1",
+            "  store i64 %value, ptr %place.next, align 8",
+            "  %argument.next = getelementptr [2 x i64], ptr %argument, i64 1",
+            "  br label %arguments.left",
+            "filled:",
+            "  %alone = icmp eq i64 %shared, 0",
+            "  br i1 %alone, label %run, label %fork",
+            "run:",
+            "  call void %kernel(ptr %frame)",
+            "  br label %returned",
+            "fork:",
+            '  call void @"run by team"(ptr %kernel, ptr %frame, ptr %team)',
+            "  br label %returned",
+            "returned:",
+            *(added if clocked else ()),
+            "  br label %calls.left",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+def clock(calls: int) -> list[str]:
+    """The declarations that a clocked entry needs: the ticks of each kernel, and the processor's clock."""
+    return [
+        f"{TICKS} = global [{calls} x i64] zeroinitializer, align 8",
+        "declare i64 @llvm.readcyclecounter()",
+    ]

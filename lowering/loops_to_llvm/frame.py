@@ -1,0 +1,95 @@
+"""Kernels that find their arguments in a frame, slots of 8 bytes: the team of threads, then the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# What all nests with tasks use. A thread has the same part of one nest and of the next, so that what it reads
+# is in its cache where it wrote it.
+TEAM = """\
+define internal void @"run by team"(ptr %share, ptr %frame, ptr %team) #0 {
+  %threads = load i64, ptr %team, align 8
+  %several = icmp ugt i64 %threads, 1
+  br i1 %several, label %fork, label %alone
+fork:
+  %count = trunc i64 %threads to i32
+  %parallel.at = getelementptr i64, ptr %team, i64 1
+  %parallel = load ptr, ptr %parallel.at, align 8
+  call void %parallel(ptr %share, ptr %frame, i32 %count, i32 0)
+  ret void
+alone:
+  call void %share(ptr %frame)
+  ret void
+}
+
+define internal { i64, i64 } @"share of thread"(ptr %team, i64 %tasks) #0 {
+  %threads = load i64, ptr %team, align 8
+  %several = icmp ugt i64 %threads, 1
+  br i1 %several, label %ask, label %alone
+ask:
+  %number.at = getelementptr i64, ptr %team, i64 2
+  %number = load ptr, ptr %number.at, align 8
+  %mine = call i32 %number()
+  %size.at = getelementptr i64, ptr %team, i64 3
+  %size = load ptr, ptr %size.at, align 8
+  %all = call i32 %size()
+  %k = zext i32 %mine to i64
+  %n = zext i32 %all to i64
+  %before = mul i64 %k, %tasks
+  %start = udiv i64 %before, %n
+  %after = add i64 %before, %tasks
+  %stop = udiv i64 %after, %n
+  %from = insertvalue { i64, i64 } poison, i64 %start, 0
+  %share = insertvalue { i64, i64 } %from, i64 %stop, 1
+  ret { i64, i64 } %share
+alone:
+  %whole = insertvalue { i64, i64 } { i64 0, i64 poison }, i64 %tasks, 1
+  ret { i64, i64 } %whole
+}"""
+
+
+def load_slot(block: str, name: str, type: str, number: int) -> list[str]:
+    return [
+        f"  {name}.slot = getelementptr i64, ptr {block}, i64 {number}",
+        f"  {name} = load {type}, ptr {name}.slot, align 8",
+    ]
+
+
+def load_arguments(types: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The loads of a kernel's arguments, and these with their types."""
+    loads = [line for k, type in enumerate(types) for line in load_slot("%frame", f"%a{k}", type, k + 1)]
+    return loads, [f"{type} %a{k}" for k, type in enumerate(types)]
+
+
+def call_on_frame(kernel: str, types: Sequence[str]) -> str:
+    """The body of a function that calls a kernel with arguments of these types."""
+    loads, arguments = load_arguments(types)
+    return "\n".join(
+        ["(ptr %frame) #0 {", *loads, f"  call void {kernel}({', '.join(arguments)})", "  ret void", "}"]
+    )
+
+
+def share_of_tasks(kernel: str, types: Sequence[str], tasks: int) -> str:
+    """The body of a function that runs a thread's share of the tasks of a kernel."""
+    loads, arguments = load_arguments(types)
+    return "\n".join(
+        [
+            "(ptr %frame) #0 {",
+            *load_slot("%frame", "%team", "ptr", 0),
+            *loads,
+            f'  %share = call {{ i64, i64 }} @"share of thread"(ptr %team, i64 {tasks})',
+            "  %start = extractvalue { i64, i64 } %share, 0",
+            "  %stop = extractvalue { i64, i64 } %share, 1",
+            "  %some = icmp ult i64 %start, %stop",
+            "  br i1 %some, label %run, label %done",
+            "run:",
+            "  %task = phi i64 [ %start, %0 ], [ %task.next, %run ]",
+            f"  call void {kernel}({', '.join([*arguments, 'i64 %task'])})",
+            "  %task.next = add i64 %task, 1",
+            "  %more = icmp ult i64 %task.next, %stop",
+            "  br i1 %more, label %run, label %done",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+    )

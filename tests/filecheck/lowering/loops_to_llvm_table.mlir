@@ -1,0 +1,65 @@
+// RUN: ocannl-opt %s -t llvm | filecheck %s
+
+// More than 32 calls are a table: of each the function, whether all threads run it, how many arguments it has, and of
+// each argument its slot and the bytes from the address there.
+loops.func @many indices (n = 4) {
+  %x = assign.node "x" constant : memref<4x64x16xf32>
+  %y = assign.node "y" on_device : memref<64x16xf32>
+  %h = assign.node "h" local at 64 : memref<8xf32>
+  loops.nest "y" (i = 64, j = 16) schedule <parallel = (i : 8), lanes = j : 16> {
+    %v = loops.load %x[n, i, j]
+    loops.store %v, %y[i, j]
+  }
+  loops.nest "h" (i = 8) { %v = loops.load %y[3, i] loops.store %v, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+  loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
+}
+// CHECK-LABEL: define internal void @"many.h"(ptr noalias %p0, ptr noalias %p1)
+// CHECK-LABEL: define internal void @"many.h.on_frame"(ptr %frame)
+// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %frame, i64 1
+// CHECK-NEXT:    %a0 = load ptr, ptr %a0.slot, align 8
+// CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %frame, i64 2
+// CHECK-NEXT:    %a1 = load ptr, ptr %a1.slot, align 8
+// CHECK-NEXT:    call void @"many.h"(ptr %a0, ptr %a1)
+// CHECK:       @"many calls" = internal constant [171 x i64]
+// CHECK-SAME:    [i64 ptrtoint (ptr @"many.y.share" to i64), i64 1, i64 3, i64 1, i64 0, i64 2, i64 0, i64 3, i64 0,
+// CHECK-SAME:    i64 ptrtoint (ptr @"many.h.on_frame" to i64), i64 0, i64 2, i64 2, i64 192, i64 0, i64 64,
+// CHECK-SAME:    i64 ptrtoint (ptr @"many.h.1.on_frame" to i64), i64 0, i64 1, i64 0, i64 64,
+// CHECK-LABEL: define void @"many"(ptr %args)
+// CHECK-NEXT:    %frame = alloca [4 x i64], align 8
+// CHECK-NEXT:    %stop = getelementptr i64, ptr @"many calls", i64 171
+// CHECK-NEXT:    %team.slot = getelementptr i64, ptr %args, i64 4
+// CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
+// CHECK-NEXT:    call void @"run calls"(ptr @"many calls", ptr %stop, ptr %args, ptr %frame, ptr %team)
+// CHECK-NEXT:    ret void
+// CHECK-LABEL: define internal void @"run by team"
+// CHECK-LABEL: define internal void @"run calls"
