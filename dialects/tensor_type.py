@@ -23,6 +23,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 
+NO_ELEMENT = NoneAttr()
+
 
 @irdl_attr_definition
 class ShapeAttr(Data[Shape]):
@@ -55,7 +57,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(shape: Shape, element: Attribute | None = None) -> TensorType:
-        return TensorType(ShapeAttr(shape), NoneAttr() if element is None else element)
+        return TensorType(ShapeAttr(shape), NO_ELEMENT if element is None else element)
 
     @property
     def element_or_none(self) -> Attribute | None:
@@ -69,7 +71,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             shape, element = _parse_shape(parser)
-            return [ShapeAttr(shape), NoneAttr() if element is None else element]
+            return [ShapeAttr(shape), NO_ELEMENT if element is None else element]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -15,10 +15,11 @@ from ocannl import graph
 from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.op_helpers import copied
 from ocannl.dialects.routine import IndicesAttr
-from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.stream import StreamAttr
-from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of
+from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, tensor_type
 from ocannl.dialects.uniform import UniformOp
 from ocannl.id_checks import id_checks
 
@@ -129,7 +130,7 @@ def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
 
 @dataclass
 class _Copier:
-    """Clones operations with unique labels, keys for random numbers, and densely numbered variables."""
+    """Copies operations with unique labels, keys for random numbers, and densely numbered variables."""
 
     numbering: Numbering
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -138,65 +139,69 @@ class _Copier:
     dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
 
     def copy(self, op: Operation) -> Operation:
-        clone = op.clone(self.copies)
-        clone.attributes.clear()
-        clone.location = op.location
-        if isinstance(clone, texpr.TensorOp):
-            assert isinstance(op, texpr.TensorOp)
-            self._type(op, clone)
-            self._label(op, clone)
-        if isinstance(clone, texpr.ApplyOp | texpr.AssignOp) and clone.dims is not None:
-            bound = tuple((name, self._dim(dim)) for name, dim in clone.dims.data)
-            clone.properties["dims"] = DimsAttr(bound)
-        call = op.attributes.get("call")
-        if isinstance(clone, UniformOp) and isa(call, IntAttr):
-            stream = clone.stream.data
-            clone.properties["stream"] = StreamAttr(
+        copy = copied(op, self.copies)
+        copy.attributes.clear()
+        if isinstance(op, texpr.TensorOp):
+            assert isinstance(copy, texpr.TensorOp)
+            self._type(op, copy)
+            self._label(op, copy)
+        dims = copy.properties.get("dims")
+        if isinstance(dims, DimsAttr):
+            copy.properties["dims"] = DimsAttr(tuple((name, self._dim(dim)) for name, dim in dims.data))
+        if isinstance(copy, UniformOp) and isa(call := op.attributes.get("call"), IntAttr):
+            stream = copy.stream.data
+            copy.properties["stream"] = StreamAttr(
                 replace(stream, key=self.numbering.key(stream.key, call.data))
             )
-        if isinstance(clone, texpr.SizeOp):
-            clone.properties["dims"] = DimsAttr((("d", self._dim(clone.dim)),))
-        return clone
+        return copy
 
-    def _type(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
-        written, known = shape_of(op.result), graph.known_shape(op.result)
-        rows = [self._row(w, k) for w, k in zip(written, known, strict=True)]
-        refine_type(clone.result, known_type(Shape(*rows), op.result.type.element_or_none))
+    def _type(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> None:
+        type = tensor_type(op.result)
+        rows = [self._row(row) for row in type.shape.data]
+        refine_type(copy.result, known_type(Shape(*rows), type.element_or_none))
 
-    def _row(self, written: Row, known: Row) -> Row:
+    def _row(self, written: Row) -> Row:
         """A row that is closed by now is given as such; where it broadcasts is as it was written."""
-        row = written if written.var is None else self._with_trailing(written, written.var)
-        if known.is_closed:
-            split = len(written.leading)
-            row = Row(known.axes[:split], None, known.axes[split:])
+        if written.is_final:
+            return written
+        row = graph.solver().row(written)
+        if row.var is not None:
+            return self._numbered(self._with_trailing(written, row))
+        axes, split = row.axes, len(written.leading)
+        return self._numbered(Row(axes[:split], None, axes[split:]))
+
+    def _with_trailing(self, written: Row, known: Row) -> Row:
+        """With the axes that are known to end the variable, which other code may have told."""
+        if written.known:
+            known = graph.solver().row(Row(var=written.var))
+        if known.leading:
+            return written
+        return Row(written.leading, known.var, known.trailing + written.trailing)
+
+    def _numbered(self, row: Row) -> Row:
         var = row.var
         if var is not None:
             var = self.rows.setdefault(var, RowVar(len(self.rows)))
         return Row(tuple(map(self._dim, row.leading)), var, tuple(map(self._dim, row.trailing)))
 
-    def _with_trailing(self, written: Row, var: RowVar) -> Row:
-        """With the axes that are known to end the variable, which other code may have told."""
-        known = graph.solver().row(Row(var=var))
-        if known.leading:
-            return written
-        return Row(written.leading, known.var, known.trailing + written.trailing)
-
     def _dim(self, dim: DimTerm) -> DimTerm:
+        if isinstance(dim, Dim):
+            return dim
         known = graph.solver().dim(dim)
         return self.dims.setdefault(known, DimVar(len(self.dims))) if isinstance(known, DimVar) else known
 
-    def _label(self, op: texpr.TensorOp, clone: texpr.TensorOp) -> None:
+    def _label(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> None:
         """Labels of nodes are unique in the module, and the names of its values say what they are."""
         if isinstance(op, texpr.OfOp):
             kind = "grad" if isinstance(op, texpr.GradOp) else "value"
-            clone.result.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
+            copy.result.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
             return
         wanted = op.label.data if isinstance(op, texpr.MemoryOp) else op.result.name_hint
         label = self._unique(wanted or f"n{len(self.values)}")
         self.values[label] = op.result
-        clone.result.name_hint = graph.hint(label)
-        if isinstance(clone, texpr.MemoryOp):
-            clone.properties["label"] = StringAttr(label)
+        copy.result.name_hint = graph.hint(label)
+        if isinstance(copy, texpr.MemoryOp):
+            copy.properties["label"] = StringAttr(label)
 
     def _unique(self, wanted: str) -> str:
         """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ocannl import graph
 from ocannl.code import Code, forward
-from ocannl.dialects.shape import ROW_KINDS
 from ocannl.dialects.tensor_type import TensorType, refine_type, tensor_type
 from ocannl.extract import Program, extract
 from ocannl.lowering.pipelines import run_passes
@@ -27,12 +26,11 @@ def infer(target: TensorLike | Code) -> None:
 
 def commit(program: Program) -> None:
     """What was decided for a module holds for the program under construction from now on."""
+    solver = graph.solver()
     for value, copy in program.copies.items():
-        final = tensor_type(copy)
-        shape, known = final.shape.data, graph.known_shape(value)
-        if known != shape:
-            rows = [(known.row(kind), shape.row(kind)) for kind in ROW_KINDS]
-            graph.solver().add(*(RowEq(old, new) for old, new in rows if old != new))
-        written = tensor_type(value)
+        written, final = tensor_type(value), tensor_type(copy)
+        for row, decided in zip(written.shape.data, final.shape.data, strict=True):
+            if not row.is_final and (known := solver.row(row)) != decided:
+                solver.add(RowEq(known, decided))
         if written.element != final.element:
             refine_type(value, TensorType(written.shape, final.element))

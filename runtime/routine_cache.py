@@ -9,6 +9,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
+from inspect import getfile
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,13 @@ def _interface(fields: dict[str, Any]) -> Interface:
 
 @cache
 def compiler_version() -> str:
-    """Changes with every file of the compiler, and with the libraries that it is written with."""
-    files = [(str(file), file.stat()) for file in sorted(_source_files())]
+    """Changes with every file of the compiler, and with the libraries that it is written with.
+
+    xDSL is told by its file, as asking for its version imports much.
+    """
+    files = [(str(file), file.stat()) for file in (*sorted(_source_files()), Path(getfile(xdsl)))]
     sources = [f"{name} {status.st_mtime_ns} {status.st_size}" for name, status in files]
-    return entry_key(str(xdsl.__version__), llvmlite.__version__, *sources)
+    return entry_key(llvmlite.__version__, *sources)
 
 
 def _source_files() -> list[Path]:
