@@ -1,22 +1,21 @@
 """Shapes of three rows (batch, input, output) with row and dimension variables.
 
 Source: OCANNL's shapes. A row is `leading .. variable .. trailing`; a closed row keeps its split, because
-broadcasting happens in the middle.
+broadcasting happens in the middle. All of them are named tuples, which are made, compared and hashed by the
+thousand.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
 
 RowKind: TypeAlias = Literal["batch", "input", "output"]
 ROW_KINDS: tuple[RowKind, ...] = ("batch", "input", "output")
 
 
-@dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(NamedTuple):
     """A known size. Two sizes match only if their bases (units, such as `rgb`) do."""
 
     size: int
@@ -31,8 +30,7 @@ class Dim:
         return str(self.size) if self.basis is None else f"{self.size}:{self.basis}"
 
 
-@dataclass(frozen=True, slots=True)
-class DimVar:
+class DimVar(NamedTuple):
     """An unknown dimension."""
 
     id: int
@@ -45,8 +43,7 @@ DimTerm: TypeAlias = Dim | DimVar
 ONE = Dim(1)
 
 
-@dataclass(frozen=True, slots=True)
-class RowVar:
+class RowVar(NamedTuple):
     """An unknown number of axes, none included."""
 
     id: int
@@ -55,8 +52,7 @@ class RowVar:
         return f"..r{self.id}.."
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Axes in order: `leading`, then those of `var` (none, if the row is closed), then `trailing`.
 
     As an operand the row broadcasts right after `leading`: the leading axes align left, all others right. So
@@ -105,8 +101,7 @@ def closed_row(*axes: int | DimTerm) -> Row:
     return Row(trailing=tuple(Dim(axis) if isinstance(axis, int) else axis for axis in axes))
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """Rows `batch | input -> output`; memory order is batch, output, input."""
 
     batch: Row
@@ -117,9 +112,6 @@ class Shape:
         if kind == "batch":
             return self.batch
         return self.input if kind == "input" else self.output
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter((self.batch, self.input, self.output))
 
     @property
     def is_final(self) -> bool:

@@ -22,7 +22,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from ocannl.passes.infer_shapes.closing_graph import EqualRanks, Graph, dim_graph, row_cycles, row_graph
+from ocannl.passes.infer_shapes.closing_graph import (
+    EqualRanks,
+    Graph,
+    Pairs,
+    dim_graph,
+    known_pairs,
+    row_cycles,
+    row_graph,
+)
 from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict
 from ocannl.passes.infer_shapes.propagation import Propagation
 from ocannl.passes.infer_shapes.relations import OpenRelation, open_relations
@@ -54,19 +62,42 @@ class Closing:
 
     def run(self) -> None:
         """Raises `ShapeConflict`, `MissingDimension`."""
-        for first, *others in row_cycles(self.store):
+        self._close_rows()
+        self._close_dims()
+
+    def _close_rows(self) -> None:
+        store, propagation = self.store, self.propagation
+        orders = known_pairs(store, ((rule.left, rule.right) for rule in store.orders))
+        for first, *others in row_cycles(orders):
             for other in others:
-                self.propagation.add(RowEq(Row(var=first), Row(var=other)))
-        self.propagation.run()
-        while open_rows := self.store.open_rows():
-            ranks = EqualRanks(self.store)
-            owners = self._row_owners(ranks)
-            for var, rank in self._choose_ranks({ranks.of(row) for row in open_rows}, owners, ranks).items():
-                axes = tuple(self.store.fresh_dim() for _ in range(rank))
-                self.propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
-            self.propagation.run()
-        while open_dims := self.store.open_dims():
-            owners = self._dim_owners()
+                propagation.add(RowEq(Row(var=first), Row(var=other)))
+        propagation.run()
+        equations: Pairs = [(rule.left, rule.right) for rule in store.equations]
+        owned = [(row, leaf) for leaf in self.leaves for row in leaf.shape]
+        while open_rows := store.open_rows():
+            # What is closed stays closed: later rounds look at what is left.
+            equations, orders = known_pairs(store, equations), known_pairs(store, orders)
+            owned = [(known, leaf) for row, leaf in owned if (known := store.row(row)).var is not None]
+            ranks = EqualRanks(equations)
+            owners = _owners((ranks.of(row.var), leaf) for row, leaf in owned if row.var is not None)
+            open_vars = {ranks.of(var) for var in open_rows}
+            for var, rank in self._choose_ranks(row_graph(orders, ranks), open_vars, owners, ranks).items():
+                axes = tuple(store.fresh_dim() for _ in range(rank))
+                propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
+            propagation.run()
+
+    def _close_dims(self) -> None:
+        store = self.store
+        owned = [
+            (axis, leaf)
+            for leaf in self.leaves
+            for row in leaf.shape
+            for axis in store.row(row).axes
+            if isinstance(axis, DimVar)
+        ]
+        while open_dims := store.open_dims():
+            owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
+            owners = _owners((dim.id, leaf) for dim, leaf in owned)
             for var, size in self._choose_sizes({dim.id for dim in open_dims}, owners).items():
                 self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
             self.propagation.run()
@@ -74,9 +105,8 @@ class Closing:
     # Ranks.
 
     def _choose_ranks(
-        self, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
+        self, graph: Graph, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
     ) -> dict[int, int]:
-        graph = row_graph(self.store, ranks)
         settled = graph.settled(open_vars, owners, patient=graph.used(owners))
         if settled:
             return dict.fromkeys(settled, 0)
@@ -199,25 +229,13 @@ class Closing:
         found = [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
         return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
 
-    def _row_owners(self, ranks: EqualRanks) -> dict[int, Leaf]:
-        """The open row variables of leaves."""
-        owners: dict[int, Leaf] = {}
-        for leaf in self.leaves:
-            for row in (leaf.shape.batch, leaf.shape.input, leaf.shape.output):
-                var = self.store.row(row).var
-                if var is not None:
-                    owners.setdefault(ranks.of(var), leaf)
-        return owners
 
-    def _dim_owners(self) -> dict[int, Leaf]:
-        """The unknown dimensions of leaves."""
-        owners: dict[int, Leaf] = {}
-        for leaf in self.leaves:
-            for row in (leaf.shape.batch, leaf.shape.input, leaf.shape.output):
-                for axis in self.store.full_row(row).axes:
-                    if isinstance(axis, DimVar):
-                        owners.setdefault(axis.id, leaf)
-        return owners
+def _owners(owned: Iterable[tuple[int, Leaf]]) -> dict[int, Leaf]:
+    """The first leaf that has each variable."""
+    owners: dict[int, Leaf] = {}
+    for var, leaf in owned:
+        owners.setdefault(var, leaf)
+    return owners
 
 
 def _reason(leaf: Leaf | None) -> ClosingRule:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from ocannl.passes.infer_shapes.rules import EqRule, LeRule
 from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import DimVar, Row, RowVar
+from ocannl.passes.infer_shapes.terms import Row, RowVar
+
+Pairs: TypeAlias = list[tuple[Row, Row]]
+"""The two sides of rules over rows."""
 
 
 @dataclass(slots=True)
@@ -89,13 +92,11 @@ class EqualRanks:
     One stands for all of them: with its rank, the equations give the others theirs.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, equations: Pairs) -> None:
         self._same: dict[int, int] = {}
-        for rule in store.rules.values():
-            if isinstance(rule, EqRule):
-                left, right = store.row(rule.left).var, store.row(rule.right).var
-                if left is not None and right is not None and self.of(left) != self.of(right):
-                    self._same[self.of(left)] = self.of(right)
+        for left, right in equations:
+            if left.var is not None and right.var is not None and self.of(left.var) != self.of(right.var):
+                self._same[self.of(left.var)] = self.of(right.var)
 
     def of(self, var: RowVar) -> int:
         """The number of the variable that stands for `var`."""
@@ -105,12 +106,17 @@ class EqualRanks:
         return number
 
 
-def row_graph(store: Store, ranks: EqualRanks) -> Graph:
+def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
+    """Rows as known now, without the pairs that are both closed: nothing about their ranks is open."""
+    known = [(store.row(left), store.row(right)) for left, right in pairs]
+    return [pair for pair in known if pair[0].var is not None or pair[1].var is not None]
+
+
+def row_graph(orders: Pairs, ranks: EqualRanks) -> Graph:
     """The order between open row variables, by rank."""
     graph = Graph()
-    for rule in store.rules.values():
-        if isinstance(rule, LeRule):
-            _add_order(graph, store.row(rule.left), store.row(rule.right), ranks)
+    for res, opnd in orders:
+        _add_order(graph, res, opnd, ranks)
     return graph
 
 
@@ -130,21 +136,19 @@ def dim_graph(store: Store) -> Graph:
     graph = Graph()
     for res, opnd in store.open_pairs():
         graph.relate(res.id, opnd.id, 0)
-    graph.has_unit |= {var for var in store.topped if store.dim(DimVar(var)) == DimVar(var)}
+    graph.has_unit |= store.topped.keys() - store.dims.keys()
     return graph
 
 
-def row_cycles(store: Store) -> list[list[RowVar]]:
+def row_cycles(orders: Pairs) -> list[list[RowVar]]:
     """Row variables that refine each other around a cycle, and so are equal.
 
     Memory that is updated from its own value has such rows.
     """
     above: dict[int, list[int]] = defaultdict(list[int])
-    for rule in store.rules.values():
-        if isinstance(rule, LeRule):
-            res, opnd = store.row(rule.left), store.row(rule.right)
-            if res.var is not None and opnd.var is not None and not res.known and not opnd.known:
-                above[res.var.id].append(opnd.var.id)
+    for res, opnd in orders:
+        if res.var is not None and opnd.var is not None and not res.known and not opnd.known:
+            above[res.var.id].append(opnd.var.id)
     return [
         [RowVar(var) for var in sorted(component)] for component in components(above) if len(component) > 1
     ]

@@ -15,16 +15,21 @@ from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_op import LikeOp
 from ocannl.dialects.tensor_type import shape_of
-from ocannl.dialects.texpr import ApplyOp, AssignOp, DataOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
 from ocannl.dialects.uniform import UniformOp
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
 
 ShapeOf: TypeAlias = Callable[[SSAValue], Shape]
+_Pair: TypeAlias = tuple[RowKind, RowKind]
+
+_BATCH: _Pair = ("batch", "batch")
+_INPUT: _Pair = ("input", "input")
+_OUTPUT: _Pair = ("output", "output")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Place:
     """A row of a value."""
 
@@ -32,7 +37,7 @@ class Place:
     kind: RowKind
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Origin:
     """Which operation demands something, of which rows."""
 
@@ -50,22 +55,18 @@ class Demands:
     names: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
     """The dimensions of a spec whose sizes its projection needs by name."""
 
-    def row(self, place: Place) -> Row:
-        return shape_of(place.value).row(place.kind)
-
-    def refines(
-        self, result: SSAValue, kind: RowKind, operand: SSAValue, other: RowKind | None = None
-    ) -> None:
-        """A row of `result` refines a row of `operand`; an equal one does."""
-        left, right = Place(result, kind), Place(operand, other or kind)
-        refined, row = self.row(left), self.row(right)
-        if refined != row:
-            self.found.append(RowLe(refined, row, Origin(self.op, left, right)))
+    def refines(self, result: SSAValue, operand: SSAValue, *pairs: _Pair) -> None:
+        """Rows of `result` refine rows of `operand`; equal ones do."""
+        shape, other_shape = shape_of(result), shape_of(operand)
+        for kind, other in pairs:
+            refined, row = shape.row(kind), other_shape.row(other)
+            if refined != row:
+                origin = Origin(self.op, Place(result, kind), Place(operand, other))
+                self.found.append(RowLe(refined, row, origin))
 
     def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:
-        left = Place(value, kind)
-        right = Place(value if other is None else other, kind)
-        self.found.append(RowEq(self.row(left), row, Origin(self.op, left, right)))
+        origin = Origin(self.op, Place(value, kind), Place(value if other is None else other, kind))
+        self.found.append(RowEq(shape_of(value).row(kind), row, origin))
 
     def same(self, value: SSAValue, other: SSAValue) -> None:
         for kind in ROW_KINDS:
@@ -74,20 +75,17 @@ class Demands:
                 self.equals(value, kind, row, other)
 
     def pointwise(self, result: SSAValue, operand: SSAValue) -> None:
-        for kind in ROW_KINDS:
-            self.refines(result, kind, operand)
+        self.refines(result, operand, _BATCH, _INPUT, _OUTPUT)
 
     def transpose(self, result: SSAValue, operand: SSAValue) -> None:
-        self.refines(result, "batch", operand)
-        self.refines(result, "input", operand, "output")
-        self.refines(result, "output", operand, "input")
+        self.refines(result, operand, _BATCH, ("input", "output"), ("output", "input"))
 
     def compose(self, result: SSAValue, left: SSAValue, right: SSAValue) -> None:
-        self.refines(left, "input", right, "output")
-        self.refines(result, "batch", left)
-        self.refines(result, "batch", right)
-        self.refines(result, "output", left)
-        self.refines(result, "input", right)
+        self.refines(left, right, ("input", "output"))
+        self.refines(result, left, _BATCH)
+        self.refines(result, right, _BATCH)
+        self.refines(result, left, _OUTPUT)
+        self.refines(result, right, _INPUT)
 
 
 def demands_of(op: Operation, solver: Solver) -> Demands:
@@ -97,14 +95,14 @@ def demands_of(op: Operation, solver: Solver) -> Demands:
     """
     demands = Demands(op)
     match op:
-        case ApplyOp(logic=None) | AssignOp(logic=None):
-            pass
         case ApplyOp():
-            assert op.logic is not None
-            _apply(demands, op, op.logic.data, solver)
+            if op.logic is not None:
+                _apply(demands, op, op.logic.data, solver)
         case AssignOp():
-            assert op.logic is not None
-            _assign(demands, op, op.logic.data, solver)
+            if op.logic is not None:
+                _assign(demands, op, op.logic.data, solver)
+        case ConstantOp():
+            pass
         case SliceOp():
             _slice(demands, op, solver)
         case DataOp() if op.elements is not None:

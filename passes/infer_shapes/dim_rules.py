@@ -6,9 +6,9 @@ from collections import deque
 
 from ocannl.passes.infer_shapes.errors import ShapeConflict
 from ocannl.passes.infer_shapes.provenance import origins_of
-from ocannl.passes.infer_shapes.rules import AtLeastRule, AxisRule, Rule
+from ocannl.passes.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.infer_shapes.store import LowerBound, Minimum, Store
-from ocannl.passes.infer_shapes.terms import ONE, Dim, DimTerm, DimVar
+from ocannl.passes.infer_shapes.terms import ONE, Dim, DimAtLeast, DimTerm, DimVar
 
 
 class DimRules:
@@ -34,7 +34,7 @@ class DimRules:
         else:
             self._relate(left, right, rule)
 
-    def run_at_least(self, rule: AtLeastRule) -> None:
+    def run_at_least(self, rule: DimAtLeast) -> None:
         """Raises `ShapeConflict`."""
         dim = self.store.dim(rule.dim)
         if isinstance(dim, DimVar):
@@ -120,7 +120,7 @@ class DimRules:
         if lower is not None:
             self._bound_below(kept, lower.size, rule)
         if minimum is not None:
-            self.queue.append(AtLeastRule(kept, minimum.minimum, minimum.rule.origin))
+            self.queue.append(DimAtLeast(kept, minimum.minimum, minimum.rule.origin))
 
     def _conflict(self, rule: Rule, reason: str, var: DimVar | None = None) -> ShapeConflict:
         return dim_conflict(self.store, rule, reason, var)
@@ -129,7 +129,7 @@ class DimRules:
 def dim_conflict(store: Store, rule: Rule, reason: str, var: DimVar | None = None) -> ShapeConflict:
     """The error for `rule`, with its sides as known now. `var` stands in where the rule has no two sides."""
     if not isinstance(rule, AxisRule):
-        dim = rule.dim if isinstance(rule, AtLeastRule) else var
+        dim = rule.dim if isinstance(rule, DimAtLeast) else var
         assert dim is not None
         because = origins_of(store, (dim,), rule.origin)
         return ShapeConflict(reason, origin=rule.origin, left=store.dim(dim), left_because=because)

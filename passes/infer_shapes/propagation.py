@@ -7,16 +7,7 @@ from collections import deque
 from ocannl.passes.infer_shapes.dim_rules import DimRules
 from ocannl.passes.infer_shapes.relations import RelationRules
 from ocannl.passes.infer_shapes.row_rules import RowRules
-from ocannl.passes.infer_shapes.rules import (
-    AtLeastRule,
-    AxisRule,
-    EqRule,
-    LeRule,
-    ProductRule,
-    Rule,
-    SumRule,
-    TotalRule,
-)
+from ocannl.passes.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.infer_shapes.store import Store
 from ocannl.passes.infer_shapes.terms import (
     Constraint,
@@ -44,49 +35,38 @@ class Propagation:
         self.relations = RelationRules(store, self.dims)
 
     def add(self, constraint: Constraint) -> None:
-        """Puts a constraint among the rules, to be run."""
+        """Puts a constraint among the rules, to be run; the store keeps those that closing asks for."""
         store = self.store
-        rule = _rule(constraint, len(store.rules))
-        if isinstance(rule, (EqRule, LeRule, TotalRule, ProductRule, SumRule)):
-            store.put(store.rules, len(store.rules), rule)
-        self.queue.append(rule)
+        if isinstance(constraint, RowLe):
+            store.put(store.orders, constraint, True)
+        elif isinstance(constraint, RowEq):
+            store.put(store.equations, constraint, True)
+        elif isinstance(constraint, (DimProduct, DimSum)):
+            store.put(store.relations, constraint, True)
+        elif isinstance(constraint, TotalElements):
+            store.put(store.totals, constraint, True)
+        if isinstance(constraint, (DimEq, DimLe)):
+            equal = isinstance(constraint, DimEq)
+            self.queue.append(AxisRule(equal, constraint.left, constraint.right, constraint.origin))
+        else:
+            self.queue.append(constraint)
 
     def run(self) -> None:
         """Runs all waiting rules and those that they wake. Raises `ShapeConflict`, `RankCycle`."""
         queue = self.queue
         while queue:
             rule = queue.popleft()
-            if isinstance(rule, AxisRule):
-                self.dims.run(rule)
-            elif isinstance(rule, LeRule):
+            if isinstance(rule, RowLe):
                 self.rows.run_le(rule)
-            elif isinstance(rule, EqRule):
+            elif isinstance(rule, AxisRule):
+                self.dims.run(rule)
+            elif isinstance(rule, RowEq):
                 self.rows.run_eq(rule)
-            elif isinstance(rule, AtLeastRule):
+            elif isinstance(rule, DimAtLeast):
                 self.dims.run_at_least(rule)
-            elif isinstance(rule, TotalRule):
+            elif isinstance(rule, TotalElements):
                 self.totals.run(rule)
-            elif isinstance(rule, ProductRule):
+            elif isinstance(rule, DimProduct):
                 self.relations.run_product(rule)
-            elif isinstance(rule, SumRule):
+            elif isinstance(rule, DimSum):
                 self.relations.run_sum(rule)
-
-
-def _rule(constraint: Constraint, number: int) -> Rule:
-    match constraint:
-        case RowLe(res, opnd, origin):
-            return LeRule(res, opnd, origin, len(opnd.leading), number)
-        case RowEq(a, b, origin):
-            return EqRule(a, b, origin, number)
-        case DimLe(res, opnd, origin):
-            return AxisRule(False, res, opnd, origin)
-        case DimEq(a, b, origin):
-            return AxisRule(True, a, b, origin)
-        case DimAtLeast(dim, minimum, origin):
-            return AtLeastRule(dim, minimum, origin)
-        case DimProduct():
-            return ProductRule(constraint, number)
-        case DimSum():
-            return SumRule(constraint, number)
-        case TotalElements(rows, total, origin):
-            return TotalRule(rows, total, origin, number)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ocannl.passes.infer_shapes.rules import (
-    AtLeastRule,
-    AxisRule,
-    ClosingRule,
-    ProductRule,
-    Rule,
-    SumRule,
-    TotalRule,
-)
+from ocannl.passes.infer_shapes.rules import AxisRule, ClosingRule, Rule
 from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import DimTerm, DimVar, Row
+from ocannl.passes.infer_shapes.terms import (
+    DimAtLeast,
+    DimProduct,
+    DimSum,
+    DimTerm,
+    DimVar,
+    Row,
+    TotalElements,
+)
 
 MOST_ORIGINS = 8
 
@@ -71,14 +71,14 @@ def sides_of(rule: Rule) -> tuple[Row | DimTerm, ...]:
     """What a rule is about."""
     if isinstance(rule, ClosingRule):
         return ()
-    if isinstance(rule, AtLeastRule):
+    if isinstance(rule, DimAtLeast):
         return (rule.dim,)
-    if isinstance(rule, TotalRule):
+    if isinstance(rule, TotalElements):
         return rule.rows
-    if isinstance(rule, ProductRule):
-        return (rule.product.whole, *rule.product.factors)
-    if isinstance(rule, SumRule):
-        return (rule.sum.whole, *(dim for _, dim in rule.sum.terms))
+    if isinstance(rule, DimProduct):
+        return (rule.whole, *rule.factors)
+    if isinstance(rule, DimSum):
+        return (rule.whole, *(dim for _, dim in rule.terms))
     if isinstance(rule, AxisRule) and rule.rows is not None:
         return (rule.left, rule.right, rule.rows.left, rule.rows.right)
     return (rule.left, rule.right)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from ocannl.passes.infer_shapes.dim_rules import DimRules
 from ocannl.passes.infer_shapes.errors import ShapeConflict
 from ocannl.passes.infer_shapes.provenance import origins_of, sides_of
-from ocannl.passes.infer_shapes.rules import ProductRule, Relation, SumRule
 from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import Dim, DimSum, DimTerm, DimVar
+from ocannl.passes.infer_shapes.terms import Dim, DimProduct, DimSum, DimTerm, DimVar, Relation
 from ocannl.passes.infer_shapes.totals import Total, exact_root
 
 
@@ -21,47 +20,46 @@ class RelationRules:
         self.store = store
         self.dims = dims
 
-    def run_product(self, rule: ProductRule) -> None:
+    def run_product(self, rule: DimProduct) -> None:
         """Raises `ShapeConflict`."""
-        whole, total = self.store.dim(rule.product.whole), Total.of(self.store, rule.product.factors)
+        whole, total = self.store.dim(rule.whole), Total.of(self.store, rule.factors)
         waiting = [*total.dims, *([whole] if isinstance(whole, DimVar) else [])]
         self.store.wait(rule, total.rows, waiting)
-        factors = [axis for row in rule.product.factors for axis in self.store.full_row(row).axes]
+        factors = [axis for row in rule.factors for axis in self.store.full_row(row).axes]
         self._check_bases(rule, [whole, *factors])
         if not total.rows and not total.dims:
             self._give(rule, whole, total.known)
         elif isinstance(whole, Dim):
             self._divide(rule, whole, total)
 
-    def _give(self, rule: ProductRule, whole: DimTerm, size: int) -> None:
+    def _give(self, rule: DimProduct, whole: DimTerm, size: int) -> None:
         if isinstance(whole, DimVar):
             self.dims.assign(whole, Dim(size), rule)
         elif whole.size != size:
-            raise self._conflict(rule, f"`{rule.product.axis}` makes {size}, the axis has size {whole}")
+            raise self._conflict(rule, f"`{rule.axis}` makes {size}, the axis has size {whole}")
 
-    def _divide(self, rule: ProductRule, whole: Dim, total: Total) -> None:
+    def _divide(self, rule: DimProduct, whole: Dim, total: Total) -> None:
         if total.known == 0:
             if whole.size:
-                raise self._conflict(rule, f"`{rule.product.axis}` makes 0, the axis has size {whole}")
+                raise self._conflict(rule, f"`{rule.axis}` makes 0, the axis has size {whole}")
             return
         rest, indivisible = divmod(whole.size, total.known)
         if indivisible:
-            message = f"in `{rule.product.axis}` a size of {whole} does not divide by {total.known}"
+            message = f"in `{rule.axis}` a size of {whole} does not divide by {total.known}"
             raise self._conflict(rule, message)
         if len(total.dims) == 1 and not total.rows:
             ((var, times),) = total.dims.items()
             size = exact_root(rest, times)
             if size is None:
-                message = f"in `{rule.product.axis}` a size of {rest} does not make {times} equal factors"
+                message = f"in `{rule.axis}` a size of {rest} does not make {times} equal factors"
                 raise self._conflict(rule, message)
             self.dims.assign(var, Dim(size), rule)
 
-    def run_sum(self, rule: SumRule) -> None:
+    def run_sum(self, rule: DimSum) -> None:
         """Raises `ShapeConflict`."""
-        sum = rule.sum
         unknown: dict[DimVar, int] = {}
-        total = sum.constant
-        for coefficient, term in (*sum.terms, (-1, sum.whole)):
+        total = rule.constant
+        for coefficient, term in (*rule.terms, (-1, rule.whole)):
             dim = self.store.dim(term)
             if isinstance(dim, Dim):
                 total += coefficient * dim.size
@@ -69,27 +67,27 @@ class RelationRules:
                 unknown[dim] = unknown.get(dim, 0) + coefficient
         unknown = {dim: coefficient for dim, coefficient in unknown.items() if coefficient}
         self.store.wait(rule, (), unknown)
-        self._check_bases(rule, [self.store.dim(dim) for _, dim in (*sum.terms, (-1, sum.whole))])
+        self._check_bases(rule, [self.store.dim(dim) for _, dim in (*rule.terms, (-1, rule.whole))])
         if not unknown:
             self._check_sum(rule, total)
         elif len(unknown) == 1:
             ((dim, coefficient),) = unknown.items()
             self._solve_sum(rule, dim, coefficient, -total)
 
-    def _check_sum(self, rule: SumRule, excess: int) -> None:
+    def _check_sum(self, rule: DimSum, excess: int) -> None:
         if not excess:
             return
-        whole = self.store.dim(rule.sum.whole)
+        whole = self.store.dim(rule.whole)
         if not isinstance(whole, Dim):
-            raise self._conflict(rule, f"`{rule.sum.axis}` cannot be of the size of a part of it")
+            raise self._conflict(rule, f"`{rule.axis}` cannot be of the size of a part of it")
         made = whole.size + excess
-        raise self._conflict(rule, f"`{rule.sum.axis}` makes {made}, the axis has size {whole}")
+        raise self._conflict(rule, f"`{rule.axis}` makes {made}, the axis has size {whole}")
 
-    def _solve_sum(self, rule: SumRule, dim: DimVar, coefficient: int, total: int) -> None:
+    def _solve_sum(self, rule: DimSum, dim: DimVar, coefficient: int, total: int) -> None:
         size, rest = divmod(total, coefficient)
-        least = 0 if self.store.dim(rule.sum.whole) == dim else rule.sum.least
+        least = 0 if self.store.dim(rule.whole) == dim else rule.least
         if rest or size < least:
-            raise self._conflict(rule, self._unsolvable(rule.sum, coefficient, total))
+            raise self._conflict(rule, self._unsolvable(rule, coefficient, total))
         self.dims.assign(dim, Dim(size), rule)
 
     def _unsolvable(self, sum: DimSum, coefficient: int, total: int) -> str:
@@ -108,17 +106,12 @@ class RelationRules:
         """Arithmetic is on plain sizes: what it makes of a unit is not known."""
         for dim in dims:
             if isinstance(dim, Dim) and dim.basis is not None:
-                raise self._conflict(rule, f"`{axis_of(rule)}` takes sizes without a basis, found {dim}")
+                raise self._conflict(rule, f"`{rule.axis}` takes sizes without a basis, found {dim}")
 
     def _conflict(self, rule: Relation, reason: str) -> ShapeConflict:
-        whole = rule.product.whole if isinstance(rule, ProductRule) else rule.sum.whole
         because = origins_of(self.store, sides_of(rule), rule.origin)
-        return ShapeConflict(reason, origin=rule.origin, left=self.store.dim(whole), left_because=because)
-
-
-def axis_of(rule: Relation) -> str:
-    """The notation of a relation."""
-    return rule.product.axis if isinstance(rule, ProductRule) else rule.sum.axis
+        whole = self.store.dim(rule.whole)
+        return ShapeConflict(reason, origin=rule.origin, left=whole, left_because=because)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ class OpenRelation:
 
     @property
     def axis(self) -> str:
-        return axis_of(self.rule)
+        return self.rule.axis
 
     @property
     def unknown(self) -> tuple[DimVar, ...]:
@@ -142,16 +135,14 @@ class OpenRelation:
 
 def open_relations(store: Store) -> Iterator[OpenRelation]:
     """The relations that are not solved yet."""
-    for rule in store.rules.values():
-        if isinstance(rule, ProductRule):
-            parts = tuple(Total.of(store, rule.product.factors).dims)
-            relation = OpenRelation(rule, store.dim(rule.product.whole), parts, (), 1)
-        elif isinstance(rule, SumRule):
-            parts = _unknown(store, tuple(dim for _, dim in rule.sum.terms))
-            droppable = _unknown(store, rule.sum.droppable)
-            relation = OpenRelation(rule, store.dim(rule.sum.whole), parts, droppable, rule.sum.least)
+    for rule in store.relations:
+        if isinstance(rule, DimProduct):
+            parts = tuple(Total.of(store, rule.factors).dims)
+            relation = OpenRelation(rule, store.dim(rule.whole), parts, (), 1)
         else:
-            continue
+            parts = _unknown(store, tuple(dim for _, dim in rule.terms))
+            droppable = _unknown(store, rule.droppable)
+            relation = OpenRelation(rule, store.dim(rule.whole), parts, droppable, rule.least)
         if relation.unknown:
             yield relation
 

@@ -8,11 +8,12 @@ from typing import TypeVar
 from ocannl.passes.infer_shapes.dim_rules import DimRules
 from ocannl.passes.infer_shapes.errors import RankCycle, ShapeConflict
 from ocannl.passes.infer_shapes.provenance import origins_of
-from ocannl.passes.infer_shapes.rules import AxisRule, EqRule, LeRule, Rule
+from ocannl.passes.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.infer_shapes.store import Progress, Store
-from ocannl.passes.infer_shapes.terms import EMPTY_ROW, DimTerm, Row, RowVar
+from ocannl.passes.infer_shapes.terms import EMPTY_ROW, DimTerm, Row, RowEq, RowLe, RowVar
 
 MOST_AXES = 64
+_UNSEEN = Progress()
 Conflict = TypeVar("Conflict", bound=ShapeConflict)
 
 
@@ -26,26 +27,28 @@ class RowRules:
 
     # The order.
 
-    def run_le(self, rule: LeRule) -> None:
+    def run_le(self, rule: RowLe) -> None:
         """Raises `ShapeConflict`, `RankCycle`."""
-        progress = self.store.progress.get(rule.id, Progress())
-        if progress.done:
+        store = self.store
+        before = store.progress.get(rule, _UNSEEN)
+        if before.done:
             return
         res, opnd = self._fitting(rule)
         left, right = _meeting(rule, res, opnd)
-        done = res.var is None and opnd.var is None
-        res_var = None if res.var is None else res.var.id
-        opnd_var = None if opnd.var is None else opnd.var.id
+        done = opnd.var is None and (res.var is None or left + right == opnd.known)
         # Recorded before pairing, which may run this rule's watchers.
-        self.store.put(self.store.progress, rule.id, Progress(left, right, res_var, opnd_var, done))
-        if res.var is not None and res_var != progress.res_var:
-            self.store.watch_row(res.var, rule)
-        if opnd.var is not None and opnd_var != progress.opnd_var:
-            self.store.watch_row(opnd.var, rule)
-        self._pair_le(rule, res.axes, opnd.axes, range(progress.left, left))
-        self._pair_le(rule, res.axes, opnd.axes, range(-progress.right - 1, -right - 1, -1))
+        store.put(store.progress, rule, Progress(left, right, res.var, opnd.var, done))
+        if not done:
+            if res.var is not None and res.var != before.res_var:
+                store.watch_row(res.var, rule)
+            if opnd.var is not None and opnd.var != before.opnd_var:
+                store.watch_row(opnd.var, rule)
+        if left > before.left:
+            self._pair_le(rule, res.axes, opnd.axes, range(before.left, left))
+        if right > before.right:
+            self._pair_le(rule, res.axes, opnd.axes, range(-before.right - 1, -right - 1, -1))
 
-    def _fitting(self, rule: LeRule) -> tuple[Row, Row]:
+    def _fitting(self, rule: RowLe) -> tuple[Row, Row]:
         """The rows, after the result got as many axes as the operand has."""
         res, opnd = self.store.row(rule.left), self.store.row(rule.right)
         lacking = opnd.known - res.known
@@ -63,14 +66,14 @@ class RowRules:
         return self.store.row(rule.left), self.store.row(rule.right)
 
     def _pair_le(
-        self, rule: LeRule, res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], places: range
+        self, rule: RowLe, res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], places: range
     ) -> None:
         for place in places:
             self.dims.run(AxisRule(False, res[place], opnd[place], rule.origin, rule, place))
 
     # Equations.
 
-    def run_eq(self, rule: EqRule) -> None:
+    def run_eq(self, rule: RowEq) -> None:
         """Raises `ShapeConflict`, `RankCycle`."""
         left, right = self.store.row(rule.left), self.store.row(rule.right)
         if max(left.known, right.known) > MOST_AXES:
@@ -86,7 +89,7 @@ class RowRules:
         else:
             self._equate_open(rule, left, right)
 
-    def _equate_with_closed(self, rule: EqRule, left: Row, right: Row) -> None:
+    def _equate_with_closed(self, rule: RowEq, left: Row, right: Row) -> None:
         closed, other = (left, right) if left.var is None else (right, left)
         assert other.var is not None
         if other.known > closed.known:
@@ -95,14 +98,14 @@ class RowRules:
         self.bind(other.var, Row(trailing=closed.axes[first:last]), rule)
         self._pair_ends(rule, left.axes, right.axes, first, len(other.trailing))
 
-    def _equate_with_itself(self, rule: EqRule, left: Row, right: Row) -> None:
+    def _equate_with_itself(self, rule: RowEq, left: Row, right: Row) -> None:
         if left.known != right.known:
             raise self._cycle(rule)
         self._pair_shared_ends(rule, left, right)
         if len(left.leading) != len(right.leading) and left.var is not None:
             self.store.wait(rule, (left.var,))
 
-    def _equate_open(self, rule: EqRule, left: Row, right: Row) -> None:
+    def _equate_open(self, rule: RowEq, left: Row, right: Row) -> None:
         """One variable contains the other where its own axes fit inside the other's on both sides."""
         assert left.var is not None
         assert right.var is not None
@@ -118,7 +121,7 @@ class RowRules:
             self._overlap(rule, right, left)
         self._pair_shared_ends(rule, left, right)
 
-    def _overlap(self, rule: EqRule, before: Row, after: Row) -> None:
+    def _overlap(self, rule: RowEq, before: Row, after: Row) -> None:
         """`before` has more leading axes and `after` more trailing ones: wait until a rank is known.
 
         First the variables get those axes that they have in any case.
@@ -136,14 +139,14 @@ class RowRules:
         rows = (self.store.row(before), self.store.row(after))
         self.store.wait(rule, (row.var for row in rows if row.var is not None))
 
-    def _pair_shared_ends(self, rule: EqRule, left: Row, right: Row) -> None:
+    def _pair_shared_ends(self, rule: RowEq, left: Row, right: Row) -> None:
         leading = min(len(left.leading), len(right.leading))
         trailing = min(len(left.trailing), len(right.trailing))
         self._pair_ends(rule, left.axes, right.axes, leading, trailing)
 
     def _pair_ends(
         self,
-        rule: EqRule,
+        rule: RowEq,
         left: tuple[DimTerm, ...],
         right: tuple[DimTerm, ...],
         leading: int,
@@ -153,7 +156,7 @@ class RowRules:
         self._pair_eq(rule, left, right, range(-1, -trailing - 1, -1))
 
     def _pair_eq(
-        self, rule: EqRule, left: tuple[DimTerm, ...], right: tuple[DimTerm, ...], places: range
+        self, rule: RowEq, left: tuple[DimTerm, ...], right: tuple[DimTerm, ...], places: range
     ) -> None:
         for place in places:
             self.dims.run(AxisRule(True, left[place], right[place], rule.origin, rule, place))
@@ -161,11 +164,11 @@ class RowRules:
     # Variables.
 
     def bind(self, var: RowVar, value: Row, rule: Rule) -> None:
-        """Gives a row variable its axes."""
+        """Gives a row variable its axes; `rule` goes on with them itself."""
         self.store.bind_row(var, value, rule)
-        self.queue.extend(self.store.row_rules(var))
+        self.queue.extend(other for other in self.store.row_rules(var) if other is not rule)
 
-    def _extend(self, var: RowVar, leading: int, trailing: int, rule: LeRule) -> None:
+    def _extend(self, var: RowVar, leading: int, trailing: int, rule: RowLe) -> None:
         """The variable has so many axes at least."""
         if self.store.row(rule.left).known + leading + trailing > MOST_AXES:
             raise self._cycle(rule)
@@ -179,14 +182,14 @@ class RowRules:
 
     # Errors.
 
-    def _conflict(self, rule: EqRule | LeRule, reason: str) -> ShapeConflict:
+    def _conflict(self, rule: RowEq | RowLe, reason: str) -> ShapeConflict:
         return row_error(ShapeConflict, self.store, rule, reason)
 
-    def _cycle(self, rule: EqRule | LeRule) -> RankCycle:
+    def _cycle(self, rule: RowEq | RowLe) -> RankCycle:
         return row_error(RankCycle, self.store, rule, "a row would have to contain itself with more axes")
 
 
-def _meeting(rule: LeRule, res: Row, opnd: Row) -> tuple[int, int]:
+def _meeting(rule: RowLe, res: Row, opnd: Row) -> tuple[int, int]:
     """How many axes of the operand have a partner that is known, from the left and from the right."""
     left = rule.split
     right = len(opnd.trailing) if opnd.var is not None else opnd.known - rule.split
@@ -201,7 +204,7 @@ def _inner(outer: Row, other: Row) -> Row:
     return Row(outer.leading[len(other.leading) :], outer.var, trailing)
 
 
-def row_error(kind: type[Conflict], store: Store, rule: EqRule | LeRule, reason: str) -> Conflict:
+def row_error(kind: type[Conflict], store: Store, rule: RowEq | RowLe, reason: str) -> Conflict:
     """The error for `rule`, with its sides as known now."""
     return kind(
         reason,

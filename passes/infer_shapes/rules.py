@@ -1,32 +1,18 @@
-"""Constraints as the solver keeps them: one object each, compared by identity, with a number."""
+"""What the solver runs: constraints, and what follows from them for single axes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ocannl.passes.infer_shapes.terms import DimProduct, DimSum, DimTerm, Row
-
-
-@dataclass(slots=True, eq=False)
-class EqRule:
-    """Two rows have the same axes."""
-
-    left: Row
-    right: Row
-    origin: object
-    id: int
-
-
-@dataclass(slots=True, eq=False)
-class LeRule:
-    """Row `left` refines row `right`, which broadcasts after its first `split` axes."""
-
-    left: Row
-    right: Row
-    origin: object
-    split: int
-    id: int
+from ocannl.passes.infer_shapes.terms import (
+    DimAtLeast,
+    DimTerm,
+    Relation,
+    RowEq,
+    RowLe,
+    TotalElements,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -40,51 +26,8 @@ class AxisRule:
     left: DimTerm
     right: DimTerm
     origin: object
-    rows: EqRule | LeRule | None = None
+    rows: RowEq | RowLe | None = None
     place: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class AtLeastRule:
-    """A dimension has `minimum` or more positions."""
-
-    dim: DimTerm
-    minimum: int
-    origin: object
-
-
-@dataclass(slots=True, eq=False)
-class TotalRule:
-    """The axes of these rows have `total` elements together."""
-
-    rows: tuple[Row, ...]
-    total: int
-    origin: object
-    id: int
-
-
-@dataclass(slots=True, eq=False)
-class ProductRule:
-    """A dimension is a product of axes."""
-
-    product: DimProduct
-    id: int
-
-    @property
-    def origin(self) -> object:
-        return self.product.origin
-
-
-@dataclass(slots=True, eq=False)
-class SumRule:
-    """A dimension is a linear combination of dimensions."""
-
-    sum: DimSum
-    id: int
-
-    @property
-    def origin(self) -> object:
-        return self.sum.origin
 
 
 @dataclass(slots=True, eq=False)
@@ -94,5 +37,4 @@ class ClosingRule:
     origin: object = None
 
 
-Relation: TypeAlias = ProductRule | SumRule
-Rule: TypeAlias = EqRule | LeRule | AxisRule | AtLeastRule | TotalRule | ProductRule | SumRule | ClosingRule
+Rule: TypeAlias = RowEq | RowLe | AxisRule | DimAtLeast | TotalElements | Relation | ClosingRule

@@ -20,7 +20,7 @@ class Solver:
     """
 
     def __init__(self) -> None:
-        self._store = Store.empty()
+        self._store = Store()
         self._attempts = 0
 
     def fresh_dim(self) -> DimVar:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
-from ocannl.passes.infer_shapes.rules import AxisRule, EqRule, ProductRule, Rule, SumRule, TotalRule
-from ocannl.passes.infer_shapes.terms import Dim, DimTerm, DimVar, Row, RowVar
+from ocannl.passes.infer_shapes.rules import AxisRule, Rule
+from ocannl.passes.infer_shapes.terms import (
+    Dim,
+    DimTerm,
+    DimVar,
+    Relation,
+    Row,
+    RowEq,
+    RowLe,
+    RowVar,
+    TotalElements,
+)
 
 _MISSING: Any = object()
 
@@ -53,14 +64,21 @@ class Minimum(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a broadcasting rule got: axes already paired from each side, and the variables it waits for."""
+    """How far a broadcasting rule got: axes already paired from each side, and the variables it waits for.
+
+    It is done when every axis that the operand can have is paired: it then waits for nothing.
+    """
 
     left: int = 0
     right: int = 0
-    res_var: int | None = None
-    opnd_var: int | None = None
+    res_var: RowVar | None = None
+    opnd_var: RowVar | None = None
     done: bool = False
 
+
+Waiting: TypeAlias = RowEq | TotalElements | Relation
+Awaited: TypeAlias = tuple[set[int], set[int]]
+"""Row variables and dimension variables."""
 
 _Undo: TypeAlias = tuple[dict[Any, Any], Any, Any]
 
@@ -69,49 +87,33 @@ _Undo: TypeAlias = tuple[dict[Any, Any], Any, Any]
 class Store:
     """Bindings of variables, kept so that looking a value up never changes what is known."""
 
-    next_dim: int
-    next_row: int
-    step: int
-    dims: dict[int, DimTerm]
-    rows: dict[int, Row]
-    dim_bindings: dict[int, DimBinding]
-    row_bindings: dict[int, RowBinding]
-    lower: dict[int, LowerBound]
-    at_least: dict[int, Minimum]
-    topped: dict[int, bool]
-    dim_watchers: dict[int, Watchers]
-    row_watchers: dict[int, Watchers]
-    paired: dict[tuple[int, int], bool]
-    progress: dict[int, Progress]
-    waiting: dict[int, tuple[set[int], set[int]]]
-    rules: dict[int, Rule]
-    log: list[_Undo]
-
-    @classmethod
-    def empty(cls) -> Store:
-        return cls(0, 0, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, [])
+    next_dim: int = 0
+    next_row: int = 0
+    step: int = 0
+    dims: dict[int, DimTerm] = field(default_factory=dict[int, DimTerm])
+    rows: dict[int, Row] = field(default_factory=dict[int, Row])
+    dim_bindings: dict[int, DimBinding] = field(default_factory=dict[int, DimBinding])
+    row_bindings: dict[int, RowBinding] = field(default_factory=dict[int, RowBinding])
+    lower: dict[int, LowerBound] = field(default_factory=dict[int, LowerBound])
+    at_least: dict[int, Minimum] = field(default_factory=dict[int, Minimum])
+    topped: dict[int, bool] = field(default_factory=dict[int, bool])
+    dim_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
+    row_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
+    paired: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+    progress: dict[RowLe, Progress] = field(default_factory=dict[RowLe, Progress])
+    waiting: dict[Waiting, Awaited] = field(default_factory=dict[Waiting, Awaited])
+    orders: dict[RowLe, bool] = field(default_factory=dict[RowLe, bool])
+    equations: dict[RowEq, bool] = field(default_factory=dict[RowEq, bool])
+    totals: dict[TotalElements, bool] = field(default_factory=dict[TotalElements, bool])
+    relations: dict[Relation, bool] = field(default_factory=dict[Relation, bool])
+    log: list[_Undo] = field(default_factory=list[_Undo])
 
     def copy(self) -> Store:
-        """An independent store that knows the same."""
-        return Store(
-            self.next_dim,
-            self.next_row,
-            self.step,
-            dict(self.dims),
-            dict(self.rows),
-            dict(self.dim_bindings),
-            dict(self.row_bindings),
-            dict(self.lower),
-            dict(self.at_least),
-            dict(self.topped),
-            dict(self.dim_watchers),
-            dict(self.row_watchers),
-            dict(self.paired),
-            dict(self.progress),
-            dict(self.waiting),
-            dict(self.rules),
-            [],
-        )
+        """An independent store that knows the same, and has nothing to take back."""
+        known: Iterator[Any] = (copy(getattr(self, entry.name)) for entry in fields(self))
+        other = Store(*known)
+        other.log.clear()
+        return other
 
     # Writing, and taking back.
 
@@ -175,9 +177,11 @@ class Store:
         """`row` with its variable replaced by what is known of it; its dimensions are left as they are."""
         if row.var is None:
             return row
-        value = self._row_value(row.var)
+        value = self.rows.get(row.var.id)
         if value is None:
             return row
+        if value.var is not None and value.var.id in self.rows:
+            value = self._compressed(row.var, value)
         if not row.leading and not row.trailing and (value.var is not None or not value.leading):
             return value
         if value.var is None:
@@ -197,11 +201,9 @@ class Store:
         minimum = self.at_least.get(var.id)
         return 0 if minimum is None else minimum.minimum
 
-    def _row_value(self, var: RowVar) -> Row | None:
+    def _compressed(self, var: RowVar, value: Row) -> Row:
+        """The value of a variable, `value` as bound, whose own variable has a value by now."""
         rows = self.rows
-        value = rows.get(var.id)
-        if value is None or value.var is None:
-            return value
         path = [var.id]
         while value.var is not None and value.var.id in rows:
             path.append(value.var.id)
@@ -227,16 +229,16 @@ class Store:
 
     def wait(
         self,
-        rule: EqRule | TotalRule | ProductRule | SumRule,
+        rule: Waiting,
         rows: Iterable[RowVar],
         dims: Iterable[DimVar] = (),
     ) -> None:
         """Makes `rule` wait for exactly these variables, and for each of them once."""
-        before = self.waiting.get(rule.id, (set[int](), set[int]()))
+        before = self.waiting.get(rule, (set[int](), set[int]()))
         now = ({row.id for row in rows}, {dim.id for dim in dims})
         if now == before:
             return
-        self.put(self.waiting, rule.id, now)
+        self.put(self.waiting, rule, now)
         for row in now[0] - before[0]:
             self.watch_row(RowVar(row), rule)
         for dim in now[1] - before[1]:

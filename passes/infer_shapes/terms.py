@@ -1,4 +1,7 @@
-"""The terms of shape inference (dimensions, rows, shapes) and the constraints over them."""
+"""The terms of shape inference (dimensions, rows, shapes) and the constraints over them.
+
+Constraints are compared by identity: what the solver keeps of each is found by it.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,7 @@ __all__ = [
     "DimVar",
     "Leaf",
     "LeafKind",
+    "Relation",
     "Row",
     "RowEq",
     "RowKind",
@@ -55,7 +59,7 @@ class LeafKind(Enum):
     RANGE = "range"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Leaf:
     """A tensor that no operation computes: parameters, constant fills, ranges, data."""
 
@@ -65,25 +69,25 @@ class Leaf:
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class DimEq:
-    """`a` and `b` are the same dimension."""
+    """`left` and `right` are the same dimension."""
 
-    a: DimTerm
-    b: DimTerm
+    left: DimTerm
+    right: DimTerm
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class DimLe:
-    """`res` refines `opnd`: they are equal, or `opnd` is 1 without a basis."""
+    """The result `left` refines the operand `right`: they are equal, or `right` is 1 without a basis."""
 
-    res: DimTerm
-    opnd: DimTerm
+    left: DimTerm
+    right: DimTerm
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class DimAtLeast:
     """`dim` has a size of `minimum` or more, because a fixed position of it is used."""
 
@@ -92,7 +96,7 @@ class DimAtLeast:
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class DimProduct:
     """`whole` has as many positions as all axes of `factors` have elements together: `axis` of a spec."""
 
@@ -102,7 +106,7 @@ class DimProduct:
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class DimSum:
     """`whole` is `constant` and the sum of `coefficient * dimension` over `terms`: `axis` of a spec.
 
@@ -120,25 +124,32 @@ class DimSum:
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class RowEq:
-    """`a` and `b` have the same axes."""
+    """`left` and `right` have the same axes."""
 
-    a: Row
-    b: Row
+    left: Row
+    right: Row
     origin: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class RowLe:
-    """`res` refines `opnd`: `opnd` broadcasts to `res`, after its leading axes as written here."""
+    """The result `left` refines the operand `right`, which broadcasts to it after its leading axes as
+    written here.
+    """
 
-    res: Row
-    opnd: Row
+    left: Row
+    right: Row
     origin: object = None
 
+    @property
+    def split(self) -> int:
+        """How many axes of the operand align left."""
+        return len(self.right.leading)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(eq=False, slots=True)
 class TotalElements:
     """All axes of `rows` together have `total` elements."""
 
@@ -147,4 +158,5 @@ class TotalElements:
     origin: object = None
 
 
+Relation: TypeAlias = DimProduct | DimSum
 Constraint: TypeAlias = DimEq | DimLe | DimAtLeast | DimProduct | DimSum | RowEq | RowLe | TotalElements

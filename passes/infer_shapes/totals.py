@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from ocannl.passes.infer_shapes.dim_rules import DimRules
 from ocannl.passes.infer_shapes.errors import ShapeConflict
 from ocannl.passes.infer_shapes.provenance import origins_of
-from ocannl.passes.infer_shapes.rules import TotalRule
 from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import ONE, Dim, DimVar, Row, RowVar
+from ocannl.passes.infer_shapes.terms import ONE, Dim, DimVar, Row, RowVar, TotalElements
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class TotalRules:
         self.store = store
         self.dims = dims
 
-    def run(self, rule: TotalRule) -> None:
+    def run(self, rule: TotalElements) -> None:
         """Raises `ShapeConflict`."""
         total = Total.of(self.store, rule.rows)
         self.store.wait(rule, total.rows, total.dims)
@@ -61,13 +60,13 @@ class TotalRules:
         else:
             self._rule_out(rule, total.dims, rest)
 
-    def _solve(self, rule: TotalRule, var: DimVar, times: int, rest: int) -> None:
+    def _solve(self, rule: TotalElements, var: DimVar, times: int, rest: int) -> None:
         size = exact_root(rest, times)
         if size is None:
             raise self._conflict(rule, f"{rest} elements do not make {times} equal axes")
         self.dims.assign(var, Dim(size), rule)
 
-    def _rule_out(self, rule: TotalRule, dims: Counter[DimVar], rest: int) -> None:
+    def _rule_out(self, rule: TotalElements, dims: Counter[DimVar], rest: int) -> None:
         """A demanded size that does not divide what is left cannot be met: the axis is 1."""
         for var in dims:
             lower = self.store.lower.get(var.id)
@@ -75,7 +74,7 @@ class TotalRules:
                 self.dims.assign(var, ONE, rule)
                 return
 
-    def _conflict(self, rule: TotalRule, reason: str) -> ShapeConflict:
+    def _conflict(self, rule: TotalElements, reason: str) -> ShapeConflict:
         return ShapeConflict(
             reason,
             origin=rule.origin,
@@ -91,10 +90,9 @@ def exact_root(number: int, degree: int) -> int | None:
     return size if size**degree == number else None
 
 
-def open_totals(store: Store) -> Iterator[tuple[TotalRule, Total]]:
+def open_totals(store: Store) -> Iterator[tuple[TotalElements, Total]]:
     """The numbers of elements that still have to be met."""
-    for rule in store.rules.values():
-        if isinstance(rule, TotalRule):
-            total = Total.of(store, rule.rows)
-            if total.rows or total.dims:
-                yield rule, total
+    for rule in store.totals:
+        total = Total.of(store, rule.rows)
+        if total.rows or total.dims:
+            yield rule, total
