@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 RowName: TypeAlias = Literal["batch", "input", "output"]
@@ -227,6 +228,7 @@ def coefficients_of(axis: Axis) -> Iterator[str]:
         yield from (term.coefficient for term in axis.terms if isinstance(term.coefficient, str))
 
 
+@lru_cache(maxsize=2**10)
 def parse_spec(text: str, num_operands: int | None = None) -> Spec:
     """Reads a spec, for `num_operands` operands if that is given. Raises `SpecSyntaxError`."""
     return _Parser(text).spec(num_operands)

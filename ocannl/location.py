@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
@@ -25,7 +26,12 @@ def user_location() -> FileLineColLoc | UnknownLoc:
     frame = user_frame()
     if frame is None:
         return UnknownLoc()
-    return FileLineColLoc(StringAttr(frame.f_code.co_filename), IntAttr(frame.f_lineno), IntAttr(0))
+    return _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+@lru_cache(maxsize=2**12)
+def _line(filename: str, number: int) -> FileLineColLoc:
+    return FileLineColLoc(StringAttr(filename), IntAttr(number), IntAttr(0))
 
 
 def here(message: str) -> str:

@@ -33,8 +33,12 @@ class RowRules:
         before = store.progress.get(rule, _UNSEEN)
         if before.done:
             return
-        res, opnd = self._fitting(rule)
-        left, right = _meeting(rule, res, opnd)
+        res, opnd = store.row(rule.left), store.row(rule.right)
+        lacking = opnd.known - res.known
+        if lacking > 0 or (lacking == 0 and res.var is None and opnd.var is not None):
+            self._fit(rule, res, opnd, lacking)
+            res, opnd = store.row(rule.left), store.row(rule.right)
+        left, right = _meeting(rule.split, res, opnd)
         done = opnd.var is None and (res.var is None or left + right == opnd.known)
         # Recorded before pairing, which may run this rule's watchers.
         store.put(store.progress, rule, Progress(left, right, res.var, opnd.var, done))
@@ -48,12 +52,8 @@ class RowRules:
         if right > before.right:
             self._pair_le(rule, res.axes, opnd.axes, range(-before.right - 1, -right - 1, -1))
 
-    def _fitting(self, rule: RowLe) -> tuple[Row, Row]:
-        """The rows, after the result got as many axes as the operand has."""
-        res, opnd = self.store.row(rule.left), self.store.row(rule.right)
-        lacking = opnd.known - res.known
-        if lacking < 0 or (lacking == 0 and (res.var is not None or opnd.var is None)):
-            return res, opnd
+    def _fit(self, rule: RowLe, res: Row, opnd: Row, lacking: int) -> None:
+        """Gives the result as many axes as the operand has."""
         if res.var is not None:
             if res.var == opnd.var:
                 raise self._cycle(rule)
@@ -63,7 +63,6 @@ class RowRules:
             raise self._conflict(rule, "the operand has more axes than the result")
         elif opnd.var is not None:
             self.bind(opnd.var, EMPTY_ROW, rule)
-        return self.store.row(rule.left), self.store.row(rule.right)
 
     def _pair_le(
         self, rule: RowLe, res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], places: range
@@ -164,9 +163,9 @@ class RowRules:
     # Variables.
 
     def bind(self, var: RowVar, value: Row, rule: Rule) -> None:
-        """Gives a row variable its axes; `rule` goes on with them itself."""
+        """Gives a row variable its axes."""
         self.store.bind_row(var, value, rule)
-        self.queue.extend(other for other in self.store.row_rules(var) if other is not rule)
+        self.queue.extend(self.store.row_rules(var))
 
     def _extend(self, var: RowVar, leading: int, trailing: int, rule: RowLe) -> None:
         """The variable has so many axes at least."""
@@ -189,10 +188,11 @@ class RowRules:
         return row_error(RankCycle, self.store, rule, "a row would have to contain itself with more axes")
 
 
-def _meeting(rule: RowLe, res: Row, opnd: Row) -> tuple[int, int]:
+def _meeting(split: int, res: Row, opnd: Row) -> tuple[int, int]:
     """How many axes of the operand have a partner that is known, from the left and from the right."""
-    left = rule.split
-    right = len(opnd.trailing) if opnd.var is not None else opnd.known - rule.split
+    left, right = split, len(opnd.trailing)
+    if opnd.var is None:
+        right += len(opnd.leading) - split
     if res.var is None:
         return left, right
     return min(left, len(res.leading)), min(right, len(res.trailing))

@@ -151,7 +151,8 @@ def check_spec(
     spec: Spec, text: str, dims: Mapping[str, DimTerm], known: Callable[[DimTerm], DimTerm]
 ) -> None:
     """What the grammar does not say. Raises `SpecError`."""
-    _check_bound(spec, text, dims)
+    if dims:
+        _check_bound(spec, text, dims)
     rows = {row.var for slot in spec.slots for row in slot.rows}
     for axis in axes_of(spec):
         if isinstance(axis, Affine):
