@@ -139,9 +139,10 @@ def shape_text(
         items = [str(d) for d in row.leading]
         if row.var is not None:
             items.append(variable(row.var, letter))
-        elif row.leading:
+        elif items:
             items.append(split)
-        return comma.join(items + [str(d) for d in row.trailing])
+        items += [str(d) for d in row.trailing]
+        return comma.join(items)
 
-    batch, input, output = (row_text(row, kind[0]) for row, kind in zip(shape, ROW_KINDS, strict=True))
+    batch, input, output = row_text(shape.batch, "b"), row_text(shape.input, "i"), row_text(shape.output, "o")
     return (batch + bar if batch else "") + (input + arrow if input else "") + output

@@ -74,12 +74,13 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             return [ShapeAttr(shape), NO_ELEMENT if element is None else element]
 
     def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            text = ir_shape_text(self.shape.data)
-            printer.print_string(text)
-            if not isinstance(self.element, NoneAttr):
-                printer.print_string(", " if text and not text.endswith((" ",)) else "")
-                printer.print_attribute(self.element)
+        text = ir_shape_text(self.shape.data)
+        if isinstance(self.element, NoneAttr):
+            printer.print_string(f"<{text}>")
+            return
+        printer.print_string(f"<{text}, " if text and not text.endswith(" ") else f"<{text}")
+        printer.print_attribute(self.element)
+        printer.print_string(">")
 
 
 def _is_number(element: Attribute) -> bool:
