@@ -18,6 +18,9 @@ class Values(tuple[object, ...]):
     """Operands, results or regions, with the access of plain tuples: that of xDSL's tuples is slower."""
 
 
+operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands")
+"""The operands of an operation: `op.operands` makes a view of them each time."""
+
 _TUPLES: dict[VarIRConstruct, Callable[[object], Values]] = {
     VarIRConstruct.OPERAND: attrgetter("_operands"),
     VarIRConstruct.RESULT: attrgetter("results"),

@@ -14,7 +14,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.schedule import Schedule
 from ocannl.dialects.scopes import scope_sizes
 from ocannl.passes.cache_lines import fills_lines
-from ocannl.passes.nests import functions, nests_of, nodes, operations, steps
+from ocannl.passes.nests import accesses, functions, nests_of, nodes, steps
 from ocannl.passes.pack import variable_sizes
 from ocannl.passes.plan_memory import byte_size
 from ocannl.passes.shared_rows import Place
@@ -34,16 +34,17 @@ class Touched:
         touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
         for nest in nests_of(step):
-            for op in operations(nest.body.block):
-                if not isinstance(op, LoadOp | StoreOp) or op.node not in whole:
+            for op in accesses(nest):
+                node = op.node
+                size = whole.get(node)
+                if size is None:
                     continue
-                size = whole[op.node]
                 if size > near:
                     sizes = scope_sizes(nest) | variable_sizes(nest)
                     size = min(size, Place.of(op, set()).size(sizes))
-                touched[op.node] = max(size, touched.get(op.node, 0))
+                touched[node] = max(size, touched.get(node, 0))
                 if isinstance(op, LoadOp):
-                    loaded.add(op.node)
+                    loaded.add(node)
         return Touched(touched, loaded)
 
 
@@ -67,11 +68,11 @@ class Bypass:
 
     def run(self) -> None:
         for number, step in enumerate(self.steps):
-            far = {node: self.is_left(number, node) for node in self.candidates(number)}
-            for nest in nests_of(step):
+            far = {node for node in self.candidates(number) if self.is_left(number, node)}
+            for nest in nests_of(step) if far else ():
                 schedule = nest.schedule.data if nest.schedule is not None else Schedule()
                 for op in nest.body.block.ops:
-                    if isinstance(op, StoreOp) and far.get(op.node) and fills_lines(op, schedule):
+                    if isinstance(op, StoreOp) and op.node in far and fills_lines(op, schedule):
                         op.properties["nontemporal"] = UnitAttr()
 
     def candidates(self, number: int) -> list[SSAValue]:

@@ -37,7 +37,8 @@ def ungrouped(module: ModuleOp) -> list[FuncOp]:
 
 
 def steps(func: FuncOp) -> list[NestOp | GroupOp]:
-    return [op for op in operations_of(func.body.block) if isinstance(op, NestOp | GroupOp)]
+    """The nests and groups. `type` tells them from nodes in a fraction of the time of `isinstance`."""
+    return [op for op in operations_of(func.body.block) if type(op) is NestOp or type(op) is GroupOp]
 
 
 def nests(func: FuncOp) -> list[NestOp]:
@@ -51,7 +52,7 @@ def nests_of(step: NestOp | GroupOp) -> list[NestOp]:
 
 def nodes(scope: FuncOp | GroupOp) -> list[NodeOp]:
     """The nodes that are declared at the top of a function or a group."""
-    return [op for op in operations_of(scope.body.block) if isinstance(op, NodeOp)]
+    return [op for op in operations_of(scope.body.block) if type(op) is NodeOp]
 
 
 def operations(block: Block) -> list[Operation]:
@@ -67,6 +68,22 @@ def with_reduced(ops: Iterable[Operation]) -> list[Operation]:
         if op.regions and isinstance(op, ReduceOp):
             found += operations(op.body.block)
     return found
+
+
+def accesses(step: NestOp | GroupOp) -> list[LoadOp | StoreOp]:
+    """The loads and stores of a nest or a group, in the order in which they run."""
+    found: list[LoadOp | StoreOp] = []
+    for nest in nests_of(step):
+        _add_accesses(nest.body.block, found)
+    return found
+
+
+def _add_accesses(block: Block, found: list[LoadOp | StoreOp]) -> None:
+    for op in operations_of(block):
+        if type(op) is LoadOp or type(op) is StoreOp:
+            found.append(op)
+        elif op.regions and isinstance(op, ReduceOp):
+            _add_accesses(op.body.block, found)
 
 
 Cell: TypeAlias = tuple[SSAValue, Map, tuple[SSAValue, ...]]
@@ -109,8 +126,8 @@ def declaration(node: SSAValue) -> NodeOp:
 
 def used_nodes(step: NestOp | GroupOp) -> list[SSAValue]:
     """The routine's nodes that a nest or a group uses, by first use."""
-    accesses = [op for op in step.body.walk() if isinstance(op, LoadOp | StoreOp)]
-    return list(dict.fromkeys(op.node for op in accesses if not is_inside(op.node, step)))
+    found = dict.fromkeys([op.node for op in accesses(step)])
+    return [node for node in found if isinstance(step, NestOp) or not is_inside(node, step)]
 
 
 def is_inside(node: SSAValue, step: NestOp | GroupOp) -> bool:

@@ -11,8 +11,8 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, StoreOp
-from ocannl.passes.nests import declaration, functions, nests_of, nodes, operations, steps
+from ocannl.dialects.loops import FuncOp, GroupOp
+from ocannl.passes.nests import functions, nodes, steps, used_nodes
 
 ALIGNMENT = 64
 ADDRESSES = 2**48  # the bytes that a processor tells apart
@@ -68,13 +68,13 @@ class Lifetime:
 
 def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
     """Of every node of a routine that is touched, in the order of their first nests."""
-    found: dict[SSAValue, Lifetime] = {}
+    first: dict[SSAValue, int] = {}
+    last: dict[SSAValue, int] = {}
     for position, step in enumerate(steps(func)):
-        for op in [op for nest in nests_of(step) for op in operations(nest.body.block)]:
-            if isinstance(op, LoadOp | StoreOp) and isinstance(declaration(op.node).parent_op(), FuncOp):
-                first = found[op.node].first if op.node in found else position
-                found[op.node] = Lifetime(first, position)
-    return found
+        for node in used_nodes(step):
+            first.setdefault(node, position)
+            last[node] = position
+    return {node: Lifetime(position, last[node]) for node, position in first.items()}
 
 
 class Arena:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xdsl.ir import SSAValue
+
 from ocannl.dialects.assign import OWN_MEMORY, memref_shape
 from ocannl.dialects.linear import Linear
 from ocannl.dialects.loop_values import position_sizes
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.scopes import scope_sizes
 from ocannl.passes.images import Box, box_of, fill
-from ocannl.passes.nests import declaration, names_in, nests
+from ocannl.passes.nests import accesses, declaration, nests, nodes
 
 
 @dataclass
@@ -27,10 +29,10 @@ class RoutineFacts:
 
 
 def routine_facts(func: FuncOp) -> RoutineFacts:
-    facts, written = RoutineFacts(), dict[str, Written]()
+    reader = _Reader(func)
     for nest in nests(func):
-        _visit(nest, facts, written)
-    return facts
+        reader.visit(nest)
+    return reader.facts
 
 
 @dataclass(slots=True)
@@ -46,44 +48,49 @@ class Written:
             self.is_whole = self.is_whole or fill([box], sizes) or fill(self.boxes, sizes)
 
 
-def _visit(nest: NestOp, facts: RoutineFacts, written: dict[str, Written]) -> None:
-    around = scope_sizes(nest) | dict(nest.space.data)
-    sizes = dict(around)
-    stores: list[StoreOp] = []
-    for op in nest.walk():
-        if isinstance(op, ReduceOp):
-            sizes.update(op.space.data)
-        if not isinstance(op, LoadOp | StoreOp):
-            continue
-        node = declaration(op.node)
-        if not names_in(op.indices.data) <= sizes.keys() and not isinstance(node.parent_op(), GroupOp):
-            _limit(op, sizes | position_sizes(op), facts)
-        if node.mode.data not in OWN_MEMORY:
-            continue
-        label = node.label.data
-        if isinstance(op, LoadOp):
-            if label not in written or not written[label].is_whole:
-                facts.reads.add(label)
-        else:
-            facts.writes.add(label)
-            stores.append(op)
-    for store in stores:
-        box = box_of(store.indices.data, around)
-        if box is not None:
-            written.setdefault(_label(store), Written()).add(box, memref_shape(store.node))
+class _Reader:
+    """Reads nests in the order in which they run."""
 
+    def __init__(self, func: FuncOp) -> None:
+        self.ranges = func.ranges
+        self.facts = RoutineFacts()
+        self.written: dict[str, Written] = {}
+        self.labels: dict[SSAValue, str] = {
+            n.result: n.label.data for n in nodes(func) if n.mode.data in OWN_MEMORY
+        }
+        """Of the nodes that keep their values between runs."""
 
-def _label(op: LoadOp | StoreOp) -> str:
-    return declaration(op.node).label.data
-
-
-def _limit(op: LoadOp | StoreOp, sizes: dict[str, int], facts: RoutineFacts) -> None:
-    """The greatest value of a static index for which the access stays inside its axis."""
-    for index, size in zip(op.indices.data, memref_shape(op.node), strict=True):
-        for name, coefficient in index.terms:
-            others = index + Linear.var(name) * -coefficient
-            extremes = others.extremes(sizes)
-            if name in sizes or coefficient <= 0 or extremes is None:
+    def visit(self, nest: NestOp) -> None:
+        stored: list[tuple[str, StoreOp]] = []
+        for op in accesses(nest):
+            self.limit(op)
+            label = self.labels.get(op.node)
+            if label is None:
                 continue
-            limit = (size - 1 - extremes[1]) // coefficient
-            facts.limits[name] = min(limit, facts.limits.get(name, limit))
+            if isinstance(op, StoreOp):
+                self.facts.writes.add(label)
+                stored.append((label, op))
+            elif label not in self.written or not self.written[label].is_whole:
+                self.facts.reads.add(label)
+        if stored:
+            around = scope_sizes(nest) | dict(nest.space.data)
+            for label, store in stored:
+                box = box_of(store.indices.data, around)
+                if box is not None:
+                    self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
+
+    def limit(self, op: LoadOp | StoreOp) -> None:
+        """Reads off the greatest values of static indices for which an access stays inside its axes."""
+        for axis, index in enumerate(op.indices.data):
+            for name, coefficient in index.terms:
+                if name in self.ranges and coefficient > 0:
+                    self.limit_index(op, axis, name, coefficient)
+
+    def limit_index(self, op: LoadOp | StoreOp, axis: int, name: str, coefficient: int) -> None:
+        if isinstance(declaration(op.node).parent_op(), GroupOp):
+            return
+        others = op.indices.data[axis] + Linear.var(name) * -coefficient
+        extremes = others.extremes(scope_sizes(op) | position_sizes(op))
+        if extremes is not None:
+            limit = (memref_shape(op.node)[axis] - 1 - extremes[1]) // coefficient
+            self.facts.limits[name] = min(limit, self.facts.limits.get(name, limit))

@@ -18,7 +18,7 @@ from ocannl.passes.nests import Names, functions, nests_of, steps
 from ocannl.passes.pack import labels_of, pack
 from ocannl.passes.panel_groups import group_copies
 from ocannl.passes.parallel import parallel_group, parallel_nest
-from ocannl.passes.structure import Structure, structure
+from ocannl.passes.structure import Structures
 from ocannl.passes.target import TargetDescription
 from ocannl.passes.tile_cost import TileCost, chains
 from ocannl.passes.transposed_panels import in_panels
@@ -86,7 +86,7 @@ class Scheduler:
         self.target = target
         self.labels = Names(set())
         """Those of nodes: copies have other ones."""
-        self.numbers: dict[Structure, int] = {}
+        self.structures = Structures()
         self.cheapest: dict[int, tuple[float, Choice] | None] = {}
         self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
 
@@ -111,7 +111,7 @@ class Scheduler:
         """
         if nest.schedule is not None:
             return 0.0
-        key = self.numbers.setdefault(structure(nest), len(self.numbers))
+        key = self.structures.number(nest)
         found = self.best(nest, key) if choice is None else self.costed(nest, choice)
         if found is None:
             return 0.0

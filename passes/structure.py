@@ -2,55 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import TypeAlias
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.op_helpers import operands_of, operations_of
 from ocannl.dialects.scopes import scope_sizes
-
-Structure: TypeAlias = Hashable
 
 # What people read: nothing else depends on it.
 NAMES = {"label", "why"}
+Words: TypeAlias = list[str | int]
 
 
-def structure(step: Operation) -> Structure:
-    """Equal for nests or groups that differ only in labels, names of values, and the nodes, of equal types,
-    that they use: what follows from one of them alone follows from the others.
+class Structures:
+    """Numbers nests and groups: equal ones have the same number.
+
+    They may differ in labels, names of values, and the nodes, of equal types, that they use: what follows
+    from one of them alone follows from the others.
     """
-    return structure_and_nodes(step)[0]
-
-
-def structure_and_nodes(step: Operation) -> tuple[Structure, list[SSAValue]]:
-    """The structure, and the nodes from outside that the step uses, in the order in which it has them."""
-    reader = _Reader()
-    found = tuple(scope_sizes(step).items()), reader.read(step)
-    block = step.regions[0].block
-    nodes = [v for v in reader.numbers if isinstance(v.owner, NodeOp) and v.owner.parent is not block]
-    return found, nodes
-
-
-class _Reader:
-    """Numbers values in the order in which they are met."""
 
     def __init__(self) -> None:
-        self.numbers: dict[SSAValue, int] = {}
+        self.numbers: dict[tuple[str | int, ...], int] = {}
+        self.attributes: dict[Attribute, int] = {}
+        self.known: dict[int, int] = {}
+        """The numbers of attributes, from 1 on, by their `id`: copies share them, and to hash one is slow."""
+        self.kept: list[Attribute] = []
 
-    def read(self, op: Operation) -> Structure:
-        return (
-            op.name,
-            tuple([self.number(operand) for operand in op.operands]),
-            tuple([part for name, part in op.properties.items() if name not in NAMES]),
-            tuple([self.number(result) for result in op.results]),
-            tuple([self.read(inner) for region in op.regions for inner in region.block.ops]),
-        )
+    def number(self, step: Operation) -> int:
+        return self.number_and_nodes(step)[0]
 
-    def number(self, value: SSAValue) -> Structure:
-        """A value met before is told by its number, a new one by its type."""
-        number = self.numbers.get(value)
-        if number is not None:
-            return number
-        self.numbers[value] = len(self.numbers)
-        return value.type
+    def number_and_nodes(self, step: Operation) -> tuple[int, list[SSAValue]]:
+        """The number, and the nodes from outside that the step uses, in the order in which it has them."""
+        words: Words = []
+        for variable, size in scope_sizes(step).items():
+            words += (variable, size)
+        met: list[SSAValue] = []
+        self.read(step, words, met, {})
+        block = step.regions[0].block
+        nodes = [v for v in met if isinstance(v.owner, NodeOp) and v.owner.parent is not block]
+        return self.numbers.setdefault(tuple(words), len(self.numbers)), nodes
+
+    def read(self, op: Operation, words: Words, met: list[SSAValue], places: dict[int, int]) -> None:
+        """Appends what tells an operation from others.
+
+        A value met before is told by its place among those `met`, a new one by its type. `places` has these
+        by the `id`.
+        """
+        known, operands = self.known, operands_of(op)
+        words += (op.name, len(operands))
+        for value in operands:
+            place = places.get(id(value))
+            if place is None:
+                places[id(value)] = len(met)
+                met.append(value)
+                place = -(known.get(id(value.type)) or self.new_number(value.type))
+            words.append(place)
+        for name, part in op.properties.items():
+            if name not in NAMES:
+                words.append(known.get(id(part)) or self.new_number(part))
+        for value in op.results:
+            places[id(value)] = len(met)
+            met.append(value)
+            words.append(-(known.get(id(value.type)) or self.new_number(value.type)))
+        for region in op.regions:
+            words.append("{")
+            for inner in operations_of(region.block):
+                self.read(inner, words, met, places)
+            words.append("}")
+
+    def new_number(self, attribute: Attribute) -> int:
+        number = self.attributes.setdefault(attribute, 1 + len(self.attributes))
+        self.known[id(attribute)] = number
+        self.kept.append(attribute)
+        return number

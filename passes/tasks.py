@@ -29,7 +29,7 @@ class Cut:
 
 def cuts(step: NestOp | GroupOp) -> list[Cut]:
     """The loops that are cut into several blocks, in the order of the schedule."""
-    if step.schedule is None:
+    if step.schedule is None or not step.schedule.data.parallel:
         return []
     schedule = step.schedule.data
     sizes = schedule.loops(step.space.data)

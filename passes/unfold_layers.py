@@ -22,7 +22,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.dialects.op_helpers import copied, operations_of
 from ocannl.passes.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.nests import Names, functions, nodes, steps
-from ocannl.passes.structure import Structure, structure_and_nodes
+from ocannl.passes.structure import Structures
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class View:
 
     step: NestOp | GroupOp
     position: int
-    structure: Structure
+    structure: int
     nodes: list[SSAValue]
     level: int | None = None
 
@@ -103,9 +103,8 @@ class Unfolder:
             for row in layers.rows
             if row[LAST] in declared and row[-FIRST] in declared
         }
-        self.views = [
-            View(step, position, *structure_and_nodes(step)) for position, step in enumerate(steps(func))
-        ]
+        read = Structures().number_and_nodes
+        self.views = [View(step, position, *read(step)) for position, step in enumerate(steps(func))]
         self.number_views()
         self.chains = self.find_chains()
         self.preceding = {first: last for last, first in self.following.items()}

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.precisions import dtype_name
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
+from ocannl.lowering.loops_to_llvm.entry import has_own_memory
 from ocannl.passes.nests import nodes
 from ocannl.passes.routine_facts import RoutineFacts, routine_facts
 
@@ -26,7 +27,7 @@ class NodeFacts:
 @dataclass(frozen=True)
 class Interface:
     """Its name, the slots of its arguments, the ranges of its static indices, what it reads and writes, and
-    its nodes by label.
+    the nodes with memory of their own by label.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Interface:
                 node.result.type.get_shape(), dtype_name(node.result.type.element_type), node.why.data
             )
             for node in nodes(func)
+            if has_own_memory(node)
         }
         return Interface(func.sym_name.data, entry_layout(func), func.ranges, routine_facts(func), facts)
 

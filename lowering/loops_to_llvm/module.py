@@ -28,7 +28,7 @@ from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_ta
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
-from ocannl.passes.structure import structure_and_nodes
+from ocannl.passes.structure import Structures
 from ocannl.passes.tasks import task_count
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
@@ -63,6 +63,7 @@ class ModuleEmitter:
     converted: frozenset[str] = frozenset()
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
+    structures: Structures = field(default_factory=Structures)
     known: dict[Hashable, Kernel] = field(default_factory=dict[Hashable, Kernel])
     functions: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
@@ -106,7 +107,7 @@ class ModuleEmitter:
     def call(self, func: FuncOp, step: Operation, places: Places) -> Call:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
         if isinstance(step, NestOp | GroupOp):
-            what, nodes = structure_and_nodes(step)
+            what, nodes = self.structures.number_and_nodes(step)
         else:
             what, nodes = step, used_names(step, func.ranges)[0]
         alone = disjoint(nodes, places.ranges)

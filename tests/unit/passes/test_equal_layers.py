@@ -17,11 +17,12 @@ from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_pa
 from ocannl.passes import fold_layers
 from ocannl.passes.layers import ATTRIBUTE
 from ocannl.passes.nests import functions, nodes, steps
-from ocannl.passes.structure import Structure, structure
+from ocannl.passes.structure import Structures
 from ocannl.passes.unfold_layers import IrregularLayers, UnfoldLayersPass
 
 PASSES = PIPELINES["cpu"]
 NAMES = [*(p.name for p in PASSES), "lower-loops-to-llvm"]
+STRUCTURES = Structures()
 Model = Callable[[oc.Tensor, int], oc.Tensor]
 T = TypeVar("T")
 
@@ -41,8 +42,8 @@ def both(make: Callable[[], T]) -> tuple[T, T]:
     return make(), plain
 
 
-def structures(func: FuncOp) -> Counter[Structure]:
-    return Counter(map(structure, steps(func)))
+def structures(func: FuncOp) -> Counter[int]:
+    return Counter(map(STRUCTURES.number, steps(func)))
 
 
 def nodes_with_memory(func: FuncOp) -> Counter[tuple[str, str, str]]:
