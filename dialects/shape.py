@@ -80,13 +80,15 @@ class Row(NamedTuple):
     @property
     def is_final(self) -> bool:
         """No variable is left."""
-        return self.var is None and all(isinstance(d, Dim) for d in self.axes)
+        return self.var is None and DimVar not in map(type, self.axes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The sizes of a final row."""
-        assert self.is_final
-        return tuple(d.size for d in self.axes if isinstance(d, Dim))
+        sizes = tuple([d.size for d in self.axes if isinstance(d, Dim)])
+        assert self.var is None, "the row is closed"
+        assert len(sizes) == self.known, "the row is final"
+        return sizes
 
     def __str__(self) -> str:
         items = (*self.leading, *(() if self.var is None else (self.var,)), *self.trailing)
@@ -115,7 +117,7 @@ class Shape(NamedTuple):
 
     @property
     def is_final(self) -> bool:
-        return all(row.is_final for row in self)
+        return self.batch.is_final and self.input.is_final and self.output.is_final
 
     @property
     def memory_sizes(self) -> tuple[int, ...]:

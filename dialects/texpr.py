@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import (
+    Attribute,
     Dialect,
     Operation,
     SSAValue,
@@ -290,7 +291,6 @@ class ApplyOp(TensorOp):
         result_map: Sequence[Linear] | None = None,
         arg_maps: Sequence[Sequence[Linear]] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
-        more: Sequence[PartAttr] = (),
         stop: bool = False,
     ) -> None:
         Operation.__init__(
@@ -304,7 +304,6 @@ class ApplyOp(TensorOp):
                 result_map=None if result_map is None else MapAttr(tuple(result_map)),
                 arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
                 space=None if space is None else SpaceAttr(tuple(space)),
-                more=ArrayAttr(more) if more else None,
                 stop=UnitAttr() if stop else None,
             ),
             result_types=[type],
@@ -324,21 +323,18 @@ class ApplyOp(TensorOp):
     def of_parts(
         parts: Sequence[Part], type: TensorType, accum: str | None, *, stop: bool = False
     ) -> ApplyOp:
-        first, *more = parts
-        return ApplyOp(
-            first.combination.term,
-            [operand for part in parts for operand in part.combination.operands],
-            type,
-            accum=accum,
-            result_map=first.result_map,
-            arg_maps=[indices for part in parts for indices in part.combination.maps],
-            space=first.space,
-            more=[
-                PartAttr(TermAttr(part.combination.term), MapAttr(part.result_map), SpaceAttr(part.space))
-                for part in more
-            ],
-            stop=stop,
+        return ApplyOp.create(
+            operands=_operands_of(parts),
+            properties=_properties_of(parts, accum, stop=stop),
+            result_types=[type],
         )
+
+    def project(self, parts: Sequence[Part], accum: str | None) -> None:
+        """Has these parts from now on in place of a logic; its value stays the same one."""
+        operands = _operands_of(parts)
+        if operands != tuple(self.args):
+            self.operands = operands
+        self.properties = _properties_of(parts, accum, stop=self.stop is not None)
 
     @property
     def is_projected(self) -> bool:
@@ -466,6 +462,28 @@ class ApplyOp(TensorOp):
         for value, indices in pairs:
             check_tensor_access(self, shape_of(value), indices, sizes)
         check_term(combination.term, len(combination.operands))
+
+
+def _operands_of(parts: Sequence[Part]) -> tuple[SSAValue, ...]:
+    return tuple([operand for part in parts for operand in part.combination.operands])
+
+
+def _properties_of(parts: Sequence[Part], accum: str | None, *, stop: bool) -> dict[str, Attribute]:
+    """What a projected operation says of its parts: the first in its own properties."""
+    first, *more = parts
+    further = [
+        PartAttr(TermAttr(part.combination.term), MapAttr(part.result_map), SpaceAttr(part.space))
+        for part in more
+    ]
+    return given(
+        term=TermAttr(first.combination.term),
+        accum=None if accum is None else StringAttr(accum),
+        result_map=MapAttr(first.result_map),
+        arg_maps=ArrayAttr([MapAttr(indices) for part in parts for indices in part.combination.maps]),
+        space=SpaceAttr(first.space),
+        more=ArrayAttr(further) if more else None,
+        stop=UnitAttr() if stop else None,
+    )
 
 
 def _check_logic(logic: str, operands: int) -> None:

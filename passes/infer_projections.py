@@ -21,76 +21,69 @@ from ocannl.dialects.parts import Part
 from ocannl.dialects.precisions import computed_in, has_infinity, is_float
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.shape import Dim, Shape
-from ocannl.dialects.spec import Spec, parse_spec
+from ocannl.dialects.spec import parse_spec
 from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp
 from ocannl.passes.images import tiles
-from ocannl.passes.projection import MisfitError, Projection, RowMaps, compose, pointwise, transpose, whole
+from ocannl.passes.projection import MisfitError, Projection, RowMaps, plain_maps, whole
 from ocannl.passes.spec_projection import Margins, SlotMap, SpecPart, padded_shape, project_spec
 
+PLAIN = (".", "@", "T")
+"""The logics that are no specs."""
 
-def project_apply(op: ApplyOp, taken: set[str]) -> None:
+
+def project_apply(op: ApplyOp, taken: frozenset[str]) -> None:
     assert op.logic is not None
-    shape, projection = shape_of(op.result), Projection(taken)
-    args = [shape_of(a) for a in op.args]
-    if len(args) != {"T": 1, "@": 2}.get(op.logic.data, len(args)):
-        raise MisfitError
-    match op.logic.data:
-        case ".":
-            result = projection.result(shape)
-            maps = [pointwise(result, shape, arg) for arg in args]
-        case "T":
-            result = projection.result(shape)
-            maps = [transpose(result, shape, arg) for arg in args]
-        case "@":
-            result = projection.result(shape)
-            maps = list(compose(projection, result, shape, *args))
-        case text:
-            _project_spec_apply(op, parse_spec(text, len(args)), taken)
-            return
-    combination = Combination(op.term.data, tuple(op.args), tuple(m.memory for m in maps))
-    part = Part(combination, result.memory, tuple(projection.space.items()))
-    _replace(op, _apply_parts(op, [part], op.result.type))
+    if op.logic.data not in PLAIN:
+        _project_spec_apply(op, op.logic.data, taken)
+        return
+    maps = plain_maps(op.logic.data, shape_of(op.result), _shapes(op.args), taken)
+    parts = [Part(Combination(op.term.data, tuple(op.args), maps.args), maps.result, maps.space)]
+    op.project(parts, _accumulation(op, parts, shape_of(op.result)))
 
 
-def _apply_parts(op: ApplyOp, parts: Sequence[Part], type: TensorType) -> ApplyOp:
-    """Parts that reach every cell once need no accumulation."""
+def _shapes(values: Sequence[SSAValue]) -> tuple[Shape, ...]:
+    return tuple([shape_of(value) for value in values])
+
+
+def _accumulation(op: ApplyOp, parts: Sequence[Part], result: Shape) -> str | None:
+    """Parts that reach every cell of the result once need no accumulation."""
     accum = op.accum_name
-    if accum not in (None, *TRUTH_VALUES) and tiles(
-        ((p.result_map, dict(p.space)) for p in parts), type.shape.data.memory_sizes
-    ):
-        accum = None
-    return ApplyOp.of_parts(parts, type, accum, stop=op.stop is not None)
+    if accum is None or accum in TRUTH_VALUES:
+        return accum
+    once = tiles(((part.result_map, dict(part.space)) for part in parts), result.memory_sizes)
+    return None if once else accum
 
 
-def _project_spec_apply(op: ApplyOp, spec: Spec, taken: set[str]) -> None:
+def _project_spec_apply(op: ApplyOp, spec: str, taken: frozenset[str]) -> None:
     shape, element = shape_of(op.result), op.result.type.element_or_none
-    found = _spec_parts(op, spec, shape, [shape_of(a) for a in op.args], taken)
+    found = _spec_parts(op, spec, shape, _shapes(op.args), taken)
     operands = PaddedOperands(op, op.accum_name, taken)
     parts = operands.parts(op.term.data, op.args, found)
     written = found[0].result
     if not written.is_padded:
-        _replace(op, _apply_parts(op, parts, op.result.type))
+        op.project(parts, _accumulation(op, parts, shape))
         return
     whole_type = TensorType.of(padded_shape(shape, written.margins), element)
-    padded = _insert(_apply_parts(op, parts, whole_type), op)
+    accum = _accumulation(op, parts, whole_type.shape.data)
+    padded = _insert(ApplyOp.of_parts(parts, whole_type, accum, stop=op.stop is not None), op)
     indices, space = whole(shape.memory_sizes, taken)
     inner = Combination(Arg(0), (padded.result,), (inside(indices, written.margins),))
     _replace(op, ApplyOp.projected(inner, op.result.type, None, indices, space))
 
 
 def _spec_parts(
-    op: ApplyOp | AssignOp, spec: Spec, result: Shape, args: Sequence[Shape], taken: set[str]
-) -> list[SpecPart]:
+    op: ApplyOp | AssignOp, spec: str, result: Shape, args: tuple[Shape, ...], taken: frozenset[str]
+) -> tuple[SpecPart, ...]:
     """Raises `OcannlError` for sizes that only shape inference knows, and did not note."""
     dims = {} if op.dims is None else dict(op.dims.data)
     sizes = {name: dim.size for name, dim in dims.items() if isinstance(dim, Dim)}
-    missing = spec.structured_names - sizes.keys()
+    missing = parse_spec(spec, len(args)).structured_names - sizes.keys()
     if missing:
         names = ", ".join(f"`{name}`" for name in sorted(missing))
         raise OcannlError(at_line(op, f"the size of {names} is not known: run infer-shapes first"))
-    return project_spec(spec, result, args, sizes, taken)
+    return project_spec(spec, result, args, tuple(sizes.items()), taken)
 
 
 def inside(indices: Sequence[Linear], margins: Margins) -> Map:
@@ -108,7 +101,7 @@ class PaddedOperands:
 
     op: ApplyOp | AssignOp
     accum: str | None
-    taken: set[str]
+    taken: frozenset[str]
     copies: dict[tuple[SSAValue, Margins, float], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, Margins, float], SSAValue]
     )
@@ -198,7 +191,7 @@ def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
     op.erase()
 
 
-def project_slice(op: SliceOp, taken: set[str]) -> None:
+def project_slice(op: SliceOp, taken: frozenset[str]) -> None:
     projection = Projection(taken)
     result = projection.result(shape_of(op.result))
     if shape_of(op.source).memory_sizes[1:] != shape_of(op.result).memory_sizes:
@@ -209,17 +202,15 @@ def project_slice(op: SliceOp, taken: set[str]) -> None:
     _replace(op, ApplyOp.projected(combination, op.result.type, None, result.memory, space))
 
 
-def project_assign(op: AssignOp, taken: set[str]) -> None:
+def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
     assert op.logic is not None
-    shape, value, projection = shape_of(op.target), shape_of(op.value), Projection(taken)
-    if op.logic.data in (".", "T"):
-        result = projection.result(shape)
-        source = (pointwise if op.logic.data == "." else transpose)(result, shape, value)
-        combination = Combination(Arg(0), (op.value,), (source.memory,))
-        parts = [Part(combination, result.memory, tuple(projection.space.items()))]
+    shape, value = shape_of(op.target), shape_of(op.value)
+    if op.logic.data in PLAIN:
+        maps = plain_maps(op.logic.data, shape, (value,), taken)
+        parts = [Part(Combination(Arg(0), (op.value,), maps.args), maps.result, maps.space)]
     else:
         operands = PaddedOperands(op, op.accum_name, taken)
-        found = _spec_parts(op, parse_spec(op.logic.data, 1), shape, [value], taken)
+        found = _spec_parts(op, op.logic.data, shape, (value,), taken)
         if found[0].result.is_padded:
             _add_padded(op, taken)
             return
@@ -232,7 +223,7 @@ def project_assign(op: AssignOp, taken: set[str]) -> None:
     op.erase()
 
 
-def _add_padded(op: AssignOp, taken: set[str]) -> None:
+def _add_padded(op: AssignOp, taken: frozenset[str]) -> None:
     """What is written beyond the ends of the memory is accumulated apart from it, and cut off."""
     assert op.logic is not None
     dims = () if op.dims is None else op.dims.data
@@ -267,7 +258,7 @@ def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:
 
 def infer_projections(routine: TexprRoutineOp) -> None:
     """Raises `OcannlError` where a shape is not final yet."""
-    taken = set(routine.ranges)
+    taken = frozenset(routine.ranges)
     for op in list(routine.body.block.ops):
         if isinstance(op, TensorOp) and not shape_of(op.result).is_final:
             raise OcannlError(
@@ -280,7 +271,7 @@ def infer_projections(routine: TexprRoutineOp) -> None:
             raise OcannlError(at_line(op, message)) from None
 
 
-def project(op: Operation, taken: set[str]) -> None:
+def project(op: Operation, taken: frozenset[str]) -> None:
     """Projects one operation, if it is not projected yet. Raises `MisfitError`."""
     if isinstance(op, SliceOp):
         project_slice(op, taken)

@@ -5,10 +5,11 @@ An axis of size 1 is indexed at 0 and takes no iteration variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.linear import Linear, Map, Space
 from ocannl.dialects.shape import Row, Shape
 
 ZERO = Linear()
@@ -22,7 +23,7 @@ class MisfitError(Exception):
 class Projection:
     """The space and maps of one operation under construction."""
 
-    taken: set[str]
+    taken: Set[str]
     space: dict[str, int] = field(default_factory=dict[str, int])
 
     def variable(self, size: int, hint: str) -> Linear:
@@ -108,6 +109,33 @@ def compose(
             broadcast(contracted, left.input, right.output),
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMaps:
+    """The index maps of an operation whose logic is no spec, and its space."""
+
+    result: Map
+    args: tuple[Map, ...]
+    space: Space
+
+
+@lru_cache(maxsize=2**12)
+def plain_maps(logic: str, shape: Shape, args: tuple[Shape, ...], taken: frozenset[str]) -> PlainMaps:
+    """Found once for the many operations that have the same shapes. Raises `MisfitError`."""
+    projection = Projection(taken)
+    result = projection.result(shape)
+    match logic, args:
+        case ".", _:
+            maps = [pointwise(result, shape, arg) for arg in args]
+        case "T", (arg,):
+            maps = [transpose(result, shape, arg)]
+        case "@", (left, right):
+            maps = compose(projection, result, shape, left, right)
+        case _:
+            raise MisfitError
+    memory = tuple(indices.memory for indices in maps)
+    return PlainMaps(result.memory, memory, tuple(projection.space.items()))
 
 
 def whole(

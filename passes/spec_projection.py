@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.linear import Linear, Space
 from ocannl.dialects.shape import Dim, Row, Shape
 from ocannl.dialects.spec import (
     Affine,
@@ -21,6 +22,7 @@ from ocannl.dialects.spec import (
     RowSpec,
     Spec,
     Term,
+    parse_spec,
 )
 from ocannl.dialects.spec_parts import PartSpace, part_spaces
 from ocannl.passes.projection import ZERO, MisfitError, Projection, RowMaps
@@ -50,12 +52,17 @@ class SpecPart:
     operands: dict[int, SlotMap]
 
 
+@lru_cache(maxsize=2**10)
 def project_spec(
-    spec: Spec, result: Shape, args: Sequence[Shape], dims: Mapping[str, int], taken: set[str]
-) -> list[SpecPart]:
-    """The parts of a spec over final shapes; `dims` are the sizes and coefficients known by name only."""
-    rows = _row_sizes(spec, [*args, result])
-    return [_part(spec, result, args, dims, rows, space, taken) for space in part_spaces(spec)]
+    text: str, result: Shape, args: tuple[Shape, ...], sizes: Space, taken: frozenset[str]
+) -> tuple[SpecPart, ...]:
+    """The parts of a spec over final shapes; `sizes` are those, and coefficients, known by name only.
+
+    Raises `MisfitError`.
+    """
+    spec = parse_spec(text, len(args))
+    rows, dims = _row_sizes(spec, [*args, result]), dict(sizes)
+    return tuple(_part(spec, result, args, dims, rows, space, taken) for space in part_spaces(spec))
 
 
 def _part(
@@ -65,7 +72,7 @@ def _part(
     dims: Mapping[str, int],
     rows: Mapping[str, Sequence[int]],
     space: PartSpace,
-    taken: set[str],
+    taken: frozenset[str],
 ) -> SpecPart:
     """The result's variables come first in the space, in the order of its memory."""
     projection = Projection(taken)
