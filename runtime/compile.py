@@ -118,10 +118,9 @@ class Compilation:
             key = routine_key(inferred.text, target, version)
             found = get_routine(store, key)
         if found is not None:
-            with self.clock("cache"):
-                inferred.refine(self.tensors)
+            inferred.refine(self.tensors)
             return self.finish(found.compiled, found.loops)
-        if INFERENCE not in self.seconds:
+        if INFERENCE not in self.seconds:  # what it decides was in the cache, but the routine is not
             self.infer()
         routine = self.lower()
         with self.clock("cache"):
