@@ -49,7 +49,7 @@ class RoutineCommentOp(IRDLOperation):
     text = prop_def(StringAttr)
 
     def __init__(self, text: str) -> None:
-        super().__init__(properties={"text": StringAttr(text)})
+        Operation.__init__(self, properties={"text": StringAttr(text)})
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
-from xdsl.ir import (
-    SSAValue,
-)
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -27,7 +25,7 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shape import DimTerm
 from ocannl.dialects.tensor_memory import MemoryOp, OfOp
@@ -70,17 +68,18 @@ class AssignOp(IRDLOperation):
         value_map: Sequence[Linear] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
     ) -> None:
-        super().__init__(
+        Operation.__init__(
+            self,
             operands=[target, value],
-            properties={
-                "accum": None if accum is None else StringAttr(accum),
-                "reset": UnitAttr() if reset else None,
-                "logic": None if logic is None else StringAttr(logic),
-                "dims": DimsAttr(tuple(dims)) if dims else None,
-                "result_map": None if result_map is None else MapAttr(tuple(result_map)),
-                "value_map": None if value_map is None else MapAttr(tuple(value_map)),
-                "space": None if space is None else SpaceAttr(tuple(space)),
-            },
+            properties=given(
+                accum=None if accum is None else StringAttr(accum),
+                reset=UnitAttr() if reset else None,
+                logic=None if logic is None else StringAttr(logic),
+                dims=DimsAttr(tuple(dims)) if dims else None,
+                result_map=None if result_map is None else MapAttr(tuple(result_map)),
+                value_map=None if value_map is None else MapAttr(tuple(value_map)),
+                space=None if space is None else SpaceAttr(tuple(space)),
+            ),
         )
 
     @property
@@ -166,7 +165,7 @@ class OnTensorOp(IRDLOperation):
     tensor = operand_def(TensorType)
 
     def __init__(self, tensor: SSAValue) -> None:
-        super().__init__(operands=[tensor])
+        Operation.__init__(self, operands=[tensor])
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

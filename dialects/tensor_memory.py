@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import (
-    SSAValue,
-)
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -31,7 +29,7 @@ class MemoryOp(TensorOp):
     label = prop_def(StringAttr)
 
     def __init__(self, label: str, type: TensorType) -> None:
-        super().__init__(properties={"label": StringAttr(label)}, result_types=[type])
+        Operation.__init__(self, properties={"label": StringAttr(label)}, result_types=[type])
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -104,7 +102,7 @@ class OfOp(LikeOp):
         return self.source
 
     def __init__(self, source: SSAValue, type: TensorType) -> None:
-        super().__init__(operands=[source], result_types=[type])
+        Operation.__init__(self, operands=[source], result_types=[type])
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -114,7 +114,7 @@ class ConstantOp(TensorOp):
     term = prop_def(TermAttr)
 
     def __init__(self, value: float, type: TensorType) -> None:
-        super().__init__(properties={"term": TermAttr(Const(value))}, result_types=[type])
+        Operation.__init__(self, properties={"term": TermAttr(Const(value))}, result_types=[type])
 
     @property
     def value(self) -> float:
@@ -204,7 +204,7 @@ class EmbedOp(TensorOp):
     indices = prop_def(MapAttr)
 
     def __init__(self, index: Linear, type: TensorType) -> None:
-        super().__init__(properties={"indices": MapAttr((index,))}, result_types=[type])
+        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     @property
     def index(self) -> Linear:
@@ -233,7 +233,9 @@ class SliceOp(TensorOp):
     indices = prop_def(MapAttr)
 
     def __init__(self, source: SSAValue, index: Linear, type: TensorType) -> None:
-        super().__init__(operands=[source], properties={"indices": MapAttr((index,))}, result_types=[type])
+        Operation.__init__(
+            self, operands=[source], properties={"indices": MapAttr((index,))}, result_types=[type]
+        )
 
     @property
     def index(self) -> Linear:

@@ -13,6 +13,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.misuse import ArgumentError
+from ocannl.runtime.collector import collector_paused
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory
 
 
@@ -28,7 +29,9 @@ class Code:
     def __add__(self, other: Code) -> Code:
         if not isinstance(other, Code):
             return NotImplemented
-        return Code([*self.statements, *other.statements], self.label or other.label)
+        both = Code(label=self.label or other.label)
+        both.statements += [*self.statements, *other.statements]
+        return both
 
     def __radd__(self, other: object) -> Code:
         """So that `sum` adds code up."""
@@ -60,7 +63,8 @@ def code(label: str) -> Generator[Code, None, None]:
     block = Code([texpr.CommentOp(label)], label)
     token = _recording.set(block)
     try:
-        yield block
+        with collector_paused():
+            yield block
     finally:
         _recording.reset(token)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ocannl.arithmetic import Arithmetic
 from ocannl.misuse import ArgumentError
+from ocannl.runtime.collector import collector_paused
 
 if TYPE_CHECKING:
     from ocannl.tensor import Tensor
@@ -107,7 +108,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
         params = Params(path)
 
         def instance(*args: Any, **kwargs: Any) -> Any:
-            with _inside(path):
+            with _inside(path), collector_paused():
                 return function(params, *args, **{**configuration, **kwargs})
 
         return instance
