@@ -80,7 +80,7 @@ class Closing:
             owned = [(known, leaf) for row, leaf in owned if (known := store.row(row)).var is not None]
             ranks = EqualRanks(equations)
             owners = _owners((ranks.of(row.var), leaf) for row, leaf in owned if row.var is not None)
-            open_vars = {ranks.of(var) for var in open_rows}
+            open_vars = {ranks.of_number(var) for var in open_rows}
             for var, rank in self._choose_ranks(row_graph(orders, ranks), open_vars, owners, ranks).items():
                 axes = tuple(store.fresh_dim() for _ in range(rank))
                 propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
@@ -98,7 +98,7 @@ class Closing:
         while open_dims := store.open_dims():
             owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
             owners = _owners((dim.id, leaf) for dim, leaf in owned)
-            for var, size in self._choose_sizes({dim.id for dim in open_dims}, owners).items():
+            for var, size in self._choose_sizes(open_dims, owners).items():
                 self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
             self.propagation.run()
 

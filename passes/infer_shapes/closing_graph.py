@@ -95,12 +95,17 @@ class EqualRanks:
     def __init__(self, equations: Pairs) -> None:
         self._same: dict[int, int] = {}
         for left, right in equations:
-            if left.var is not None and right.var is not None and self.of(left.var) != self.of(right.var):
-                self._same[self.of(left.var)] = self.of(right.var)
+            if left.var is not None and right.var is not None:
+                one, other = self.of(left.var), self.of(right.var)
+                if one != other:
+                    self._same[one] = other
 
     def of(self, var: RowVar) -> int:
         """The number of the variable that stands for `var`."""
-        number = var.id
+        return self.of_number(var.id)
+
+    def of_number(self, number: int) -> int:
+        """The number of the variable that stands for the one of this number."""
         while number in self._same:
             number = self._same[number]
         return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -12,10 +12,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
-from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of
+from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
 from ocannl.dialects.texpr import (
-    ApplyOp,
-    AssignOp,
     ConstantOp,
     DataOp,
     EmbedOp,
@@ -74,7 +72,7 @@ class ShapeInference:
             raise shape_error(error, op, self.known) from None
         for op in ops:
             if isinstance(op, TensorOp):
-                refine_type(op.result, known_type(self._final(op.result), op.result.type.element_or_none))
+                self._refine(op.result)
         for op, names in self.names.items():
             sizes = tuple((name, self.solver.dim(dim)) for name, dim in names.items())
             op.properties["dims"] = DimsAttr(sizes)
@@ -84,15 +82,20 @@ class ShapeInference:
             elif isinstance(op, UniformOp):
                 op.operands = [op.counter]
 
-    def _final(self, value: SSAValue) -> Shape:
-        """The final shape; a row keeps the split that it was written with, which decides where it
-        broadcasts.
-        """
-        rows: list[Row] = []
-        for written in shape_of(value):
-            axes, split = self.solver.row(written).axes, len(written.leading)
-            rows.append(Row(axes[:split], None, axes[split:]))
-        return Shape(*rows)
+    def _refine(self, value: SSAValue) -> None:
+        """Gives a value its final shape."""
+        type = tensor_type(value)
+        shape = type.shape.data
+        if not shape.is_final:
+            final = Shape(self._final(shape.batch), self._final(shape.input), self._final(shape.output))
+            refine_type(value, known_type(final, type.element_or_none))
+
+    def _final(self, written: Row) -> Row:
+        """A row keeps the split that it was written with, which decides where it broadcasts."""
+        row, split = self.solver.row(written), len(written.leading)
+        if len(row.leading) == split:
+            return row
+        return Row(row.axes[:split], None, row.axes[split:])
 
     def _settle_size(self, op: SizeOp) -> None:
         dim = self.solver.dim(op.dim)
@@ -110,24 +113,15 @@ def leaves_of(op: Operation) -> list[Leaf]:
     return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
 
 
-def variable_counts(ops: Iterable[Operation]) -> tuple[int, int]:
+def variable_counts(ops: Sequence[Operation]) -> tuple[int, int]:
     """How many dimension and row variables the text of these operations numbers."""
-    dims, rows = [-1], [-1]
-
-    def note(terms: Iterable[DimTerm]) -> None:
-        dims.extend(term.id for term in terms if isinstance(term, DimVar))
-
-    for op in ops:
-        if isinstance(op, SizeOp):
-            note([op.dim])
-        if isinstance(op, ApplyOp | AssignOp) and op.dims is not None:
-            note(term for _, term in op.dims.data)
-        if isinstance(op, TensorOp):
-            for row in shape_of(op.result):
-                note(row.axes)
-                if row.var is not None:
-                    rows.append(row.var.id)
-    return max(dims) + 1, max(rows) + 1
+    rows = [row for op in ops if isinstance(op, TensorOp) for row in shape_of(op.result)]
+    bound = [dims.data for op in ops if isinstance(dims := op.properties.get("dims"), DimsAttr)]
+    terms = [axis for row in rows for axis in row.axes] + [term for dims in bound for _, term in dims]
+    return (
+        max((term.id for term in terms if isinstance(term, DimVar)), default=-1) + 1,
+        max((row.var.id for row in rows if row.var is not None), default=-1) + 1,
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ocannl.passes.infer_shapes.terms import EMPTY_ROW, DimTerm, Row, RowEq, Row
 
 MOST_AXES = 64
 _UNSEEN = Progress()
+_DONE = Progress(done=True)
 Conflict = TypeVar("Conflict", bound=ShapeConflict)
 
 
@@ -41,12 +42,12 @@ class RowRules:
         left, right = _meeting(rule.split, res, opnd)
         done = opnd.var is None and (res.var is None or left + right == opnd.known)
         # Recorded before pairing, which may run this rule's watchers.
-        store.put(store.progress, rule, Progress(left, right, res.var, opnd.var, done))
-        if not done:
-            if res.var is not None and res.var != before.res_var:
-                store.watch_row(res.var, rule)
-            if opnd.var is not None and opnd.var != before.opnd_var:
-                store.watch_row(opnd.var, rule)
+        now = _DONE if done else Progress(left, right, res.var, opnd.var)
+        store.put(store.progress, rule, now)
+        if now.res_var is not None and now.res_var != before.res_var:
+            store.watch_row(now.res_var, rule)
+        if now.opnd_var is not None and now.opnd_var != before.opnd_var:
+            store.watch_row(now.opnd_var, rule)
         if left > before.left:
             self._pair_le(rule, res.axes, opnd.axes, range(before.left, left))
         if right > before.right:

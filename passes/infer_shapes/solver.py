@@ -20,7 +20,11 @@ class Solver:
     """
 
     def __init__(self) -> None:
-        self._store = Store()
+        self._use(Store())
+
+    def _use(self, store: Store) -> None:
+        self._store = store
+        self._propagation = Propagation(store)
         self._attempts = 0
 
     def fresh_dim(self) -> DimVar:
@@ -44,11 +48,12 @@ class Solver:
         Raises `ShapeConflict` if they cannot hold together with those before, `RankCycle` if a row would have
         to contain itself with more axes.
         """
+        if not constraints:
+            return
         with self.attempt():
-            propagation = Propagation(self._store)
             for constraint in constraints:
-                propagation.add(constraint)
-                propagation.run()
+                self._propagation.add(constraint)
+                self._propagation.run()
 
     def close(self, leaves: Sequence[Leaf]) -> None:
         """Decides every row and dimension that is still open. Changes nothing, if it raises.
@@ -57,7 +62,7 @@ class Solver:
         a parameter that nothing determines.
         """
         with self.attempt():
-            Closing(Propagation(self._store), leaves).run()
+            Closing(self._propagation, leaves).run()
 
     def row(self, row: Row) -> Row:
         """`row` as known now."""
@@ -81,6 +86,7 @@ class Solver:
             yield
         except BaseException:
             store.undo_to(mark)
+            self._propagation.queue.clear()
             raise
         finally:
             self._attempts -= 1
@@ -90,5 +96,5 @@ class Solver:
     def copy(self) -> Solver:
         """A solver that knows the same and goes its own way."""
         other = Solver()
-        other._store = self._store.copy()
+        other._use(self._store.copy())
         return other

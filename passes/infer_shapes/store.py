@@ -191,6 +191,8 @@ class Store:
     def full_row(self, row: Row) -> Row:
         """`row` as known now, its dimensions too."""
         row = self.row(row)
+        if DimVar not in map(type, row.axes):
+            return row
         leading, trailing = tuple(map(self.dim, row.leading)), tuple(map(self.dim, row.trailing))
         if leading == row.leading and trailing == row.trailing:
             return row
@@ -250,17 +252,17 @@ class Store:
     def row_rules(self, var: RowVar) -> Iterator[Rule]:
         return _each(self.row_watchers.get(var.id))
 
-    def open_dims(self) -> list[DimVar]:
-        """The variables of which no value is known."""
-        return [DimVar(var) for var in range(self.next_dim) if var not in self.dims]
+    def open_dims(self) -> set[int]:
+        """The variables of which no value is known, by number."""
+        return {var for var in range(self.next_dim) if var not in self.dims}
 
-    def open_rows(self) -> list[RowVar]:
-        """The row variables of which no value is known."""
-        return [RowVar(var) for var in range(self.next_row) if var not in self.rows]
+    def open_rows(self) -> set[int]:
+        """The row variables of which no value is known, by number."""
+        return {var for var in range(self.next_row) if var not in self.rows}
 
     def open_pairs(self) -> Iterator[tuple[DimVar, DimVar]]:
         """The pairs (result, operand) of unknown dimensions that must still be related."""
-        for var in self.open_dims():
+        for var in map(DimVar, self.open_dims()):
             for rule in self.dim_rules(var):
                 if isinstance(rule, AxisRule) and not rule.equal:
                     res, opnd = self.dim(rule.left), self.dim(rule.right)
