@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.combine import Combination
 from ocannl.dialects.errors import OcannlError, SpecError, at_line
 from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.op_helpers import operations_of
 from ocannl.dialects.parts import Part
 from ocannl.dialects.precisions import computed_in, has_infinity, is_float
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
@@ -259,7 +260,7 @@ def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:
 def infer_projections(routine: TexprRoutineOp) -> None:
     """Raises `OcannlError` where a shape is not final yet."""
     taken = frozenset(routine.ranges)
-    for op in list(routine.body.block.ops):
+    for op in operations_of(routine.body.block):
         if isinstance(op, TensorOp) and not shape_of(op.result).is_final:
             raise OcannlError(
                 at_line(op, f"the shape {shape_of(op.result)} is not final: run infer-shapes first")

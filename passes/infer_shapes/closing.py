@@ -27,6 +27,7 @@ from ocannl.passes.infer_shapes.closing_graph import (
     Graph,
     Pairs,
     dim_graph,
+    known_dim_pairs,
     known_pairs,
     row_cycles,
     row_graph,
@@ -80,9 +81,9 @@ class Closing:
             owned = [(known, leaf) for row, leaf in owned if (known := store.row(row)).var is not None]
             ranks = EqualRanks(equations)
             owners = _owners((ranks.of(row.var), leaf) for row, leaf in owned if row.var is not None)
-            open_vars = {ranks.of_number(var) for var in open_rows}
+            open_vars = {ranks.of(RowVar(var)) for var in open_rows}
             for var, rank in self._choose_ranks(row_graph(orders, ranks), open_vars, owners, ranks).items():
-                axes = tuple(store.fresh_dim() for _ in range(rank))
+                axes = tuple([store.fresh_dim() for _ in range(rank)])
                 propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
             propagation.run()
 
@@ -95,10 +96,12 @@ class Closing:
             for axis in store.row(row).axes
             if isinstance(axis, DimVar)
         ]
+        pairs = list(store.paired)
         while open_dims := store.open_dims():
             owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
             owners = _owners((dim.id, leaf) for dim, leaf in owned)
-            for var, size in self._choose_sizes(open_dims, owners).items():
+            pairs = known_dim_pairs(store, pairs)
+            for var, size in self._choose_sizes(dim_graph(store, pairs), open_dims, owners).items():
                 self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
             self.propagation.run()
 
@@ -153,9 +156,8 @@ class Closing:
 
     # Sizes.
 
-    def _choose_sizes(self, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
+    def _choose_sizes(self, graph: Graph, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
         store = self.store
-        graph = dim_graph(store)
         relations = list(open_relations(store))
         tied = {dim.id for relation in relations for dim in relation.unknown}
         settled = graph.settled(open_vars - tied, owners, patient=graph.used(owners) | tied)

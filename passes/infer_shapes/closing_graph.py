@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ocannl.passes.infer_shapes.store import Store
-from ocannl.passes.infer_shapes.terms import Row, RowVar
+from ocannl.passes.infer_shapes.store import DimPair, Store
+from ocannl.passes.infer_shapes.terms import DimVar, Row, RowVar
 
 Pairs: TypeAlias = list[tuple[Row, Row]]
 """The two sides of rules over rows."""
@@ -34,7 +34,9 @@ class Graph:
         """The operand's rank exceeds the result's by `slack` at most."""
         if result != operand:
             self.operands[result].add(operand)
-            self.results[operand][result] = min(slack, self.results[operand].get(result, slack))
+            results = self.results[operand]
+            if slack < results.get(result, slack + 1):
+                results[result] = slack
 
     def bound(self, operand: int, limit: int) -> None:
         """The operand's rank is `limit` at most."""
@@ -102,44 +104,47 @@ class EqualRanks:
 
     def of(self, var: RowVar) -> int:
         """The number of the variable that stands for `var`."""
-        return self.of_number(var.id)
-
-    def of_number(self, number: int) -> int:
-        """The number of the variable that stands for the one of this number."""
+        number = var.id
         while number in self._same:
             number = self._same[number]
         return number
 
 
 def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
-    """Rows as known now, without the pairs that are both closed: nothing about their ranks is open."""
+    """Rows as known now, without the pairs that are both closed, or both of one variable: they say nothing
+    more of ranks.
+    """
     known = [(store.row(left), store.row(right)) for left, right in pairs]
-    return [pair for pair in known if pair[0].var is not None or pair[1].var is not None]
+    return [(left, right) for left, right in known if left.var != right.var]
 
 
 def row_graph(orders: Pairs, ranks: EqualRanks) -> Graph:
     """The order between open row variables, by rank."""
     graph = Graph()
     for res, opnd in orders:
-        _add_order(graph, res, opnd, ranks)
+        if res.var is not None and opnd.var is not None:
+            graph.relate(ranks.of(res.var), ranks.of(opnd.var), res.known - opnd.known)
+        elif res.var is not None:
+            (graph.has_known if opnd.known else graph.has_unit).add(ranks.of(res.var))
+        elif opnd.var is not None:
+            graph.bound(ranks.of(opnd.var), res.known - opnd.known)
     return graph
 
 
-def _add_order(graph: Graph, res: Row, opnd: Row, ranks: EqualRanks) -> None:
-    slack = res.known - opnd.known
-    if res.var is None:
-        if opnd.var is not None:
-            graph.bound(ranks.of(opnd.var), slack)
-    elif opnd.var is None:
-        (graph.has_known if opnd.known else graph.has_unit).add(ranks.of(res.var))
-    else:
-        graph.relate(ranks.of(res.var), ranks.of(opnd.var), slack)
+def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
+    """Dimensions as known now, without the pairs of which one is known, or that are one."""
+    known = [(store.dim(left), store.dim(right)) for left, right in pairs]
+    return [
+        (left, right)
+        for left, right in known
+        if isinstance(left, DimVar) and isinstance(right, DimVar) and left != right
+    ]
 
 
-def dim_graph(store: Store) -> Graph:
+def dim_graph(store: Store, pairs: Iterable[DimPair]) -> Graph:
     """The order between unknown dimensions."""
     graph = Graph()
-    for res, opnd in store.open_pairs():
+    for res, opnd in pairs:
         graph.relate(res.id, opnd.id, 0)
     graph.has_unit |= store.topped.keys() - store.dims.keys()
     return graph

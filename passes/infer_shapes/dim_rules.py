@@ -101,7 +101,7 @@ class DimRules:
         lower = store.lower.get(left.id)
         if lower is not None:
             self._bound_below(right, lower.size, rule)
-        pair = (left.id, right.id)
+        pair = (left, right)
         if pair not in store.paired:
             store.put(store.paired, pair, True)
             store.watch_dim(left, rule)

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ocannl.dialects.op_helpers import operations_of
 from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
 from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
 from ocannl.dialects.texpr import (
@@ -57,7 +58,7 @@ class ShapeInference:
 
     def run(self) -> None:
         """Raises `ShapeError`, `SpecError`."""
-        ops = list(self.routine.body.block.ops)
+        ops = operations_of(self.routine.body.block)
         self.solver.reserve(*variable_counts(ops))
         op: Operation = self.routine
         try:

@@ -35,12 +35,13 @@ class RowRules:
         if before.done:
             return
         res, opnd = store.row(rule.left), store.row(rule.right)
-        lacking = opnd.known - res.known
+        needed = opnd.known
+        lacking = needed - res.known
         if lacking > 0 or (lacking == 0 and res.var is None and opnd.var is not None):
             self._fit(rule, res, opnd, lacking)
             res, opnd = store.row(rule.left), store.row(rule.right)
-        left, right = _meeting(rule.split, res, opnd)
-        done = opnd.var is None and (res.var is None or left + right == opnd.known)
+        left, right = _meeting(rule.split, res, opnd) if needed else (0, 0)
+        done = opnd.var is None and (res.var is None or left + right == needed)
         # Recorded before pairing, which may run this rule's watchers.
         now = _DONE if done else Progress(left, right, res.var, opnd.var)
         store.put(store.progress, rule, now)

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
-from ocannl.passes.infer_shapes.rules import AxisRule, Rule
+from ocannl.passes.infer_shapes.rules import Rule
 from ocannl.passes.infer_shapes.terms import (
     Dim,
     DimTerm,
@@ -76,6 +76,9 @@ class Progress(NamedTuple):
     done: bool = False
 
 
+DimPair: TypeAlias = tuple[DimVar, DimVar]
+"""Unknown dimensions of a result and of an operand that it refines."""
+
 Waiting: TypeAlias = RowEq | TotalElements | Relation
 Awaited: TypeAlias = tuple[set[int], set[int]]
 """Row variables and dimension variables."""
@@ -99,7 +102,7 @@ class Store:
     topped: dict[int, bool] = field(default_factory=dict[int, bool])
     dim_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
     row_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
-    paired: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+    paired: dict[DimPair, bool] = field(default_factory=dict[DimPair, bool])
     progress: dict[RowLe, Progress] = field(default_factory=dict[RowLe, Progress])
     waiting: dict[Waiting, Awaited] = field(default_factory=dict[Waiting, Awaited])
     orders: dict[RowLe, bool] = field(default_factory=dict[RowLe, bool])
@@ -175,13 +178,14 @@ class Store:
 
     def row(self, row: Row) -> Row:
         """`row` with its variable replaced by what is known of it; its dimensions are left as they are."""
-        if row.var is None:
+        var = row.var
+        if var is None:
             return row
-        value = self.rows.get(row.var.id)
+        value = self.rows.get(var.id)
         if value is None:
             return row
         if value.var is not None and value.var.id in self.rows:
-            value = self._compressed(row.var, value)
+            value = self._compressed(var, value)
         if not row.leading and not row.trailing and (value.var is not None or not value.leading):
             return value
         if value.var is None:
@@ -259,15 +263,6 @@ class Store:
     def open_rows(self) -> set[int]:
         """The row variables of which no value is known, by number."""
         return {var for var in range(self.next_row) if var not in self.rows}
-
-    def open_pairs(self) -> Iterator[tuple[DimVar, DimVar]]:
-        """The pairs (result, operand) of unknown dimensions that must still be related."""
-        for var in map(DimVar, self.open_dims()):
-            for rule in self.dim_rules(var):
-                if isinstance(rule, AxisRule) and not rule.equal:
-                    res, opnd = self.dim(rule.left), self.dim(rule.right)
-                    if isinstance(res, DimVar) and isinstance(opnd, DimVar) and res == var != opnd:
-                        yield res, opnd
 
 
 def _each(watchers: Watchers | None) -> Iterator[Rule]:
