@@ -29,7 +29,7 @@ _INPUT: _Pair = ("input", "input")
 _OUTPUT: _Pair = ("output", "output")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Place:
     """A row of a value."""
 
@@ -39,11 +39,21 @@ class Place:
 
 @dataclass(eq=False, slots=True)
 class Origin:
-    """Which operation demands something, of which rows."""
+    """Which operation demands something, of which rows: kept of every constraint, asked for by messages."""
 
     op: Operation
-    left: Place
-    right: Place
+    left_value: SSAValue
+    left_kind: RowKind
+    right_value: SSAValue
+    right_kind: RowKind
+
+    @property
+    def left(self) -> Place:
+        return Place(self.left_value, self.left_kind)
+
+    @property
+    def right(self) -> Place:
+        return Place(self.right_value, self.right_kind)
 
 
 @dataclass(slots=True)
@@ -61,11 +71,10 @@ class Demands:
         for kind, other in pairs:
             refined, row = shape.row(kind), other_shape.row(other)
             if refined != row:
-                origin = Origin(self.op, Place(result, kind), Place(operand, other))
-                self.found.append(RowLe(refined, row, origin))
+                self.found.append(RowLe(refined, row, Origin(self.op, result, kind, operand, other)))
 
     def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:
-        origin = Origin(self.op, Place(value, kind), Place(value if other is None else other, kind))
+        origin = Origin(self.op, value, kind, value if other is None else other, kind)
         self.found.append(RowEq(shape_of(value).row(kind), row, origin))
 
     def same(self, value: SSAValue, other: SSAValue) -> None:
@@ -165,13 +174,13 @@ def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
     demands.equals(op.source, "input", shape_of(op.result).input, op.result)
     demands.equals(op.source, "output", shape_of(op.result).output, op.result)
     if op.index.is_constant:
-        origin = Origin(op, Place(op.source, "batch"), Place(op.source, "batch"))
+        origin = Origin(op, op.source, "batch", op.source, "batch")
         demands.found.append(DimAtLeast(axis, op.index.constant + 1, origin))
 
 
 def _flat(demands: Demands, op: DataOp, elements: int) -> None:
     shape = shape_of(op.result)
-    origin = Origin(op, Place(op.result, "batch"), Place(op.result, "output"))
+    origin = Origin(op, op.result, "batch", op.result, "output")
     # The last row that is open gets what no use determines.
     rows = (shape.input, shape.batch, shape.output)
     demands.found.append(TotalElements(rows, elements, origin))
@@ -197,7 +206,11 @@ def _spec(
     except (SpecSyntaxError, SpecError) as error:
         raise SpecError(at_line(demands.op, str(error))) from None
     place = Place(values[0], "output")
-    rows = SpecRows(solver, spec, lambda: Origin(demands.op, place, place), dict(dims))
+
+    def origin() -> Origin:
+        return Origin(demands.op, place.value, place.kind, place.value, place.kind)
+
+    rows = SpecRows(solver, spec, origin, dict(dims))
     for slot, value in zip(spec.slots, values, strict=True):
         for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
             place = Place(value, kind)
