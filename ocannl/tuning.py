@@ -11,6 +11,7 @@ from ocannl.lowering.pipelines import PIPELINES, run_passes
 from ocannl.misuse import ArgumentError
 from ocannl.passes.schedule import SchedulePass
 from ocannl.passes.tuned_schedule import no_choices
+from ocannl.passes.unfold_layers import UnfoldLayersPass
 from ocannl.routine import Routine
 from ocannl.runtime.cache import environment_cache
 from ocannl.runtime.search import fastest
@@ -42,7 +43,8 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
     end = time.perf_counter() + seconds
     module = extract(step.code, step.name, step.context.numbering.copy()).module
     passes = PIPELINES[TARGET]
-    run_passes(module, passes[: passes.index(SchedulePass)])
+    # The nests of all layers count.
+    run_passes(module, [*passes[: passes.index(SchedulePass)], UnfoldLayersPass])
     find = no_choices if step.tunings is None else step.tunings.find
     with base.unchanged() as restore:
         found = Tuner(module, TARGET, find, base.bind, restore).tune(seconds * (1 - COMPARISON))

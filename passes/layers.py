@@ -6,7 +6,11 @@ adds them again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
@@ -20,6 +24,10 @@ ATTRIBUTE = "layers"
 ENDS = 2
 # The numbers, among those that stay, of the last layer before those left out and of the first one after them.
 LAST, FIRST = ENDS - 1, ENDS
+# The row that has what a label was made from, the layer of that in the routine, and what was added.
+Origin: TypeAlias = tuple[Sequence[str], int, str]
+# Between the labels of what was put together.
+SEVERAL = " .. "
 
 
 @dataclass(frozen=True)
@@ -27,16 +35,48 @@ class Layers:
     """The labels of nodes that stand for each other, layer by layer: empty where a layer has none."""
 
     rows: tuple[tuple[str, ...], ...]
+    origins: dict[str, list[Origin]] = field(default_factory=dict[str, list[Origin]], repr=False)
+    """What labels were made from, as far as it was asked for."""
 
     @property
     def left_out(self) -> int:
         """How many layers, inside, are not in the routine."""
         return len(self.rows[0]) - 2 * ENDS
 
-    def levels(self) -> dict[str, int]:
-        """The layer of each label in the routine, where those left out do not count."""
-        kept = (*range(ENDS), *range(-ENDS, 0))
-        return {row[at]: level for row in self.rows for level, at in enumerate(kept) if row[at]}
+    def at(self, label: str, distance: int) -> str | None:
+        """The label so many layers later, by one in the routine; what passes have added to labels stays. The
+        first layer after those left out is the next one here. None for what belongs to no layer.
+        """
+        if label not in self.origins:
+            self.origins[label] = [self.origin(part) for part in label.split(SEVERAL)]
+        found: list[str] = []
+        for row, level, added in self.origins[label]:
+            if level + distance >= len(row) or not row[level + distance]:
+                return None
+            found.append(row[level + distance] + added)
+        return SEVERAL.join(found)
+
+    def origin(self, label: str) -> Origin:
+        stem = next((stem for stem in stems(label) if stem in self.places), "")
+        row, level = self.places.get(stem, ((), 0))
+        return row, level, label[len(stem) :]
+
+    def level(self, label: str) -> int | None:
+        """The layer of a label in the routine, where those left out do not count: that of what it was made
+        from.
+        """
+        row, level, _ = self.origin(label)
+        return level if row else None
+
+    @cached_property
+    def places(self) -> dict[str, tuple[tuple[str, ...], int]]:
+        """The row of each label in the routine, and its layer where none was left out."""
+        return {
+            row[at]: (row, level)
+            for row in self.rows
+            for level, at in enumerate((*range(ENDS), *range(-ENDS, 0)))
+            if row[at]
+        }
 
     def attribute(self) -> Attribute:
         return ArrayAttr(ArrayAttr(map(StringAttr, row)) for row in self.rows)
@@ -48,3 +88,11 @@ def folded_layers(routine: RoutineOp) -> Layers | None:
     if not isa(found, ArrayAttr[ArrayAttr[StringAttr]]):
         return None
     return Layers(tuple(tuple(label.data for label in row) for row in found))
+
+
+def stems(label: str) -> Iterator[str]:
+    """A label, and what it may have been made from, by adding to it."""
+    yield label
+    for end in reversed([found.start() for found in re.finditer(r"[._ ]", label)]):
+        if end:
+            yield label[:end]

@@ -163,9 +163,9 @@ class Recomputer:
         layers, most = folded_layers(self.func), max(self.time.live, default=0)
         if layers is None or not most:
             return 1.0
-        levels, touches = layers.levels(), self.time.touches
+        touches = self.time.touches
         position = self.time.live.index(most)
-        last = [node for node in self.time.local if levels.get(declaration(node).label.data) == LAST]
+        last = [node for node in self.time.local if layers.level(declaration(node).label.data) == LAST]
         passing = [node for node in last if touches[node][0] <= position <= touches[node][-1]]
         return most / (most + layers.left_out * sum(self.time.bytes[node] for node in passing))
 

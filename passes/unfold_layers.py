@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.dialects.op_helpers import copied, operations_of
@@ -27,7 +27,7 @@ from ocannl.passes.structure import Structures
 
 @dataclass(eq=False)
 class View:
-    """A step at its position, its nodes in order, and the first layer that it touches, if it touches any."""
+    """A step at its position, its nodes in order, and the last layer that it touches, if it touches any."""
 
     step: NestOp | GroupOp
     position: int
@@ -95,9 +95,10 @@ class Unfolder:
         self.left_out = layers.left_out
         declared: dict[str, SSAValue] = {node.label.data: node.result for node in nodes(func)}
         self.names = Names({*declared, *(label for row in layers.rows for label in row)})
-        self.labels = Labels(layers)
-        levels = layers.levels()
-        self.levels = {node: levels[label] for label, node in declared.items() if label in levels}
+        self.layers = layers
+        self.levels = {
+            node: level for label, node in declared.items() if (level := layers.level(label)) is not None
+        }
         self.following = {
             declared[row[LAST]]: declared[row[-FIRST]]
             for row in layers.rows
@@ -107,29 +108,25 @@ class Unfolder:
         self.views = [View(step, position, *read(step)) for position, step in enumerate(steps(func))]
         self.number_views()
         self.chains = self.find_chains()
-        self.preceding = {first: last for last, first in self.following.items()}
         self.copies: dict[SSAValue, list[SSAValue]] = {}
 
     def number_views(self) -> None:
         """Numbers the layers of steps; nodes that passes have made belong to the first one that uses them."""
-        used: dict[SSAValue, set[int]] = {}
+        known = -1
+        while known < len(self.levels):
+            known = len(self.levels)
+            used: dict[SSAValue, set[int]] = {}
+            for view in self.views:
+                levels = [level for node in view.nodes if (level := self.levels.get(node)) is not None]
+                view.level = max(levels, default=None) if view.level is None else view.level
+                for node in view.nodes:
+                    if view.level is not None and node not in self.levels:
+                        used.setdefault(node, set()).add(view.level)
+            self.levels |= {node: min(found) for node, found in used.items() if max(found) - min(found) <= 1}
         for view in self.views:
-            level = self.level(view)
-            for node in view.nodes:
-                if level is not None and node not in self.levels:
-                    used.setdefault(node, set()).add(level)
-        self.levels |= {node: min(found) for node, found in used.items() if max(found) - min(found) <= 1}
-        for view in self.views:
-            view.level = self.level(view)
-            if view.level is not None and view.level < LAST and self.last_level(view) > LAST:
+            levels = {level for node in view.nodes if (level := self.levels.get(node)) is not None}
+            if view.level is not None and not levels <= {view.level - 1, view.level}:
                 raise irregular(view.step)
-
-    def level(self, view: View) -> int | None:
-        found = [level for node in view.nodes if (level := self.levels.get(node)) is not None]
-        return min(found, default=None)
-
-    def last_level(self, view: View) -> int:
-        return max(level for node in view.nodes if (level := self.levels.get(node)) is not None)
 
     def find_chains(self) -> list[Chain]:
         """The chains, in the order in which they run: each begins with an outer layer."""
@@ -160,10 +157,8 @@ class Unfolder:
             level = self.levels.get(node)
             if level is None:
                 fits = node is other
-            elif level == LAST:
-                fits = self.following.setdefault(node, other) is other
             else:
-                fits = level == FIRST and self.levels.get(other) == FIRST + 1
+                fits = self.levels.get(other) == level + 1 and self.following.setdefault(node, other) is other
             if not fits:
                 raise irregular(last.step)
 
@@ -172,8 +167,8 @@ class Unfolder:
         order = sorted(self.placed(), key=attrgetter("place"))
         self.check_order(order)
         for chain in self.chains:
-            for last, _ in chain.pairs:
-                self.redirect(last)
+            for _, first in chain.pairs:
+                self.redirect(first)
         for view in self.views:
             view.step.detach()
         self.func.body.block.add_ops(placed.step for placed in order)
@@ -197,7 +192,7 @@ class Unfolder:
         folded += [Placed(first.position, first.step, last, 1) for last, first in pairs]
         expected = self.uses(sorted(folded, key=attrgetter("place")), 1)
         found = self.uses(order, self.left_out + 1)
-        if any(uses != expected.get((node, 1)) for (node, _), uses in found.items()):
+        if any(uses != expected.get((node, 0)) for (node, _), uses in found.items()):
             raise irregular(self.func)
 
     def uses(self, order: Sequence[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
@@ -210,10 +205,10 @@ class Unfolder:
                 continue
             stored = placed.last.stored
             for node in placed.last.nodes:
-                level = self.levels.get(node, FIRST + 1)
-                distance = placed.distance + level - LAST
-                if level <= FIRST and 1 <= distance <= layers:
-                    last = node if level == LAST else self.preceding[node]
+                level = self.levels.get(node)
+                distance = placed.distance + (level or 0) - LAST
+                if level is not None and 0 <= distance < layers:
+                    last = node if level == LAST else self.following[node]
                     uses = found.setdefault((last, distance), [set()])
                     uses += [set(), set()] if node in stored else ()
                     uses[-2 if node in stored else -1].add((placed.last, level))
@@ -235,71 +230,65 @@ class Unfolder:
 
     def declare(self) -> None:
         """Declares the nodes of the layers left out."""
-        last = [node for node in nodes(self.func) if node.result in self.following]
+        last = [node for node in nodes(self.func) if self.levels.get(node.result) == LAST]
         self.copies = {node.result: [] for node in last}
         declared: list[NodeOp] = []
         for distance in range(1, self.left_out + 1):
             for node in last:
                 copy = NodeOp.create(result_types=[node.result.type], properties=node.properties)
-                label = self.new_label(node.label.data, distance)
-                copy.properties["label"] = StringAttr(label)
-                copy.result.name_hint = hint(label)
+                self.rename(copy, distance)
                 declared.append(copy)
                 self.copies[node.result].append(copy.result)
+        for node in last:
+            self.rename(node, 0)
         self.func.body.block.insert_ops_after(declared, nodes(self.func)[-1])
+        kept = [node.label.data for node in nodes(self.func) if node.mode.data in OWN_MEMORY]
+        if len(set(kept)) < len(kept):
+            raise irregular(self.func)
 
-    def new_label(self, label: str, distance: int) -> str:
-        found = self.labels.at(label, distance)
-        return found if label in self.labels.rows else self.names.fresh(found)
+    def rename(self, node: NodeOp, distance: int) -> None:
+        """Gives a node the label of that so many layers later. Users know those of what keeps its values."""
+        label, is_known = node.label.data, node.mode.data in OWN_MEMORY
+        found = self.layers.at(label, distance)
+        if found is None and is_known:
+            raise irregular(node)
+        if found == label:
+            return
+        if found is None or not (is_known or label in self.layers.places):
+            found = self.names.fresh(found or label)
+        node.properties["label"] = StringAttr(found)
+        node.result.name_hint = hint(found)
 
     def at(self, node: SSAValue, distance: int) -> SSAValue:
         """The node in place of one that the last layer before those left out uses, so many layers later."""
         level = self.levels.get(node)
         if level is None:
             return node
-        last, distance = (node, distance) if level == LAST else (self.preceding[node], distance + 1)
-        return (last, *self.copies[last], self.following[last])[distance]
+        last, distance = (node, distance) if level == LAST else (self.following[node], distance - 1)
+        return (last, *self.copies[last])[distance]
 
     def copy(self, view: View, distance: int) -> Operation:
         """The step of a layer left out, by that of the last layer before."""
         copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
         for op in operations_of(copy.regions[0].block):
             if isinstance(op, NodeOp):
-                op.properties["label"] = StringAttr(self.new_label(op.label.data, distance))
+                self.rename(op, distance)
         self.relabel(copy, distance)
         return copy
 
     def relabel(self, step: Operation, distance: int) -> None:
         for op in (step, *operations_of(step.regions[0].block)):
             if isinstance(op, NestOp | GroupOp):
-                op.properties["label"] = StringAttr(self.labels.at(op.label.data, distance))
+                label = op.label.data
+                op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
 
     def redirect(self, view: View) -> None:
-        """What the last layer passed on goes to the next one, which was left out."""
-        self.relabel(view.step, 0)
+        """The first layer after those left out follows on the last of them."""
+        self.relabel(view.step, self.left_out)
         for op in view.step.walk():
             for k, node in enumerate(op.operands):
-                if self.levels.get(node) == FIRST:
-                    op.operands[k] = self.at(node, 0)
-
-
-class Labels:
-    """Labels of the layers left out, by those of the layer before them."""
-
-    def __init__(self, layers: Layers) -> None:
-        self.rows = {row[LAST]: row for row in layers.rows if row[LAST]}
-        self.next_rows = {row[-FIRST]: row for row in layers.rows if row[-FIRST]}
-
-    def at(self, label: str, distance: int) -> str:
-        """The label so many layers later; what passes have added to labels stays."""
-        if " .. " in label:
-            return " .. ".join(self.at(part, distance) for part in label.split(" .. "))
-        if label in self.rows:
-            return self.rows[label][LAST + distance]
-        if label in self.next_rows:
-            return self.next_rows[label][LAST + distance + 1]
-        end = max(label.rfind("."), label.rfind(" "))
-        return self.at(label[:end], distance) + label[end:] if end > 0 else label
+                if self.levels.get(node) == LAST:
+                    op.operands[k] = self.at(node, self.left_out)
 
 
 def hint(label: str) -> str | None:

@@ -74,10 +74,13 @@ class ShapeInference:
         for op in ops:
             if isinstance(op, TensorOp):
                 self._refine(op.result)
-        for op, names in self.names.items():
-            sizes = tuple((name, self.solver.dim(dim)) for name, dim in names.items())
-            op.properties["dims"] = DimsAttr(sizes)
         for op in ops:
+            names, noted = self.names.get(op), op.properties.get("dims")
+            if names is None and isinstance(noted, DimsAttr):
+                names = dict(noted.data)
+            if names is not None:
+                sizes = tuple((name, self.solver.dim(dim)) for name, dim in names.items())
+                op.properties["dims"] = DimsAttr(sizes)
             if isinstance(op, SizeOp):
                 self._settle_size(op)
             elif isinstance(op, UniformOp):

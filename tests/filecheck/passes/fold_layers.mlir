@@ -1,106 +1,151 @@
 // RUN: ocannl-opt %s --split-input-file -p fold-layers | filecheck %s
 
-// Of seven products the first two stay, and the last two: the sixth reads what the second has computed.
-// CHECK-LABEL: assign.routine @products attributes {layers = {{\[}}["w0", "w1", "w2", "w3", "w4", "w5", "w6"], ["x1", "x2", "x3", "x4", "x5", "x6", "x7"]]}
-// CHECK-NOT:     "x3"
-// CHECK-NOT:     "w4"
-// CHECK:         assign.comment "first"
-// CHECK-NEXT:    assign.accum %x1[i] :add= mul(%w0[i, j], %x0[j])
-// CHECK-NEXT:    assign.accum %x2[i] :add= mul(%w1[i, j], %x1[j])
-// CHECK-NEXT:    assign.accum %x6[i] :add= mul(%w5[i, j], %x2[j])
-// CHECK-NEXT:    assign.accum %x7[i] :add= mul(%w6[i, j], %x6[j])
+// Of seven products the first two stay, and the last two: the sixth reads what the second has computed. What is done
+// with a parameter belongs to its layer.
+// CHECK-LABEL: texpr.routine @products
+// CHECK-SAME:    ["w1", "w2", "w3", "w4", "w5", "w6", "w7"]
+// CHECK-SAME:    ["x1", "x2", "x3", "x4", "x5", "x6", "x7"]
+// CHECK-NOT:     "w3"
+// CHECK:         %x1 = texpr.apply add= mul(%w1, %x0)
+// CHECK:         %x2 = texpr.apply add= mul(%w2, %x1)
+// CHECK:         %x6 = texpr.apply add= mul(%w6, %x2)
+// CHECK:         %x7 = texpr.apply add= mul(%w7, %x6)
+// CHECK-NOT:     "w3
+// CHECK:         texpr.forward %x7
+// CHECK-NEXT:    texpr.comment "w1"
+// CHECK-NEXT:    texpr.assign %w1 = %v1
+// CHECK-NEXT:    texpr.comment "w2"
+// CHECK-NEXT:    texpr.assign %w2 = %v2
+// CHECK-NEXT:    texpr.comment "w6"
+// CHECK-NEXT:    texpr.assign %w6 = %v6
+// CHECK-NEXT:    texpr.comment "w7"
+// CHECK-NEXT:    texpr.assign %w7 = %v7
 // CHECK-NEXT:  }
-assign.routine @products {
-  %x0 = assign.node "x0" on_device because "node" : memref<8xf32>
-  %x1 = assign.node "x1" on_device because "node" : memref<8xf32>
-  %x2 = assign.node "x2" on_device because "node" : memref<8xf32>
-  %x3 = assign.node "x3" on_device because "node" : memref<8xf32>
-  %x4 = assign.node "x4" on_device because "node" : memref<8xf32>
-  %x5 = assign.node "x5" on_device because "node" : memref<8xf32>
-  %x6 = assign.node "x6" on_device because "node" : memref<8xf32>
-  %x7 = assign.node "x7" on_device because "node" : memref<8xf32>
-  %w0 = assign.node "w0" on_device because "parameter" : memref<8x8xf32>
-  %w1 = assign.node "w1" on_device because "parameter" : memref<8x8xf32>
-  %w2 = assign.node "w2" on_device because "parameter" : memref<8x8xf32>
-  %w3 = assign.node "w3" on_device because "parameter" : memref<8x8xf32>
-  %w4 = assign.node "w4" on_device because "parameter" : memref<8x8xf32>
-  %w5 = assign.node "w5" on_device because "parameter" : memref<8x8xf32>
-  %w6 = assign.node "w6" on_device because "parameter" : memref<8x8xf32>
-  assign.comment "first"
-  assign.accum %x1[i] :add= mul(%w0[i, j], %x0[j]) over (i = 8, j = 8)
-  assign.accum %x2[i] :add= mul(%w1[i, j], %x1[j]) over (i = 8, j = 8)
-  assign.accum %x3[i] :add= mul(%w2[i, j], %x2[j]) over (i = 8, j = 8)
-  assign.comment "fourth"
-  assign.accum %x4[i] :add= mul(%w3[i, j], %x3[j]) over (i = 8, j = 8)
-  assign.accum %x5[i] :add= mul(%w4[i, j], %x4[j]) over (i = 8, j = 8)
-  assign.accum %x6[i] :add= mul(%w5[i, j], %x5[j]) over (i = 8, j = 8)
-  assign.accum %x7[i] :add= mul(%w6[i, j], %x6[j]) over (i = 8, j = 8)
+texpr.routine @products {
+  %x0 = texpr.data "x0" : !texpr.tensor<8, f32>
+  %w1 = texpr.param "w1" : !texpr.tensor<8 -> 8, f32>
+  %x1 = texpr.apply add= mul(%w1, %x0) logic "@" : !texpr.tensor<8, f32>
+  %w2 = texpr.param "w2" : !texpr.tensor<8 -> 8, f32>
+  %x2 = texpr.apply add= mul(%w2, %x1) logic "@" : !texpr.tensor<8, f32>
+  %w3 = texpr.param "w3" : !texpr.tensor<8 -> 8, f32>
+  %x3 = texpr.apply add= mul(%w3, %x2) logic "@" : !texpr.tensor<8, f32>
+  %w4 = texpr.param "w4" : !texpr.tensor<8 -> 8, f32>
+  %x4 = texpr.apply add= mul(%w4, %x3) logic "@" : !texpr.tensor<8, f32>
+  %w5 = texpr.param "w5" : !texpr.tensor<8 -> 8, f32>
+  %x5 = texpr.apply add= mul(%w5, %x4) logic "@" : !texpr.tensor<8, f32>
+  %w6 = texpr.param "w6" : !texpr.tensor<8 -> 8, f32>
+  %x6 = texpr.apply add= mul(%w6, %x5) logic "@" : !texpr.tensor<8, f32>
+  %w7 = texpr.param "w7" : !texpr.tensor<8 -> 8, f32>
+  %x7 = texpr.apply add= mul(%w7, %x6) logic "@" : !texpr.tensor<8, f32>
+  %half1 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v1 = texpr.apply = mul(%w1, %half1) logic "." : !texpr.tensor<8 -> 8, f32>
+  %half2 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v2 = texpr.apply = mul(%w2, %half2) logic "." : !texpr.tensor<8 -> 8, f32>
+  %half3 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v3 = texpr.apply = mul(%w3, %half3) logic "." : !texpr.tensor<8 -> 8, f32>
+  %half4 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v4 = texpr.apply = mul(%w4, %half4) logic "." : !texpr.tensor<8 -> 8, f32>
+  %half5 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v5 = texpr.apply = mul(%w5, %half5) logic "." : !texpr.tensor<8 -> 8, f32>
+  %half6 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v6 = texpr.apply = mul(%w6, %half6) logic "." : !texpr.tensor<8 -> 8, f32>
+  %half7 = texpr.constant 0.5 : !texpr.tensor<8 -> 8, f32>
+  %v7 = texpr.apply = mul(%w7, %half7) logic "." : !texpr.tensor<8 -> 8, f32>
+  texpr.forward %x7
+  texpr.comment "w1"
+  texpr.assign %w1 = %v1 logic "."
+  texpr.comment "w2"
+  texpr.assign %w2 = %v2 logic "."
+  texpr.comment "w3"
+  texpr.assign %w3 = %v3 logic "."
+  texpr.comment "w4"
+  texpr.assign %w4 = %v4 logic "."
+  texpr.comment "w5"
+  texpr.assign %w5 = %v5 logic "."
+  texpr.comment "w6"
+  texpr.assign %w6 = %v6 logic "."
+  texpr.comment "w7"
+  texpr.assign %w7 = %v7 logic "."
 }
 
 // -----
 
 // One layer is another function: none is left out.
-// CHECK-LABEL: assign.routine @unequal {
-// CHECK-COUNT-7: assign.accum
-assign.routine @unequal {
-  %x0 = assign.node "x0" on_device because "node" : memref<8xf32>
-  %x1 = assign.node "x1" on_device because "node" : memref<8xf32>
-  %x2 = assign.node "x2" on_device because "node" : memref<8xf32>
-  %x3 = assign.node "x3" on_device because "node" : memref<8xf32>
-  %x4 = assign.node "x4" on_device because "node" : memref<8xf32>
-  %x5 = assign.node "x5" on_device because "node" : memref<8xf32>
-  %x6 = assign.node "x6" on_device because "node" : memref<8xf32>
-  %x7 = assign.node "x7" on_device because "node" : memref<8xf32>
-  %w0 = assign.node "w0" on_device because "parameter" : memref<8x8xf32>
-  %w1 = assign.node "w1" on_device because "parameter" : memref<8x8xf32>
-  %w2 = assign.node "w2" on_device because "parameter" : memref<8x8xf32>
-  %w3 = assign.node "w3" on_device because "parameter" : memref<8x8xf32>
-  %w4 = assign.node "w4" on_device because "parameter" : memref<8x8xf32>
-  %w5 = assign.node "w5" on_device because "parameter" : memref<8x8xf32>
-  %w6 = assign.node "w6" on_device because "parameter" : memref<8x8xf32>
-  assign.accum %x1[i] :add= mul(%w0[i, j], %x0[j]) over (i = 8, j = 8)
-  assign.accum %x2[i] :add= mul(%w1[i, j], %x1[j]) over (i = 8, j = 8)
-  assign.accum %x3[i] :add= mul(%w2[i, j], %x2[j]) over (i = 8, j = 8)
-  assign.accum %x4[i] :add= max(%w3[i, j], %x3[j]) over (i = 8, j = 8)
-  assign.accum %x5[i] :add= mul(%w4[i, j], %x4[j]) over (i = 8, j = 8)
-  assign.accum %x6[i] :add= mul(%w5[i, j], %x5[j]) over (i = 8, j = 8)
-  assign.accum %x7[i] :add= mul(%w6[i, j], %x6[j]) over (i = 8, j = 8)
+// CHECK-LABEL: texpr.routine @unequal {
+// CHECK-COUNT-7: texpr.apply
+texpr.routine @unequal {
+  %x0 = texpr.data "x0" : !texpr.tensor<8, f32>
+  %w1 = texpr.param "w1" : !texpr.tensor<8 -> 8, f32>
+  %x1 = texpr.apply add= mul(%w1, %x0) logic "@" : !texpr.tensor<8, f32>
+  %w2 = texpr.param "w2" : !texpr.tensor<8 -> 8, f32>
+  %x2 = texpr.apply add= mul(%w2, %x1) logic "@" : !texpr.tensor<8, f32>
+  %w3 = texpr.param "w3" : !texpr.tensor<8 -> 8, f32>
+  %x3 = texpr.apply add= mul(%w3, %x2) logic "@" : !texpr.tensor<8, f32>
+  %w4 = texpr.param "w4" : !texpr.tensor<8 -> 8, f32>
+  %x4 = texpr.apply add= max(%w4, %x3) logic "@" : !texpr.tensor<8, f32>
+  %w5 = texpr.param "w5" : !texpr.tensor<8 -> 8, f32>
+  %x5 = texpr.apply add= mul(%w5, %x4) logic "@" : !texpr.tensor<8, f32>
+  %w6 = texpr.param "w6" : !texpr.tensor<8 -> 8, f32>
+  %x6 = texpr.apply add= mul(%w6, %x5) logic "@" : !texpr.tensor<8, f32>
+  %w7 = texpr.param "w7" : !texpr.tensor<8 -> 8, f32>
+  %x7 = texpr.apply add= mul(%w7, %x6) logic "@" : !texpr.tensor<8, f32>
+  texpr.forward %x7
 }
 
 // -----
 
-// All layers add to one node.
-// CHECK-LABEL: assign.routine @shared {
-// CHECK-COUNT-14: assign.accum
-assign.routine @shared {
-  %x0 = assign.node "x0" on_device because "node" : memref<8xf32>
-  %x1 = assign.node "x1" on_device because "node" : memref<8xf32>
-  %x2 = assign.node "x2" on_device because "node" : memref<8xf32>
-  %x3 = assign.node "x3" on_device because "node" : memref<8xf32>
-  %x4 = assign.node "x4" on_device because "node" : memref<8xf32>
-  %x5 = assign.node "x5" on_device because "node" : memref<8xf32>
-  %x6 = assign.node "x6" on_device because "node" : memref<8xf32>
-  %x7 = assign.node "x7" on_device because "node" : memref<8xf32>
-  %w0 = assign.node "w0" on_device because "parameter" : memref<8x8xf32>
-  %w1 = assign.node "w1" on_device because "parameter" : memref<8x8xf32>
-  %w2 = assign.node "w2" on_device because "parameter" : memref<8x8xf32>
-  %w3 = assign.node "w3" on_device because "parameter" : memref<8x8xf32>
-  %w4 = assign.node "w4" on_device because "parameter" : memref<8x8xf32>
-  %w5 = assign.node "w5" on_device because "parameter" : memref<8x8xf32>
-  %w6 = assign.node "w6" on_device because "parameter" : memref<8x8xf32>
-  %sum = assign.node "sum" on_device because "node" : memref<8xf32>
-  assign.accum %x1[i] :add= mul(%w0[i, j], %x0[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x1[i] over (i = 8)
-  assign.accum %x2[i] :add= mul(%w1[i, j], %x1[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x2[i] over (i = 8)
-  assign.accum %x3[i] :add= mul(%w2[i, j], %x2[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x3[i] over (i = 8)
-  assign.accum %x4[i] :add= mul(%w3[i, j], %x3[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x4[i] over (i = 8)
-  assign.accum %x5[i] :add= mul(%w4[i, j], %x4[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x5[i] over (i = 8)
-  assign.accum %x6[i] :add= mul(%w5[i, j], %x5[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x6[i] over (i = 8)
-  assign.accum %x7[i] :add= mul(%w6[i, j], %x6[j]) over (i = 8, j = 8)
-  assign.accum %sum[i] add= %x7[i] over (i = 8)
+// What each layer computes is added up outside.
+// CHECK-LABEL: texpr.routine @together {
+// CHECK-COUNT-8: texpr.apply
+texpr.routine @together {
+  %x0 = texpr.data "x0" : !texpr.tensor<8, f32>
+  %w1 = texpr.param "w1" : !texpr.tensor<8 -> 8, f32>
+  %x1 = texpr.apply add= mul(%w1, %x0) logic "@" : !texpr.tensor<8, f32>
+  %w2 = texpr.param "w2" : !texpr.tensor<8 -> 8, f32>
+  %x2 = texpr.apply add= mul(%w2, %x1) logic "@" : !texpr.tensor<8, f32>
+  %w3 = texpr.param "w3" : !texpr.tensor<8 -> 8, f32>
+  %x3 = texpr.apply add= mul(%w3, %x2) logic "@" : !texpr.tensor<8, f32>
+  %w4 = texpr.param "w4" : !texpr.tensor<8 -> 8, f32>
+  %x4 = texpr.apply add= mul(%w4, %x3) logic "@" : !texpr.tensor<8, f32>
+  %w5 = texpr.param "w5" : !texpr.tensor<8 -> 8, f32>
+  %x5 = texpr.apply add= mul(%w5, %x4) logic "@" : !texpr.tensor<8, f32>
+  %w6 = texpr.param "w6" : !texpr.tensor<8 -> 8, f32>
+  %x6 = texpr.apply add= mul(%w6, %x5) logic "@" : !texpr.tensor<8, f32>
+  %w7 = texpr.param "w7" : !texpr.tensor<8 -> 8, f32>
+  %x7 = texpr.apply add= mul(%w7, %x6) logic "@" : !texpr.tensor<8, f32>
+  %sum = texpr.apply = add(add(add(%x1, %x2), add(%x3, %x4)), add(add(%x5, %x6), %x7)) logic "." : !texpr.tensor<8, f32>
+  texpr.forward %sum
+}
+
+// -----
+
+// A parameter of all layers has one derivative, which is a sum over them.
+// CHECK-LABEL: texpr.routine @shared {
+// CHECK-COUNT-14: texpr.apply
+texpr.routine @shared {
+  %x0 = texpr.data "x0" : !texpr.tensor<8, f32>
+  %b = texpr.param "b" : !texpr.tensor<8, f32>
+  %w1 = texpr.param "w1" : !texpr.tensor<8 -> 8, f32>
+  %y1 = texpr.apply add= mul(%w1, %x0) logic "@" : !texpr.tensor<8, f32>
+  %x1 = texpr.apply = add(%y1, %b) logic "." : !texpr.tensor<8, f32>
+  %w2 = texpr.param "w2" : !texpr.tensor<8 -> 8, f32>
+  %y2 = texpr.apply add= mul(%w2, %x1) logic "@" : !texpr.tensor<8, f32>
+  %x2 = texpr.apply = add(%y2, %b) logic "." : !texpr.tensor<8, f32>
+  %w3 = texpr.param "w3" : !texpr.tensor<8 -> 8, f32>
+  %y3 = texpr.apply add= mul(%w3, %x2) logic "@" : !texpr.tensor<8, f32>
+  %x3 = texpr.apply = add(%y3, %b) logic "." : !texpr.tensor<8, f32>
+  %w4 = texpr.param "w4" : !texpr.tensor<8 -> 8, f32>
+  %y4 = texpr.apply add= mul(%w4, %x3) logic "@" : !texpr.tensor<8, f32>
+  %x4 = texpr.apply = add(%y4, %b) logic "." : !texpr.tensor<8, f32>
+  %w5 = texpr.param "w5" : !texpr.tensor<8 -> 8, f32>
+  %y5 = texpr.apply add= mul(%w5, %x4) logic "@" : !texpr.tensor<8, f32>
+  %x5 = texpr.apply = add(%y5, %b) logic "." : !texpr.tensor<8, f32>
+  %w6 = texpr.param "w6" : !texpr.tensor<8 -> 8, f32>
+  %y6 = texpr.apply add= mul(%w6, %x5) logic "@" : !texpr.tensor<8, f32>
+  %x6 = texpr.apply = add(%y6, %b) logic "." : !texpr.tensor<8, f32>
+  %w7 = texpr.param "w7" : !texpr.tensor<8 -> 8, f32>
+  %y7 = texpr.apply add= mul(%w7, %x6) logic "@" : !texpr.tensor<8, f32>
+  %x7 = texpr.apply = add(%y7, %b) logic "." : !texpr.tensor<8, f32>
+  texpr.zero_grads %x7
+  texpr.backprop %x7
 }

@@ -1,104 +1,114 @@
-// RUN: ocannl-opt %s --split-input-file -p fold-layers,lower-assign-to-loops,unfold-layers | filecheck %s
-// RUN: ocannl-opt %s --split-input-file -p lower-assign-to-loops | filecheck %s
+// RUN: ocannl-opt %s -p fold-layers,infer-projections,differentiate,lower-texpr-to-assign,lower-assign-to-loops -o %t.mlir
+// RUN: ocannl-opt %t.mlir -p unfold-layers | filecheck %s
+// RUN: ocannl-opt %s -p infer-projections,differentiate,lower-texpr-to-assign,lower-assign-to-loops | filecheck %s
 
-// A step forward and one back for each layer, of which some are left out meanwhile: each is in its place again.
+// A step forward for each layer, and one back for its input; then those for its parameter. Some are left out meanwhile:
+// each is in its place again.
 // CHECK-LABEL: loops.func @there_and_back {
-// CHECK-DAG:     "x3" on_device
+// CHECK-DAG:     "x3" local
 // CHECK-DAG:     "w4" on_device
-// CHECK:         loops.nest "x1" (i = 8) {
-// CHECK-NEXT:      loops.reduce add (j = 8)
-// CHECK-NEXT:        loops.load %w0[i, j]
-// CHECK-NEXT:        loops.load %x0[j]
-// CHECK:           loops.store %{{.*}}, %x1[i]
-// CHECK:         loops.nest "x2"
-// CHECK:             loops.load %w1[i, j]
-// CHECK-NEXT:        loops.load %x1[j]
-// CHECK:           loops.store %{{.*}}, %x2[i]
-// CHECK:         loops.nest "x3"
-// CHECK:             loops.load %w2[i, j]
-// CHECK-NEXT:        loops.load %x2[j]
-// CHECK:           loops.store %{{.*}}, %x3[i]
-// CHECK:         loops.nest "x4"
-// CHECK:             loops.load %w3[i, j]
-// CHECK-NEXT:        loops.load %x3[j]
-// CHECK:           loops.store %{{.*}}, %x4[i]
-// CHECK:         loops.nest "x5"
-// CHECK:             loops.load %w4[i, j]
-// CHECK-NEXT:        loops.load %x4[j]
-// CHECK:           loops.store %{{.*}}, %x5[i]
-// CHECK:         loops.nest "x6"
-// CHECK:             loops.load %w5[i, j]
-// CHECK-NEXT:        loops.load %x5[j]
-// CHECK:           loops.store %{{.*}}, %x6[i]
-// CHECK:         loops.nest "x7"
-// CHECK:             loops.load %w6[i, j]
-// CHECK-NEXT:        loops.load %x6[j]
-// CHECK:           loops.store %{{.*}}, %x7[i]
-// CHECK:         loops.nest "g6"
-// CHECK:             loops.load %w6[i, j]
-// CHECK-NEXT:        loops.load %g7[i]
-// CHECK:           loops.store %{{.*}}, %g6[j]
-// CHECK:         loops.nest "g5"
-// CHECK:             loops.load %w5[i, j]
-// CHECK-NEXT:        loops.load %g6[i]
-// CHECK:           loops.store %{{.*}}, %g5[j]
-// CHECK:         loops.nest "g4"
-// CHECK:             loops.load %w4[i, j]
-// CHECK-NEXT:        loops.load %g5[i]
-// CHECK:           loops.store %{{.*}}, %g4[j]
-// CHECK:         loops.nest "g3"
-// CHECK:             loops.load %w3[i, j]
-// CHECK-NEXT:        loops.load %g4[i]
-// CHECK:           loops.store %{{.*}}, %g3[j]
-// CHECK:         loops.nest "g2"
-// CHECK:             loops.load %w2[i, j]
-// CHECK-NEXT:        loops.load %g3[i]
-// CHECK:           loops.store %{{.*}}, %g2[j]
-// CHECK:         loops.nest "g1"
-// CHECK:             loops.load %w1[i, j]
-// CHECK-NEXT:        loops.load %g2[i]
-// CHECK:           loops.store %{{.*}}, %g1[j]
-// CHECK:         loops.nest "g0"
-// CHECK:             loops.load %w0[i, j]
-// CHECK-NEXT:        loops.load %g1[i]
-// CHECK:           loops.store %{{.*}}, %g0[j]
+// CHECK-DAG:     "w5.grad" on_device
+// CHECK:         loops.nest "x1" (o = 8) {
+// CHECK:             loops.load %w1[o, k]
+// CHECK-NEXT:        loops.load %x0[k]
+// CHECK:           loops.store %{{.*}}, %x1[o]
+// CHECK:         loops.nest "x2" (o = 8) {
+// CHECK:             loops.load %w2[o, k]
+// CHECK-NEXT:        loops.load %x1[k]
+// CHECK:           loops.store %{{.*}}, %x2[o]
+// CHECK:         loops.nest "x3" (o = 8) {
+// CHECK:             loops.load %w3[o, k]
+// CHECK-NEXT:        loops.load %x2[k]
+// CHECK:           loops.store %{{.*}}, %x3[o]
+// CHECK:         loops.nest "x4" (o = 8) {
+// CHECK:             loops.load %w4[o, k]
+// CHECK-NEXT:        loops.load %x3[k]
+// CHECK:           loops.store %{{.*}}, %x4[o]
+// CHECK:         loops.nest "x5" (o = 8) {
+// CHECK:             loops.load %w5[o, k]
+// CHECK-NEXT:        loops.load %x4[k]
+// CHECK:           loops.store %{{.*}}, %x5[o]
+// CHECK:         loops.nest "x6" (o = 8) {
+// CHECK:             loops.load %w6[o, k]
+// CHECK-NEXT:        loops.load %x5[k]
+// CHECK:           loops.store %{{.*}}, %x6[o]
+// CHECK:         loops.nest "x7" (o = 8) {
+// CHECK:             loops.load %w7[o, k]
+// CHECK-NEXT:        loops.load %x6[k]
+// CHECK:           loops.store %{{.*}}, %x7[o]
+// CHECK:         loops.nest "x7.grad"
+// CHECK:         loops.nest "x6_grad" (k = 8) {
+// CHECK:             loops.load %g[o]
+// CHECK-NEXT:        loops.load %w7[o, k]
+// CHECK:           loops.store %{{.*}}, %x6_grad[k]
+// CHECK:         loops.nest "x5_grad" (k = 8) {
+// CHECK:             loops.load %x6_grad[o]
+// CHECK-NEXT:        loops.load %w6[o, k]
+// CHECK:           loops.store %{{.*}}, %x5_grad[k]
+// CHECK:         loops.nest "x4_grad" (k = 8) {
+// CHECK:             loops.load %x5_grad[o]
+// CHECK-NEXT:        loops.load %w5[o, k]
+// CHECK:           loops.store %{{.*}}, %x4_grad[k]
+// CHECK:         loops.nest "x3_grad" (k = 8) {
+// CHECK:             loops.load %x4_grad[o]
+// CHECK-NEXT:        loops.load %w4[o, k]
+// CHECK:           loops.store %{{.*}}, %x3_grad[k]
+// CHECK:         loops.nest "x2_grad" (k = 8) {
+// CHECK:             loops.load %x3_grad[o]
+// CHECK-NEXT:        loops.load %w3[o, k]
+// CHECK:           loops.store %{{.*}}, %x2_grad[k]
+// CHECK:         loops.nest "x1_grad" (k = 8) {
+// CHECK:             loops.load %x2_grad[o]
+// CHECK-NEXT:        loops.load %w2[o, k]
+// CHECK:           loops.store %{{.*}}, %x1_grad[k]
+// CHECK:         loops.nest "w1_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %x1_grad[o]
+// CHECK-NEXT:      loops.load %x0[k]
+// CHECK:         loops.nest "w1.grad" (o = 8, i = 8) {
+// CHECK:         loops.nest "w2_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %x2_grad[o]
+// CHECK-NEXT:      loops.load %x1[k]
+// CHECK:         loops.nest "w2.grad" (o = 8, i = 8) {
+// CHECK:         loops.nest "w3_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %x3_grad[o]
+// CHECK-NEXT:      loops.load %x2[k]
+// CHECK:         loops.nest "w3.grad" (o = 8, i = 8) {
+// CHECK:         loops.nest "w4_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %x4_grad[o]
+// CHECK-NEXT:      loops.load %x3[k]
+// CHECK:         loops.nest "w4.grad" (o = 8, i = 8) {
+// CHECK:         loops.nest "w5_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %x5_grad[o]
+// CHECK-NEXT:      loops.load %x4[k]
+// CHECK:         loops.nest "w5.grad" (o = 8, i = 8) {
+// CHECK:         loops.nest "w6_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %x6_grad[o]
+// CHECK-NEXT:      loops.load %x5[k]
+// CHECK:         loops.nest "w6.grad" (o = 8, i = 8) {
+// CHECK:         loops.nest "w7_grad" (o = 8, k = 8) {
+// CHECK-NEXT:      loops.load %g[o]
+// CHECK-NEXT:      loops.load %x6[k]
+// CHECK:         loops.nest "w7.grad" (o = 8, i = 8) {
 // CHECK-NOT:     loops.nest
-assign.routine @there_and_back {
-  %x0 = assign.node "x0" on_device because "node" : memref<8xf32>
-  %x1 = assign.node "x1" on_device because "node" : memref<8xf32>
-  %x2 = assign.node "x2" on_device because "node" : memref<8xf32>
-  %x3 = assign.node "x3" on_device because "node" : memref<8xf32>
-  %x4 = assign.node "x4" on_device because "node" : memref<8xf32>
-  %x5 = assign.node "x5" on_device because "node" : memref<8xf32>
-  %x6 = assign.node "x6" on_device because "node" : memref<8xf32>
-  %x7 = assign.node "x7" on_device because "node" : memref<8xf32>
-  %w0 = assign.node "w0" on_device because "parameter" : memref<8x8xf32>
-  %w1 = assign.node "w1" on_device because "parameter" : memref<8x8xf32>
-  %w2 = assign.node "w2" on_device because "parameter" : memref<8x8xf32>
-  %w3 = assign.node "w3" on_device because "parameter" : memref<8x8xf32>
-  %w4 = assign.node "w4" on_device because "parameter" : memref<8x8xf32>
-  %w5 = assign.node "w5" on_device because "parameter" : memref<8x8xf32>
-  %w6 = assign.node "w6" on_device because "parameter" : memref<8x8xf32>
-  %g0 = assign.node "g0" on_device because "gradient" : memref<8xf32>
-  %g1 = assign.node "g1" on_device because "gradient" : memref<8xf32>
-  %g2 = assign.node "g2" on_device because "gradient" : memref<8xf32>
-  %g3 = assign.node "g3" on_device because "gradient" : memref<8xf32>
-  %g4 = assign.node "g4" on_device because "gradient" : memref<8xf32>
-  %g5 = assign.node "g5" on_device because "gradient" : memref<8xf32>
-  %g6 = assign.node "g6" on_device because "gradient" : memref<8xf32>
-  %g7 = assign.node "g7" on_device because "gradient" : memref<8xf32>
-  assign.accum %x1[i] :add= mul(%w0[i, j], %x0[j]) over (i = 8, j = 8)
-  assign.accum %x2[i] :add= mul(%w1[i, j], %x1[j]) over (i = 8, j = 8)
-  assign.accum %x3[i] :add= mul(%w2[i, j], %x2[j]) over (i = 8, j = 8)
-  assign.accum %x4[i] :add= mul(%w3[i, j], %x3[j]) over (i = 8, j = 8)
-  assign.accum %x5[i] :add= mul(%w4[i, j], %x4[j]) over (i = 8, j = 8)
-  assign.accum %x6[i] :add= mul(%w5[i, j], %x5[j]) over (i = 8, j = 8)
-  assign.accum %x7[i] :add= mul(%w6[i, j], %x6[j]) over (i = 8, j = 8)
-  assign.accum %g6[j] :add= mul(%w6[i, j], %g7[i]) over (i = 8, j = 8)
-  assign.accum %g5[j] :add= mul(%w5[i, j], %g6[i]) over (i = 8, j = 8)
-  assign.accum %g4[j] :add= mul(%w4[i, j], %g5[i]) over (i = 8, j = 8)
-  assign.accum %g3[j] :add= mul(%w3[i, j], %g4[i]) over (i = 8, j = 8)
-  assign.accum %g2[j] :add= mul(%w2[i, j], %g3[i]) over (i = 8, j = 8)
-  assign.accum %g1[j] :add= mul(%w1[i, j], %g2[i]) over (i = 8, j = 8)
-  assign.accum %g0[j] :add= mul(%w0[i, j], %g1[i]) over (i = 8, j = 8)
+texpr.routine @there_and_back {
+  %x0 = texpr.data "x0" : !texpr.tensor<8, f32>
+  %w1 = texpr.param "w1" : !texpr.tensor<8 -> 8, f32>
+  %x1 = texpr.apply add= mul(%w1, %x0) logic "@" : !texpr.tensor<8, f32>
+  %w2 = texpr.param "w2" : !texpr.tensor<8 -> 8, f32>
+  %x2 = texpr.apply add= mul(%w2, %x1) logic "@" : !texpr.tensor<8, f32>
+  %w3 = texpr.param "w3" : !texpr.tensor<8 -> 8, f32>
+  %x3 = texpr.apply add= mul(%w3, %x2) logic "@" : !texpr.tensor<8, f32>
+  %w4 = texpr.param "w4" : !texpr.tensor<8 -> 8, f32>
+  %x4 = texpr.apply add= mul(%w4, %x3) logic "@" : !texpr.tensor<8, f32>
+  %w5 = texpr.param "w5" : !texpr.tensor<8 -> 8, f32>
+  %x5 = texpr.apply add= mul(%w5, %x4) logic "@" : !texpr.tensor<8, f32>
+  %w6 = texpr.param "w6" : !texpr.tensor<8 -> 8, f32>
+  %x6 = texpr.apply add= mul(%w6, %x5) logic "@" : !texpr.tensor<8, f32>
+  %w7 = texpr.param "w7" : !texpr.tensor<8 -> 8, f32>
+  %x7 = texpr.apply add= mul(%w7, %x6) logic "@" : !texpr.tensor<8, f32>
+  %one = texpr.constant 1.0 : !texpr.tensor<8, f32>
+  %g = texpr.grad %x7 : !texpr.tensor<8, f32>
+  texpr.forward %x7
+  texpr.assign %g = %one logic "."
+  texpr.backprop %x7
 }

@@ -84,6 +84,22 @@ def test_a_bad_default_is_improved_and_found_again():
     assert [line for line in done.stdout.splitlines() if "<tuned" in line] == tuned_lines
 
 
+@pytest.mark.usefixtures("bad_default")
+def test_layers_that_were_left_out_are_tuned_like_the_others():
+    x = oc.data(np.ones((64, 96), np.float32), axes="bo", label="x")
+    y = x
+    for layer in range(8):
+        y = oc.relu(oc.param(f"w{layer}", input=[96], output=[96]) @ y)
+    context = oc.Context.cpu(threads=1)
+    step = context.compile(y, name="layers")
+    assert "layers = " in step.ir("fold-layers")
+    context.init_params(y)
+    tuned = oc.tune(step, seconds=1.5)
+    rows = [line for line in tuned.schedule().splitlines() if line.startswith("relu")]
+    assert len(rows) == 8
+    assert all("<tuned" in row for row in rows)
+
+
 def test_a_routine_that_is_not_faster_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def always_slower(tuned: oc.Routine, step: oc.Routine, end: float) -> bool:
         assert "<tuned" in tuned.schedule()
