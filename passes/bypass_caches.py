@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -48,13 +50,19 @@ class Touched:
         return Touched(touched, loaded)
 
 
-def footprint(touched: Iterable[Touched]) -> int:
-    """The bytes of all that several steps touch."""
+def footprint(touched: Iterable[Touched], most: float = math.inf) -> int:
+    """The bytes of all that several steps touch, or of the first ones that touch more than `most`."""
     largest: dict[SSAValue, int] = {}
+    total = 0
     for own in touched:
         for node, size in own.bytes.items():
-            largest[node] = max(size, largest.get(node, 0))
-    return sum(largest.values())
+            known = largest.get(node, 0)
+            if size > known:
+                largest[node] = size
+                total += size - known
+        if total > most:
+            break
+    return total
 
 
 class Bypass:
@@ -65,6 +73,11 @@ class Bypass:
         self.room = target.lasting_bytes
         self.steps = steps(func)
         self.touched = [Touched.of(step, whole, self.near) for step in self.steps]
+        self.positions: dict[SSAValue, list[int]] = {}
+        for number, own in enumerate(self.touched):
+            for node in own.bytes:
+                self.positions.setdefault(node, []).append(number)
+        self.total = footprint(self.touched)
 
     def run(self) -> None:
         for number, step in enumerate(self.steps):
@@ -84,15 +97,20 @@ class Bypass:
         """What a step stores to a node leaves the caches before a step touches the node again, this one or
         another; after the last step, the first one may follow.
         """
-        own = self.touched[number]
-        following = [*self.touched[number + 1 :], *self.touched[:number]]
-        until = next((k for k, other in enumerate(following) if node in other.bytes), None)
-        if until is None:
-            return footprint(self.touched) > self.room
-        between = following[:until]
+        positions = self.positions[node]
+        other = positions[bisect_right(positions, number) % len(positions)]
+        if other == number:
+            return self.total > self.room
+        between = self.between(number, other)
+        with_both = [self.touched[number], *between, self.touched[other]]
         # Half of the step passes after the store, on average, and half of the other one before the access.
-        distance = (footprint(between) + footprint([own, *between, following[until]])) / 2
-        return distance > self.room
+        return footprint(between, 2 * self.room) + footprint(with_both, 2 * self.room) > 2 * self.room
+
+    def between(self, number: int, other: int) -> list[Touched]:
+        """What runs after a step and before another one, in the next run if that does not come later."""
+        if number < other:
+            return self.touched[number + 1 : other]
+        return [*self.touched[number + 1 :], *self.touched[:other]]
 
 
 @dataclass(frozen=True)
