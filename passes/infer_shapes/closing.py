@@ -83,8 +83,8 @@ class Closing:
             owners = _owners((ranks.of(row.var), leaf) for row, leaf in owned if row.var is not None)
             open_vars = {ranks.of(RowVar(var)) for var in open_rows}
             for var, rank in self._choose_ranks(row_graph(orders, ranks), open_vars, owners, ranks).items():
-                axes = tuple([store.fresh_dim() for _ in range(rank)])
-                propagation.rows.bind(RowVar(var), Row(trailing=axes), _reason(owners.get(var)))
+                axes = Row(trailing=tuple([store.fresh_dim() for _ in range(rank)])) if rank else EMPTY_ROW
+                propagation.rows.bind(RowVar(var), axes, _reason(owners.get(var)))
             propagation.run()
 
     def _close_dims(self) -> None:

@@ -378,6 +378,18 @@ def test_attempts_are_taken_back_as_a_whole():
     assert s.row(rho) == rho
 
 
+def test_a_constraint_may_be_added_again():
+    s = Solver()
+    rho = Row((), s.fresh_row())
+    order, clash = RowLe(rho, closed_row(2)), RowEq(rho, closed_row(3))
+    s.add(order, order)
+    for _ in range(2):
+        with pytest.raises(ShapeConflict):
+            s.add(clash, order)
+    s.add(order, RowEq(rho, closed_row(5, 2)))
+    assert s.row(rho) == closed_row(5, 2)
+
+
 def test_failed_closing_leaves_nothing_behind():
     p, t = moons(None, [16])
     with pytest.raises(MissingDimension):
