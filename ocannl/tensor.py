@@ -24,7 +24,7 @@ from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.tensor_type import TensorType
-from ocannl.dialects.term import App, Arg, Term
+from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.dtypes import SMALL_SCALARS, float_element
 from ocannl.location import here
 from ocannl.misuse import ArgumentError
@@ -283,8 +283,13 @@ def as_tensor(value: TensorLike) -> Tensor:
     """
     if isinstance(value, Arithmetic):
         return value.tensor()
+    return Tensor(graph.add(texpr.ConstantOp(number(value), graph.fresh_type())))
+
+
+def number(value: Number) -> float:
+    """A number as it stands in an expression. Raises `ArgumentError` for everything else."""
     if is_tensor_like(value):
-        return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type())))
+        return float(value)
     raise ArgumentError(
         f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data"
     )
@@ -312,11 +317,18 @@ def _operator_hint(term: Term, accum: str | None) -> str | None:
 
 
 def pointwise(op: str, *args: TensorLike) -> Tensor:
-    """An operator of the scalar table, broadcast over its operands."""
+    """An operator of the scalar table, broadcast over its operands. Numbers beside tensors are part of it."""
     entry = SCALAR_OPS[op]
     if len(args) != entry.arity:
         raise ArgumentError(f"{op} takes {entry.arity} tensors, found {len(args)}")
-    return Tensor(apply(App(op, tuple(Arg(i) for i in range(len(args)))), args, logic="."))
+    if not any(isinstance(a, Arithmetic) for a in args):
+        return Tensor(apply(App(op, tuple(map(Arg, range(len(args))))), args, logic="."))
+    terms: list[Term] = []
+    operands: list[TensorLike] = []
+    for arg in args:
+        terms.append(Arg(len(operands)) if isinstance(arg, Arithmetic) else Const(number(arg)))
+        operands += [arg] if isinstance(arg, Arithmetic) else []
+    return Tensor(apply(App(op, tuple(terms)), operands, logic="."))
 
 
 def compose(left: TensorLike, right: TensorLike) -> Tensor:

@@ -15,7 +15,7 @@ from ocannl.dialects.errors import ShapeError, at_line, location_text
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shape import ROW_KINDS, Row, RowKind, Shape
 from ocannl.dialects.spec import parse_spec
-from ocannl.dialects.term import App
+from ocannl.dialects.term import App, Arg, Const, Term
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -122,11 +122,22 @@ def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
     if logic != ".":
         return f'einsum("{logic}", {", ".join(names)})'
     if isinstance(term, App):
+        parts = [_part_name(part, names) for part in term.args]
         symbol = SCALAR_OPS[term.op].symbol
-        if symbol and len(names) == 2:
-            return f"{names[0]} {symbol} {names[1]}"
-        return f"{term.op}({', '.join(names)})"
+        if symbol and len(parts) == 2:
+            return f"{parts[0]} {symbol} {parts[1]}"
+        return f"{term.op}({', '.join(parts)})"
     return names[0]
+
+
+def _part_name(part: Term, names: Sequence[str]) -> str:
+    match part:
+        case Arg(index):
+            return names[index]
+        case Const(value):
+            return f"{value:g}"
+        case App(op):
+            return f"{op}(...)"
 
 
 def shape_error(error: ShapeInferenceError, op: Operation, shape_of: ShapeOf) -> ShapeError:

@@ -292,3 +292,12 @@ def test_all_operators_at_every_stage(stage: str):
     total = sum(function(name)(*params[: op.arity]) for name, op in SCALAR_OPS.items())
     assert isinstance(total, oc.Tensor)
     check_round_trip((oc.forward(total) + total.backprop).ir(stage))
+
+
+def test_numbers_beside_tensors_are_part_of_the_operation():
+    x = oc.param("x", output=[3])
+    text = oc.where(2 * x < x**2, x, -1.5).ir("texpr")
+    assert "texpr.constant" not in text
+    for operation in ("mul(2.0, %x)", "pow(%x, 2.0)", ", %x, -1.5)"):
+        assert operation in text
+    assert "texpr.constant 1.0" in oc.relu(1).ir("texpr")

@@ -113,7 +113,7 @@ def test_what_goes_wrong_in_a_run(device: FakeDevice):
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (FakeDevice(most_threads=1), r"kernel step_n2 has 3 threads, this GPU takes 1"),
+        (FakeDevice(most_threads=1), r"kernel step_n1 has 3 threads, this GPU takes 1"),
         (FakeDevice(width=64), "this GPU has SIMD groups of 64 threads; kernels are for 32"),
     ],
     ids=["threads", "width"],
