@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.derivatives import DerivativeOp
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
 from ocannl.passes.derivative_paths import differentiable_operands
-from ocannl.passes.repeats import Repeat, apart, repeats
+from ocannl.passes.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
 # What tells nodes apart, not what is done with them.
 NAMES = {"label"}
@@ -31,10 +31,14 @@ class Code:
         known: dict[Hashable, int] = {}
         codes = [known.setdefault(self.code(op), len(known)) for op in statements]
         self.code_of = dict(zip(statements, codes, strict=True))
-        found = repeats(np.array(codes, np.int64))
+        # What is computed for all layers stands in the first one that needs it.
+        often = np.bincount(codes) >= LEAST_REPEATS if codes else np.array([], np.bool_)
+        self.frequent = [op for op, code in zip(statements, codes, strict=True) if often[code]]
+        """The statements with others that do the same; stretches tell places among these."""
+        found = repeats(np.array([self.code_of[op] for op in self.frequent], np.int64))
         self.stretches = sorted(apart(found), key=lambda repeat: repeat.start)
         places = sorted({place for repeat in found for place in range(repeat.start, repeat.stop)})
-        self.repeating = [statements[place] for place in places]
+        self.repeating = [self.frequent[place] for place in places]
 
     def code(self, op: Operation) -> Hashable:
         """What a statement is, apart from the values that it uses. Operands come after their operations."""
@@ -56,21 +60,41 @@ class Code:
     def boundary(self, stretch: Repeat) -> int | None:
         """Where the second layer of a stretch begins: with a sum, which starts a nest, and where the fewest
         values of the layer before are used in it. None where no value is, so that these are no layers.
+
+        What the first one reads is the layer before the second; it may be the stretch that begins there.
         """
         start, period = stretch.start, stretch.period
-        places = {op: place for place, op in enumerate(self.statements[: start + 3 * period])}
+        places = {op: place for place, op in enumerate(self.frequent[: start + 3 * period])}
         crossing = np.zeros(period, np.int64)
         for place in range(start + period, start + 2 * period):
-            for result in self.statements[place].results:
+            for result in self.frequent[place].results:
                 uses = [places.get(use.operation, 0) for use in result.uses]
                 last = max((use for use in uses if use <= place + period), default=place)
                 crossing[[(at - start) % period for at in range(place + 1, last + 1)]] += 1
         if not crossing.all():
             return None
-        # Most often a stretch begins with a layer, so that the next one begins a period later.
-        latest_first = range(start + period, start, -1)
-        sums = [at for at in latest_first if begins_sum(self.statements[at : at + period])]
-        return min(sums or latest_first, key=lambda at: crossing[(at - start) % period])
+        first = range(start, start + period)
+        sums = [at for at in first if begins_sum(self.frequent[at : at + period])]
+        boundary = min(sums or first, key=lambda at: crossing[at - start])
+        is_alike = all(self.is_alike(*pair) for pair in self.outer_pairs(stretch, boundary))
+        return boundary if is_alike else boundary + period
+
+    def outer_pairs(self, stretch: Repeat, boundary: int) -> Iterator[tuple[SSAValue, SSAValue]]:
+        """What a layer that begins at a place uses from before the stretch, with what the next one uses of
+        that layer.
+        """
+        own = self.frequent[boundary : boundary + stretch.period]
+        following = self.frequent[boundary + stretch.period : boundary + 2 * stretch.period]
+        inside, before = set(own), set(self.frequent[stretch.start : boundary])
+        for op, other in zip(own, following, strict=True):
+            for value, next_value in zip(self.values[op], self.values[other], strict=True):
+                if next_value.owner in inside and value.owner not in inside | before:
+                    yield value, next_value
+
+    def is_alike(self, value: SSAValue, other: SSAValue) -> bool:
+        """Whether values are computed alike, so that passes do the same with them in what uses them."""
+        codes = [self.code_of.get(v.owner) for v in (value, other) if isinstance(v.owner, Operation)]
+        return len(set(codes)) == 1
 
 
 def begins_sum(statements: Sequence[Operation]) -> bool:
@@ -84,7 +108,7 @@ class Layering:
     repeating code does with them.
 
     Each layer of the stretch has as many statements as its period, but the first one, which may be
-    irregular. What is done after the last whole one belongs to none.
+    irregular, or just what the second one reads. What is done after the last whole one belongs to none.
     """
 
     def __init__(self, code: Code, stretch: Repeat, boundary: int) -> None:
@@ -93,13 +117,24 @@ class Layering:
         self.level: dict[SSAValue, int] = {}
         whole = (stretch.stop - boundary) // stretch.period
         self.layers = 1 + whole
-        first, last = max(0, boundary - stretch.period), boundary + whole * stretch.period
-        for place, op in enumerate(code.statements[first:last], first):
-            if place >= stretch.start or not isinstance(op, MemoryOp):
-                self.level |= dict.fromkeys(op.results, (place - boundary) // stretch.period + 1)
+        first, last = max(stretch.start, boundary - stretch.period), boundary + whole * stretch.period
+        for place, op in enumerate(code.frequent[first:last], first):
+            self.level |= dict.fromkeys(op.results, (place - boundary) // stretch.period + 1)
+        self.level |= {value: 0 for value, _ in code.outer_pairs(stretch, boundary)}
+        self.extend_first()
         self.follow(code.repeating)
         for value in [value for value in self.level if not self.is_near(value)]:
             del self.level[value]
+
+    def extend_first(self) -> None:
+        """All that the first layer needs belongs to it."""
+        needed = [value for value, level in self.level.items() if level == 0]
+        while needed:
+            op = needed.pop().owner
+            if isinstance(op, Operation):
+                new = [operand for operand in op.operands if operand not in self.level]
+                self.level |= dict.fromkeys(new, 0)
+                needed += new
 
     def follow(self, statements: Sequence[Operation]) -> None:
         """What is computed with the values of a layer, or for that, belongs to it."""
@@ -127,7 +162,7 @@ class Layering:
 
     def pairs(self) -> Iterator[tuple[SSAValue, SSAValue]]:
         """What the stretch computes and uses in a layer and in the next one, at the same place."""
-        values = [self.code.values[op] for op in self.code.statements[self.stretch.start : self.stretch.stop]]
+        values = [self.code.values[op] for op in self.code.frequent[self.stretch.start : self.stretch.stop]]
         for own, following in zip(values, values[self.stretch.period :], strict=False):
             for one, other in zip(own, following, strict=True):
                 level = self.level.get(one)

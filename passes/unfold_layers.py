@@ -129,7 +129,7 @@ class Unfolder:
                 raise irregular(view.step)
 
     def find_chains(self) -> list[Chain]:
-        """The chains, in the order in which they run: each begins with an outer layer."""
+        """The chains, in the order in which they run: each begins after the one before."""
         last, first = ([view for view in self.views if view.level == level] for level in (LAST, FIRST))
         if len(last) != len(first):
             raise irregular(self.func)
@@ -137,12 +137,7 @@ class Unfolder:
         for one, other in zip(last, first, strict=True):
             self.match(one, other)
             is_forward, start = one.position < other.position, min(one.position, other.position)
-            outer = 0 if is_forward else FIRST + 1
-            if not (
-                found
-                and found[-1].is_forward == is_forward
-                and all(view.level != outer for view in self.views[found[-1].stop : start])
-            ):
+            if not found or found[-1].is_forward != is_forward or start >= found[-1].stop:
                 found.append(Chain(is_forward, start, start))
             found[-1].add(one, other)
         if any(later.start < earlier.stop for earlier, later in pairwise(found)):
