@@ -64,6 +64,10 @@ class Routine:
         self._ranges = interface.ranges
         self._slots = {n: interface.layout.index_slot + k for k, n in enumerate(interface.layout.indices)}
         self._greatest = {name: self._greatest_value(name) for name in self._ranges}
+        self._surely_valid = {
+            name: LARGEST if value is None else value for name, value in self._greatest.items()
+        }
+        """Whole numbers from 0 to this need no further check."""
         self._args = self.bind(interface.layout)
         self._checks = [
             (op, self._nodes[self.keys[count, False]].memory) for op, count in program.checks.items()
@@ -167,11 +171,17 @@ class Routine:
         return f"{what}, 0..{self._greatest[name]}"
 
     def __getitem__(self, index: Index) -> int:
-        return self._args.values[self._slot(index)]
+        # Small routines take no longer than a call more here.
+        slot = self._slots.get(index.name) if type(index) is Index else None
+        return self._args.values[self._slot(index) if slot is None else slot]
 
     def __setitem__(self, index: Index, value: int) -> None:
-        self._slot(index)
-        self._set_index(index.name, value)
+        greatest = self._surely_valid.get(index.name) if type(index) is Index else None
+        if greatest is not None and type(value) is int and 0 <= value <= greatest:
+            self._args.values[self._slots[index.name]] = value
+        else:
+            self._slot(index)
+            self._set_index(index.name, value)
 
     def _slot(self, index: Index) -> int:
         if not isinstance(index, Index):
@@ -206,11 +216,17 @@ class Routine:
             yield {}
             return
         *outer, last = ranged
-        place = self._slot(last)
+        place, size = self._slot(last), last.range or 0
+        if not outer:
+            for value in range(size):
+                slots[place] = value
+                call()
+                yield {last: value}
+            return
         for values in itertools.product(*(range(index.range or 0) for index in outer)):
             at = dict(zip(outer, values, strict=True))
             fixed = [(self._slot(index), value) for index, value in at.items()]
-            for value in range(last.range or 0):
+            for value in range(size):
                 slots[place] = value
                 for slot, outer_value in fixed:
                     slots[slot] = outer_value
