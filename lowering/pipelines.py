@@ -194,18 +194,19 @@ def applied(passes: Sequence[ModulePass], ctx: Context, module: ModuleOp) -> Ite
 
     Where folded layers cannot be unfolded, those since are run again, on layers that are not folded.
     """
-    at, folded_at, before = 0, -1, list[Operation]()
+    at, folded_at, unfolded = 0, -1, list[Operation]()
     while at < len(passes):
-        if isinstance(passes[at], FoldLayersPass):
-            folded_at, before = at, operations_of(module.body.block)
+        before = operations_of(module.body.block)
         try:
             passes[at].apply(ctx, module)
+            if isinstance(passes[at], FoldLayersPass) and operations_of(module.body.block) != before:
+                folded_at, unfolded = at, before
         except IrregularLayers:
             if folded_at < 0:
                 raise
             for op in operations_of(module.body.block):
                 op.detach()
-            module.body.block.add_ops(before)
-            at = folded_at
+            module.body.block.add_ops(unfolded)
+            at, folded_at = folded_at, -1
         yield at
         at += 1

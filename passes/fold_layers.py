@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -43,6 +44,8 @@ class Folding:
         self.others: list[Operation] = []
         self.turn: dict[Operation, int] = {}
         """How many statements of no layer run before one of a layer."""
+        self.names = names_of(self.code.statements)
+        """Labels and names of values."""
         turn = 0
         for op in self.code.statements:
             level = layering.of(op)
@@ -63,6 +66,9 @@ class Folding:
             and all(self.is_next(level) for level in range(LAST, self.first_after))
             and all(map(self.is_used_alike, (LAST, self.first_after - 1)))
             and not any(map(self.uses_left_out, [*self.others, *self.statements[0], *self.statements[-1]]))
+            and self.run_one_by_one()
+            and self.follow_on_last()
+            and self.have_names()
         )
 
     def is_next(self, level: int) -> bool:
@@ -103,6 +109,48 @@ class Folding:
     def uses_left_out(self, op: Operation) -> bool:
         return any(ENDS <= self.level.get(operand, 0) < self.first_after for operand in op.operands)
 
+    def run_one_by_one(self) -> bool:
+        """Statements of layers run in the order of layers, up or down: one layer after the other, or all that
+        do the same.
+        """
+        inner = range(LAST, self.first_after + 1)
+        number = {op: place for level in inner for place, op in enumerate(self.statements[level])}
+        stretches: list[list[int]] = []
+        waiting: dict[int, int] = {}
+        for op in self.turn:
+            level = self.layering.of(op)
+            if level is None:
+                continue
+            if not waiting:
+                stretches.append([])
+            stretches[-1].append(level)
+            if op in number:
+                same = number[op]
+                left = waiting.pop(same, len(inner)) - 1
+                waiting |= {same: left} if left else {}
+        return all(levels in (sorted(levels), sorted(levels, reverse=True)) for levels in stretches)
+
+    def follow_on_last(self) -> bool:
+        """What the first layer after those left out uses of them is computed before in the last one, too."""
+        places = {op: place for place, op in enumerate(self.code.statements)}
+        last = {
+            self.after(result, self.first_after - 1): places[op]
+            for op in self.statements[LAST]
+            for result in op.results
+        }
+        following = self.statements[self.first_after]
+        return all(last.get(operand, -1) < places[op] for op in following for operand in op.operands)
+
+    def have_names(self) -> bool:
+        """Memory of layers has labels of its own, and no other names begin like those of layers."""
+        layers = Layers(self.rows)
+        return bool(self.rows) and all(
+            all(layers.level(name) is None for name in names)
+            if value not in self.level
+            else names[0] or not isinstance(value.owner, MemoryOp)
+            for value, names in self.names.items()
+        )
+
     def folded(self, routine: TexprRoutineOp) -> TexprRoutineOp:
         """A copy without the layers inside: what the first one after them uses is the last one before."""
         left_out = {op for level in range(ENDS, self.first_after) for op in self.statements[level]}
@@ -116,7 +164,7 @@ class Folding:
             kept.append(copied(op, values))
             if not isinstance(op, CommentOp) and self.layering.of(op) == LAST:
                 values |= {self.after(result, self.first_after - 1): values[result] for result in op.results}
-        attributes = {**routine.attributes, ATTRIBUTE: Layers(tuple(self.rows())).attribute()}
+        attributes = {**routine.attributes, ATTRIBUTE: Layers(self.rows).attribute()}
         body = Region(Block(kept))
         name, indices = routine.sym_name.data, routine.indices.data
         return TexprRoutineOp(name, indices, body, attributes, routine.location)
@@ -127,8 +175,13 @@ class Folding:
             value = self.following[value]
         return value
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
+    @cached_property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
         """The names of values that stand for each other; of outer layers, also those that stand for none."""
+        return tuple(row for values in self.chains() for row in self.names_in(values))
+
+    def chains(self) -> Iterator[Sequence[SSAValue | None]]:
+        """The values that have names, those that stand for each other layer by layer."""
         in_row: set[SSAValue] = set()
         for one, other in self.layering.pairs():
             self.following.setdefault(one, other)
@@ -139,13 +192,16 @@ class Folding:
                     chain = [self.after(result, level) for level in range(LAST, self.first_after + 1)]
                     before, after = preceding.get(result), self.following.get(chain[-1])
                     in_row |= {value for value in (before, after) if value is not None}
-                    yield from names([before, *chain, after])
+                    yield [before, *chain, after]
         for level in (0, self.layers - 1):
-            alone = [
-                r for op in self.statements[level] if is_named(op) for r in op.results if r not in in_row
-            ]
-            for value in alone:
-                yield from names([value if at == level else None for at in range(self.layers)])
+            named = [result for op in self.statements[level] if is_named(op) for result in op.results]
+            for value in named:
+                if value not in in_row:
+                    yield [value if at == level else None for at in range(self.layers)]
+
+    def names_in(self, values: Sequence[SSAValue | None]) -> Iterator[tuple[str, ...]]:
+        names = [("", "") if value is None else self.names[value] for value in values]
+        yield from dict.fromkeys(row for row in zip(*names, strict=True) if any(row))
 
 
 def is_number(op: Operation) -> bool:
@@ -160,12 +216,18 @@ def is_named(op: Operation) -> bool:
     return isinstance(op, TensorOp) and not isinstance(op, OfOp | ConstantOp)
 
 
-def names(values: Sequence[SSAValue | None]) -> Iterator[tuple[str, ...]]:
-    """Labels of nodes, and where they are others, names of values, from which passes make new labels."""
-    hints = tuple(["" if value is None else value.name_hint or "" for value in values])
-    owners = [None if value is None else value.owner for value in values]
-    labels = tuple([op.label.data if isinstance(op, MemoryOp) else "" for op in owners])
-    yield from dict.fromkeys(row for row in (labels, hints) if any(row))
+def names_of(statements: Iterable[Operation]) -> dict[SSAValue, tuple[str, str]]:
+    """The label of each value that has memory, and its name, from which passes make new labels: empty where
+    another value has it, too.
+    """
+    found: dict[SSAValue, tuple[str, str]] = {}
+    for op in statements:
+        if isinstance(op, TensorOp) and not isinstance(op, OfOp):
+            name = op.result.name_hint or ""
+            found[op.result] = (op.label.data if isinstance(op, MemoryOp) else name, name)
+    often = Counter(name for both in found.values() for name in set(both))
+    known = {name: name if count == 1 else "" for name, count in often.items()}
+    return {value: (known[label], known[name]) for value, (label, name) in found.items()}
 
 
 @dataclass(frozen=True)
@@ -181,7 +243,7 @@ class FoldLayersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = operations_of(op.body.block)
-        if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp):
+        if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp) or ATTRIBUTE in ops[0].attributes:
             return
         statements = [inner for inner in operations_of(ops[0].body.block) if not isinstance(inner, CommentOp)]
         code = Code(statements)

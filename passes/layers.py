@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
+from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.routine import RoutineOp
 
 # The attribute of a routine whose layers are folded.
@@ -83,11 +84,18 @@ class Layers:
 
 
 def folded_layers(routine: RoutineOp) -> Layers | None:
-    """The layers that are left out of a routine, if any are."""
+    """The layers that are left out of a routine, if any are. Raises `OcannlError` for what are none."""
     found = routine.attributes.get(ATTRIBUTE)
-    if not isa(found, ArrayAttr[ArrayAttr[StringAttr]]):
+    if found is None:
         return None
-    return Layers(tuple(tuple(label.data for label in row) for row in found))
+    rows = found.data if isa(found, ArrayAttr[ArrayAttr[StringAttr]]) else ()
+    lengths = {len(row) for row in rows}
+    if len(lengths) != 1 or min(lengths) <= 2 * ENDS:
+        message = (
+            f"`{ATTRIBUTE}` has as many labels in each row, one for each of {2 * ENDS + 1} layers or more"
+        )
+        raise OcannlError(at_line(routine, message))
+    return Layers(tuple(tuple(label.data for label in row) for row in rows))
 
 
 def stems(label: str) -> Iterator[str]:

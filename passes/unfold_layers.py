@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -40,19 +40,19 @@ class View:
         return {op.node for op in self.step.walk() if isinstance(op, StoreOp)}
 
 
-# A step, by that of the last layer before those left out, with the layer that the node has there.
-Use: TypeAlias = tuple[View, int]
+# A step, by that of the last layer before those left out, with the layer that the node has there, if any.
+Use: TypeAlias = tuple[View, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A step with its place among all: for one of a layer, that of the `last` one before those left out, and
-    how many layers later it is.
+    """A step with its place among all, and what it is in the routine: for one of the layers left out, or of
+    the first one after them, that of the last one before, so many layers earlier.
     """
 
     place: int
     step: Operation
-    last: View | None = None
+    view: View
     distance: int = 0
 
 
@@ -140,7 +140,7 @@ class Unfolder:
             if not found or found[-1].is_forward != is_forward or start >= found[-1].stop:
                 found.append(Chain(is_forward, start, start))
             found[-1].add(one, other)
-        if any(later.start < earlier.stop for earlier, later in pairwise(found)):
+        if not found or any(later.start < earlier.stop for earlier, later in pairwise(found)):
             raise irregular(self.func)
         return found
 
@@ -178,35 +178,39 @@ class Unfolder:
                 for distance, place in self.places(chain, last, first):
                     yield Placed(place, self.copy(last, distance), last, distance)
                 del others[last], others[first]
-        yield from (Placed(self.place(view), view.step) for view in others)
+        yield from (Placed(self.place(view), view.step, view) for view in others)
 
     def check_order(self, order: Sequence[Placed]) -> None:
-        """Raises `IrregularLayers` unless each layer and the one before use its nodes in the same order."""
-        pairs = [pair for chain in self.chains for pair in chain.pairs]
-        folded = [Placed(last.position, last.step, last) for last, _ in pairs]
-        folded += [Placed(first.position, first.step, last, 1) for last, first in pairs]
-        expected = self.uses(sorted(folded, key=attrgetter("place")), 1)
+        """Raises `IrregularLayers` unless each layer and the one before use their nodes in the same order as
+        those that stay, and all use what belongs to no layer in the same order, all layers at once.
+        """
+        folded = {view: Placed(view.position, view.step, view) for view in self.views}
+        for chain in self.chains:
+            folded |= {first: Placed(first.position, first.step, last, 1) for last, first in chain.pairs}
+        expected = self.uses(folded.values(), 1)
         found = self.uses(order, self.left_out + 1)
-        if any(uses != expected.get((node, 0)) for (node, _), uses in found.items()):
+        shared = [uses for (node, _), uses in expected.items() if node not in self.levels]
+        is_kept = all(uses == expected.get((node, 0)) for (node, _), uses in found.items())
+        if not is_kept or any(len(set[Use]().union(*uses)) < sum(map(len, uses)) for uses in shared):
             raise irregular(self.func)
 
-    def uses(self, order: Sequence[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
-        """For each node of the last layer and the nodes in place of it so many layers later: what stores to
-        those, one after the other, and what loads from them in between.
+    def uses(self, order: Iterable[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
+        """For each node of no layer, and of the last one and so many that follow: what stores to it, one
+        after the other, and what loads from it in between. Nodes that follow stand there as that of the last.
         """
         found: dict[tuple[SSAValue, int], list[set[Use]]] = {}
         for placed in order:
-            if placed.last is None:
-                continue
-            stored = placed.last.stored
-            for node in placed.last.nodes:
-                level = self.levels.get(node)
-                distance = placed.distance + (level or 0) - LAST
-                if level is not None and 0 <= distance < layers:
+            view = placed.view
+            for node in view.nodes:
+                level, last, distance = self.levels.get(node), node, 0
+                if level is not None:
+                    distance = placed.distance + level - LAST
+                    if view.level != LAST or not 0 <= distance < layers:
+                        continue
                     last = node if level == LAST else self.following[node]
-                    uses = found.setdefault((last, distance), [set()])
-                    uses += [set(), set()] if node in stored else ()
-                    uses[-2 if node in stored else -1].add((placed.last, level))
+                uses = found.setdefault((last, distance), [set()])
+                uses += [set(), set()] if node in view.stored else ()
+                uses[-2 if node in view.stored else -1].add((view, level))
         return found
 
     def place(self, view: View) -> int:

@@ -1,7 +1,9 @@
 """Equal layers become equal nests, and few of them are compiled for all."""
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
 from unittest.mock import patch
 
@@ -16,6 +18,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.extract import extract
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
 from ocannl.passes import fold_layers
+from ocannl.passes.fold_layers import FoldLayersPass
 from ocannl.passes.layers import ATTRIBUTE
 from ocannl.passes.nests import functions, nodes, steps
 from ocannl.passes.structure import Structures
@@ -26,6 +29,7 @@ NAMES = [*(p.name for p in PASSES), "lower-loops-to-llvm"]
 STRUCTURES = Structures()
 Model = Callable[[oc.Tensor, int], oc.Tensor]
 T = TypeVar("T")
+VECTOR, MATRIX = "!texpr.tensor<8, f32>", "!texpr.tensor<8 -> 8, f32>"
 
 
 def before(name: str, model: Model, layers: int) -> FuncOp:
@@ -123,11 +127,114 @@ def test_layers_that_merge_are_compiled_as_they_are():
     assert len(texts) == 1
 
 
+def unfolded(text: str) -> tuple[str, str]:
+    """The text after the pipeline, with layers folded and without."""
+
+    def compiled() -> str:
+        module = parse_text(text)
+        run_passes(module, PASSES)
+        return module_text(module)
+
+    return both(compiled)
+
+
+def is_folded(text: str) -> bool:
+    module = parse_text(text)
+    run_passes(module, [FoldLayersPass])
+    return "layers = [[" in module_text(module)
+
+
+def products(layers: int, label: str = "w{}", name: str = "x{}") -> list[str]:
+    """Products with a matrix of each layer, with labels and names by number."""
+    lines = [f'%x = texpr.data "x" : {VECTOR}']
+    values = ["x", *(name.format(k) for k in range(layers))]
+    for k, (before, after) in enumerate(pairwise(values)):
+        lines.append(f'%w{k} = texpr.param "{label.format(k)}" : {MATRIX}')
+        lines.append(f'%{after} = texpr.apply add= mul(%w{k}, %{before}) logic "@" : {VECTOR}')
+    return [*lines, f"texpr.forward %{values[-1]}"]
+
+
+def routine(lines: Sequence[str]) -> str:
+    return "\n".join(["texpr.routine @f {", *lines, "}"])
+
+
+def squared(order: Sequence[int]) -> str:
+    """The matrix of each layer becomes its product with that of the layer before, in some order."""
+    found = products(8)
+    for k in order:
+        found.append(f'%p{k} = texpr.apply add= mul(%w{k}, %w{max(k - 1, 0)}) logic "@" : {MATRIX}')
+        found.append(f'texpr.assign %w{k} = %p{k} logic "."')
+    return routine(found)
+
+
+@pytest.mark.parametrize("order", [range(8), range(7, -1, -1)])
+def test_layers_that_run_in_order_are_folded(order: Sequence[int]):
+    assert is_folded(squared(order))
+    folded, plain = unfolded(squared(order))
+    assert Counter(folded.splitlines()) == Counter(plain.splitlines())
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(8)).filter(lambda order: order[:] not in (sorted(order), sorted(order)[::-1])))
+def test_layers_out_of_order_stay(order: list[int]):
+    folded, plain = unfolded(squared(order))
+    assert folded == plain
+
+
+def test_what_is_computed_down_the_layers_stays():
+    """The first layer after those left out would use what the last one before computes later."""
+    down = [
+        line
+        for k in range(7, 0, -1)
+        for line in (
+            f'%h{k} = texpr.apply = mul(%w{k - 1}, %w{k - 1}) logic "." : {MATRIX}',
+            f'texpr.assign %w{k} = %h{k} logic "."',
+        )
+    ]
+    folded, plain = unfolded(routine([*products(8), *down]))
+    assert folded == plain
+
+
+@pytest.mark.parametrize(
+    ("label", "name"), [("w", "x{}"), ("w", "{}"), ("x{}", "x{}"), ("a.{}", "a_b{}"), ("w{}", "w{}_y")]
+)
+def test_labels_tell_layers_or_nothing_is_folded(label: str, name: str):
+    found = [
+        re.findall(r'assign.node "(.*)" on_device', text)
+        for text in unfolded(routine(products(8, label, name)))
+    ]
+    assert sorted(found[0]) == sorted(found[1])
+    assert len(set(found[0])) == 9
+
+
+def test_no_other_labels_begin_like_those_of_layers():
+    """A node may be called after one of some layer, without that those of others have one."""
+    count = [f'%c{k} = texpr.node "w{k}.count" : {VECTOR}' for k in (1, 6)]
+    count += [f'texpr.assign %c{k} mul= %x logic "."' for k in (1, 6)]
+    assert is_folded(routine(products(8)))
+    assert not is_folded(routine([*products(8), *count]))
+
+
+def test_folded_layers_are_not_folded_again():
+    module = parse_text(routine(products(8)))
+    run_passes(module, [FoldLayersPass])
+    text = module_text(module)
+    with patch.object(fold_layers, "LEAST_LAYERS", 4):
+        run_passes(module, [FoldLayersPass])
+    assert module_text(module) == text
+
+
+def test_text_of_folded_layers_that_merge_is_an_error():
+    module = parse_text(gains(8))
+    run_passes(module, [FoldLayersPass])
+    with pytest.raises(IrregularLayers, match="what passes made of equal layers differs"):
+        run_passes(parse_text(module_text(module)), PASSES)
+
+
 def gains(layers: int) -> str:
     """What each layer computes is used once, so that it is computed where it is used."""
-    type = "!texpr.tensor<8, f32>"
-    lines = [f'%x0 = texpr.data "x0" : {type}']
+    lines = [f'%x0 = texpr.data "x0" : {VECTOR}']
     for k in range(layers):
-        lines.append(f'%w{k} = texpr.param "w{k}" : {type}')
-        lines.append(f'%x{k + 1} = texpr.apply = mul(%w{k}, %x{k}) logic "." : {type}')
-    return "\n".join(["texpr.routine @f {", *lines, f"texpr.forward %x{layers}", "}"])
+        lines.append(f'%w{k} = texpr.param "w{k}" : {VECTOR}')
+        lines.append(f'%x{k + 1} = texpr.apply = mul(%w{k}, %x{k}) logic "." : {VECTOR}')
+    return routine([*lines, f"texpr.forward %x{layers}"])
