@@ -21,6 +21,7 @@ from ocannl.dialects import assign, loops, texpr
 from ocannl.dialects.combine import Combination, TermAttr
 from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.locating_parser import LocatingParser
+from ocannl.dialects.op_helpers import copied
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS, accumulators
 from ocannl.dialects.shape import Dim, DimVar, Row, RowVar, Shape
@@ -310,6 +311,19 @@ def test_malformed_text(text: str, changes: list[tuple[float, str, str]]):
         return
     printed = text_of(module)
     assert text_of(parse(printed)) == printed
+
+
+def test_copies():
+    """They print as the same text, and use values of their own."""
+    for text in ROUTINES:
+        module = parse(text)
+        copy = copied(module, {})
+        copy.verify()
+        assert op_text(copy) == op_text(module)
+        originals = set(module.walk())
+        for op in copy.walk():
+            assert originals.isdisjoint(value.owner for value in op.operands)
+            assert originals.isdisjoint(use.operation for value in op.results for use in value.uses)
 
 
 @pytest.mark.parametrize("text", ["texpr.routine", "texpr.routine @r {", "%x =", '"', "loops.nest", "@"])
