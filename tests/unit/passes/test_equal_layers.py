@@ -174,9 +174,13 @@ def test_layers_that_run_in_order_are_folded(order: Sequence[int]):
     assert Counter(folded.splitlines()) == Counter(plain.splitlines())
 
 
+def is_in_order(order: list[int]) -> bool:
+    return order in (sorted(order), sorted(order, reverse=True))
+
+
 @settings(max_examples=20, deadline=None)
-@given(st.permutations(range(8)).filter(lambda order: order[:] not in (sorted(order), sorted(order)[::-1])))
-def test_layers_out_of_order_stay(order: list[int]):
+@given(st.permutations(range(8)).filter(lambda order: not is_in_order([k for k in order if 0 < k < 7])))
+def test_inner_layers_out_of_order_stay(order: list[int]):
     folded, plain = unfolded(squared(order))
     assert folded == plain
 
