@@ -2,60 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.derivatives import DerivativeOp
+from ocannl.dialects.op_helpers import operands_of
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
 from ocannl.passes.derivative_paths import differentiable_operands
 from ocannl.passes.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
 # What tells nodes apart, not what is done with them.
 NAMES = {"label"}
+# The layer of what belongs to none.
+NO_LAYER = -1
 
 
 class Code:
-    """The statements of a routine, with numbers that are equal for those that do the same."""
+    """The statements of a routine, with numbers that are equal for those that do the same.
+
+    Statements go by their places, and values by numbers in the order in which they are computed.
+    """
 
     def __init__(self, statements: Sequence[Operation]) -> None:
         self.statements = statements
-        self.values: dict[Operation, list[SSAValue]] = {op: [*op.results, *op.operands] for op in statements}
-        """What each statement computes, and what it uses."""
+        self.results: list[SSAValue] = [result for op in statements for result in op.results]
+        """The values."""
+        self.numbers = {id(value): number for number, value in enumerate(self.results)}
+        """The numbers of values, by `id`."""
+        self.values = [[self.numbers[id(v)] for v in (*op.results, *operands_of(op))] for op in statements]
+        """What each statement computes, and then what it uses."""
+        self.owners = [place for place, op in enumerate(statements) for _ in op.results]
+        """The statements that compute the values."""
+        self.flat = np.array([*chain.from_iterable(self.values)], np.int64)
+        """The values of all statements, one after the other."""
+        self.counts = np.array([*map(len, self.values)], np.int64)
+        self.starts = np.cumsum(self.counts) - self.counts
         self.attributes: dict[Attribute, int] = {}
-        self.numbers: dict[int, int] = {}
-        self.is_differentiated = any(isinstance(op, DerivativeOp | BackpropOp) for op in statements)
-        self.active: set[SSAValue] = set()
-        """What depends on parameters, in code that asks for derivatives."""
-        known: dict[Hashable, int] = {}
-        codes = [known.setdefault(self.code(op), len(known)) for op in statements]
-        self.code_of = dict(zip(statements, codes, strict=True))
+        self.known: dict[int, int] = {}
+        """The numbers of attributes, from 1 on, by `id`: comparing them takes long."""
+        self.types = [self.known.get(id(value.type)) or self.number(value.type) for value in self.results]
+        self.is_differentiated = any(
+            issubclass(t, DerivativeOp | BackpropOp) for t in set(map(type, statements))
+        )
+        self.is_active = [False] * len(self.results)
+        """Whether values depend on parameters, in code that asks for derivatives."""
+        known: dict[tuple[str | int, ...], int] = {}
+        codes = [known.setdefault(self.code(place), len(known)) for place in range(len(statements))]
+        self.codes = np.array(codes, np.int64)
         # What is computed for all layers stands in the first one that needs it.
-        often = np.bincount(codes) >= LEAST_REPEATS if codes else np.array([], np.bool_)
-        self.frequent = [op for op, code in zip(statements, codes, strict=True) if often[code]]
+        self.frequent = np.flatnonzero(np.bincount(self.codes)[self.codes] >= LEAST_REPEATS)
         """The statements with others that do the same; stretches tell places among these."""
-        found = repeats(np.array([self.code_of[op] for op in self.frequent], np.int64))
+        found = repeats(self.codes[self.frequent])
         self.stretches = sorted(apart(found), key=lambda repeat: repeat.start)
         places = sorted({place for repeat in found for place in range(repeat.start, repeat.stop)})
-        self.repeating = [self.frequent[place] for place in places]
+        self.repeating: list[int] = self.frequent[places].tolist()
 
-    def code(self, op: Operation) -> Hashable:
+    def code(self, place: int) -> tuple[str | int, ...]:
         """What a statement is, apart from the values that it uses. Operands come after their operations."""
-        parts = [(name, self.number(part)) for name, part in op.properties.items() if name not in NAMES]
-        types = [self.number(value.type) for value in self.values[op]]
-        is_active = isinstance(op, ParamOp) or not self.active.isdisjoint(differentiable_operands(op))
-        if is_active and self.is_differentiated:
-            self.active.update(op.results)
-        return op.name, tuple(parts), tuple(types), tuple([operand in self.active for operand in op.operands])
+        op, known, own = self.statements[place], self.known, self.computed(place)
+        words: list[str | int] = [op.name, len(own)]
+        for name, part in op.properties.items():
+            if name not in NAMES:
+                words += (name, known.get(id(part)) or self.number(part))
+        if self.is_differentiated and own and self.depends_on_parameters(op, place):
+            for value in own:
+                self.is_active[value] = True
+        words += map(self.types.__getitem__, self.values[place])
+        words += map(self.is_active.__getitem__, self.values[place])
+        return tuple(words)
+
+    def depends_on_parameters(self, op: Operation, place: int) -> bool:
+        if not any(map(self.is_active.__getitem__, self.values[place])):
+            return type(op) is ParamOp
+        return any(self.is_active[self.numbers[id(value)]] for value in differentiable_operands(op))
 
     def number(self, attribute: Attribute) -> int:
-        """Comparing attributes takes long, and many are the same object."""
-        number = self.numbers.get(id(attribute))
-        if number is None:
-            number = self.attributes.setdefault(attribute, len(self.attributes))
-            self.numbers[id(attribute)] = number
+        number = self.attributes.setdefault(attribute, 1 + len(self.attributes))
+        self.known[id(attribute)] = number
         return number
+
+    def computed(self, place: int) -> list[int]:
+        return self.values[place][: len(self.statements[place].results)]
+
+    @cached_property
+    def users(self) -> list[list[int]]:
+        """The statements that use each value, one as often as it does."""
+        found: list[list[int]] = [[] for _ in self.results]
+        for place, op in enumerate(self.statements):
+            for value in self.values[place][len(op.results) :]:
+                found[value].append(place)
+        return found
+
+    def values_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values of statements one after the other: those of each row, if it does the same as others."""
+        counts = self.counts[places.reshape(-1, places.shape[-1])[0]]
+        inside = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.flat[np.repeat(self.starts[places], counts, axis=-1) + inside]
+
+    def stretch(self, start: int, stop: int) -> list[int]:
+        """The statements from one place to another among the frequent ones."""
+        return self.frequent[start:stop].tolist()
 
     def boundary(self, stretch: Repeat) -> int | None:
         """Where the second layer of a stretch begins: with a sum, which starts a nest, and where the fewest
@@ -64,43 +115,43 @@ class Code:
         What the first one reads is the layer before the second; it may be the stretch that begins there.
         """
         start, period = stretch.start, stretch.period
-        places = {op: place for place, op in enumerate(self.frequent[: start + 3 * period])}
+        ranks = {place: rank for rank, place in enumerate(self.stretch(0, start + 3 * period))}
         crossing = np.zeros(period, np.int64)
-        for place in range(start + period, start + 2 * period):
-            for result in self.frequent[place].results:
-                uses = [places.get(use.operation, 0) for use in result.uses]
-                last = max((use for use in uses if use <= place + period), default=place)
-                crossing[[(at - start) % period for at in range(place + 1, last + 1)]] += 1
+        for rank, place in enumerate(self.stretch(start + period, start + 2 * period), start + period):
+            for value in self.computed(place):
+                uses = [ranks.get(user, 0) for user in self.users[value]]
+                last = max((use for use in uses if use <= rank + period), default=rank)
+                crossing[[(at - start) % period for at in range(rank + 1, last + 1)]] += 1
         if not crossing.all():
             return None
         first = range(start, start + period)
-        sums = [at for at in first if begins_sum(self.frequent[at : at + period])]
+        sums = [at for at in first if self.begins_sum(self.stretch(at, at + period))]
         boundary = min(sums or first, key=lambda at: crossing[at - start])
         is_alike = all(self.is_alike(*pair) for pair in self.outer_pairs(stretch, boundary))
         return boundary if is_alike else boundary + period
 
-    def outer_pairs(self, stretch: Repeat, boundary: int) -> Iterator[tuple[SSAValue, SSAValue]]:
+    def begins_sum(self, places: Sequence[int]) -> bool:
+        """Whether the first expression accumulates."""
+        ops = map(self.statements.__getitem__, places)
+        first = next((op for op in ops if not isinstance(op, MemoryOp)), None)
+        return isinstance(first, ApplyOp) and first.accum is not None
+
+    def outer_pairs(self, stretch: Repeat, boundary: int) -> Iterator[tuple[int, int]]:
         """What a layer that begins at a place uses from before the stretch, with what the next one uses of
         that layer.
         """
-        own = self.frequent[boundary : boundary + stretch.period]
-        following = self.frequent[boundary + stretch.period : boundary + 2 * stretch.period]
-        inside, before = set(own), set(self.frequent[stretch.start : boundary])
-        for op, other in zip(own, following, strict=True):
-            for value, next_value in zip(self.values[op], self.values[other], strict=True):
-                if next_value.owner in inside and value.owner not in inside | before:
+        own = self.stretch(boundary, boundary + stretch.period)
+        following = self.stretch(boundary + stretch.period, boundary + 2 * stretch.period)
+        inside, before = set(own), set(self.stretch(stretch.start, boundary))
+        for place, other in zip(own, following, strict=True):
+            for value, next_value in zip(self.values[place], self.values[other], strict=True):
+                owner = self.owners[value]
+                if self.owners[next_value] in inside and owner not in inside and owner not in before:
                     yield value, next_value
 
-    def is_alike(self, value: SSAValue, other: SSAValue) -> bool:
+    def is_alike(self, value: int, other: int) -> bool:
         """Whether values are computed alike, so that passes do the same with them in what uses them."""
-        codes = [self.code_of.get(v.owner) for v in (value, other) if isinstance(v.owner, Operation)]
-        return len(set(codes)) == 1
-
-
-def begins_sum(statements: Sequence[Operation]) -> bool:
-    """Whether the first expression accumulates."""
-    first = next((op for op in statements if not isinstance(op, MemoryOp)), None)
-    return isinstance(first, ApplyOp) and first.accum is not None
+        return bool(self.codes[self.owners[value]] == self.codes[self.owners[other]])
 
 
 class Layering:
@@ -114,57 +165,64 @@ class Layering:
     def __init__(self, code: Code, stretch: Repeat, boundary: int) -> None:
         self.code = code
         self.stretch = stretch
-        self.level: dict[SSAValue, int] = {}
         whole = (stretch.stop - boundary) // stretch.period
         self.layers = 1 + whole
         first, last = max(stretch.start, boundary - stretch.period), boundary + whole * stretch.period
-        for place, op in enumerate(code.frequent[first:last], first):
-            self.level |= dict.fromkeys(op.results, (place - boundary) // stretch.period + 1)
-        self.level |= {value: 0 for value, _ in code.outer_pairs(stretch, boundary)}
-        self.extend_first()
-        self.follow(code.repeating)
-        for value in [value for value in self.level if not self.is_near(value)]:
-            del self.level[value]
+        levels = [NO_LAYER] * len(code.results)
+        for at, place in enumerate(code.stretch(first, last), first):
+            for value in code.computed(place):
+                levels[value] = (at - boundary) // stretch.period + 1
+        for value, _ in code.outer_pairs(stretch, boundary):
+            levels[value] = 0
+        self.extend_first(levels)
+        self.follow(code.repeating, levels)
+        self.level = np.array(levels, np.int64)
+        """The layer of each value, or `NO_LAYER`."""
+        self.level[self.far()] = NO_LAYER
 
-    def extend_first(self) -> None:
+    def extend_first(self, levels: list[int]) -> None:
         """All that the first layer needs belongs to it."""
-        needed = [value for value, level in self.level.items() if level == 0]
+        needed = [value for value, level in enumerate(levels) if level == 0]
         while needed:
-            op = needed.pop().owner
-            if isinstance(op, Operation):
-                new = [operand for operand in op.operands if operand not in self.level]
-                self.level |= dict.fromkeys(new, 0)
-                needed += new
+            for value in self.code.values[self.code.owners[needed.pop()]]:
+                if levels[value] == NO_LAYER:
+                    levels[value] = 0
+                    needed.append(value)
 
-    def follow(self, statements: Sequence[Operation]) -> None:
+    def follow(self, places: Sequence[int], levels: list[int]) -> None:
         """What is computed with the values of a layer, or for that, belongs to it."""
-        inside, known = set(statements), -1
-        while known < len(self.level):
-            known = len(self.level)
-            waiting = [op for op in statements if not self.level.keys() >= set(self.code.values[op])]
-            for op in (*waiting, *reversed(waiting)):
-                values = self.code.values[op]
-                levels = [level for value in values if (level := self.level.get(value)) is not None]
-                own = [value for value in values if value not in self.level and value.owner in inside]
-                if levels and own:
-                    self.level |= dict.fromkeys(own, max(levels))
+        inside, has_changed = set(places), True
+        while has_changed:
+            has_changed = False
+            places = [at for at in places if NO_LAYER in map(levels.__getitem__, self.code.values[at])]
+            for place in (*places, *reversed(places)):
+                values = self.code.values[place]
+                level = max(map(levels.__getitem__, values))
+                if level == NO_LAYER:
+                    continue
+                for value in values:
+                    if levels[value] == NO_LAYER and self.code.owners[value] in inside:
+                        levels[value], has_changed = level, True
 
-    def is_near(self, value: SSAValue) -> bool:
-        """Whether a value is used in its own layer and the next one only, as far as layers use it."""
-        level = self.level[value]
-        users = [self.of(use.operation) for use in value.uses]
-        return all(user is None or level <= user <= level + 1 for user in users)
+    def far(self) -> NDArray[np.int64]:
+        """Values that layers other than their own and the next one use."""
+        used = self.code.flat
+        own, user = self.level[used], np.repeat(self.of, self.code.counts)
+        is_near = (own <= user) & (user <= own + 1)
+        return used[(own != NO_LAYER) & (user != NO_LAYER) & ~is_near]
 
-    def of(self, op: Operation) -> int | None:
-        """The layer of a statement: that of what it computes or sets."""
-        values = self.code.values[op]
-        return self.level.get(values[0]) if values else None
+    @property
+    def of(self) -> NDArray[np.int64]:
+        """The layer of each statement: that of what it computes or sets."""
+        found = np.full(len(self.code.statements), NO_LAYER)
+        some = self.code.counts > 0
+        found[some] = self.level[self.code.flat[self.code.starts[some]]]
+        return found
 
-    def pairs(self) -> Iterator[tuple[SSAValue, SSAValue]]:
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What the stretch computes and uses in a layer and in the next one, at the same place."""
-        values = [self.code.values[op] for op in self.code.frequent[self.stretch.start : self.stretch.stop]]
-        for own, following in zip(values, values[self.stretch.period :], strict=False):
-            for one, other in zip(own, following, strict=True):
-                level = self.level.get(one)
-                if level is not None and self.level.get(other) == level + 1:
-                    yield one, other
+        places, period = self.code.frequent[self.stretch.start : self.stretch.stop], self.stretch.period
+        own, following = map(self.code.values_at, (places[:-period], places[period:]))
+        level = self.level[own]
+        near = (level != NO_LAYER) & (self.level[following] == level + 1)
+        return own[near], following[near]
