@@ -12,6 +12,7 @@ from xdsl.irdl.operations import BaseAccessor, BeforeVariadicSingleAccessor, Uni
 from xdsl.parser import Parser
 
 OperationT = TypeVar("OperationT", bound=IRDLOperation)
+AnyOperationT = TypeVar("AnyOperationT", bound=Operation)
 
 
 class Values(tuple[object, ...]):
@@ -70,7 +71,7 @@ def operations_of(block: Block) -> list[Operation]:
     return found
 
 
-def copied(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+def copied(op: AnyOperationT, values: dict[SSAValue, SSAValue]) -> AnyOperationT:
     """A copy with the operands that `values` has in place of others, and to which its results are added.
 
     It takes a third of the time of `Operation.clone`: what an operation without successors has by default is

@@ -19,25 +19,30 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
-from ocannl.dialects.op_helpers import copied, operations_of
+from ocannl.dialects.op_helpers import copied
 from ocannl.passes.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
-from ocannl.passes.nests import Names, functions, nodes, steps
+from ocannl.passes.nests import Names, accesses, functions, nodes, steps, used_nodes
 from ocannl.passes.structure import Structures
+
+# What is no part of a word.
+OTHER_CHARACTER = re.compile(r"\W")
 
 
 @dataclass(eq=False)
 class View:
-    """A step at its position, its nodes in order, and the last layer that it touches, if it touches any."""
+    """A step at its position, and the last layer that it touches, if it touches any."""
 
     step: NestOp | GroupOp
     position: int
-    structure: int
-    nodes: list[SSAValue]
     level: int | None = None
 
     @cached_property
+    def nodes(self) -> list[SSAValue]:
+        return used_nodes(self.step)
+
+    @cached_property
     def stored(self) -> set[SSAValue]:
-        return {op.node for op in self.step.walk() if isinstance(op, StoreOp)}
+        return {op.node for op in accesses(self.step) if isinstance(op, StoreOp)}
 
 
 # A step, by that of the last layer before those left out, with the layer that the node has there, if any.
@@ -104,8 +109,8 @@ class Unfolder:
             for row in layers.rows
             if row[LAST] in declared and row[-FIRST] in declared
         }
-        read = Structures().number_and_nodes
-        self.views = [View(step, position, *read(step)) for position, step in enumerate(steps(func))]
+        self.structures = Structures()
+        self.views = [View(step, position) for position, step in enumerate(steps(func))]
         self.number_views()
         self.chains = self.find_chains()
         self.copies: dict[SSAValue, list[SSAValue]] = {}
@@ -146,9 +151,11 @@ class Unfolder:
 
     def match(self, last: View, first: View) -> None:
         """Raises `IrregularLayers` unless two steps are equal but for the layer."""
-        if last.structure != first.structure:
+        number, own = self.structures.number_and_nodes(last.step)
+        first_number, following = self.structures.number_and_nodes(first.step)
+        if number != first_number:
             raise irregular(last.step)
-        for node, other in zip(last.nodes, first.nodes, strict=True):
+        for node, other in zip(own, following, strict=True):
             level = self.levels.get(node)
             if level is None:
                 fits = node is other
@@ -234,7 +241,7 @@ class Unfolder:
         declared: list[NodeOp] = []
         for distance in range(1, self.left_out + 1):
             for node in last:
-                copy = NodeOp.create(result_types=[node.result.type], properties=node.properties)
+                copy = copied(node, {})
                 self.rename(copy, distance)
                 declared.append(copy)
                 self.copies[node.result].append(copy.result)
@@ -269,17 +276,16 @@ class Unfolder:
     def copy(self, view: View, distance: int) -> Operation:
         """The step of a layer left out, by that of the last layer before."""
         copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
-        for op in operations_of(copy.regions[0].block):
-            if isinstance(op, NodeOp):
-                self.rename(op, distance)
+        if isinstance(copy, GroupOp):
+            for node in nodes(copy):
+                self.rename(node, distance)
         self.relabel(copy, distance)
         return copy
 
-    def relabel(self, step: Operation, distance: int) -> None:
-        for op in (step, *operations_of(step.regions[0].block)):
-            if isinstance(op, NestOp | GroupOp):
-                label = op.label.data
-                op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
+    def relabel(self, step: NestOp | GroupOp, distance: int) -> None:
+        for op in (step, *(step.nests if isinstance(step, GroupOp) else ())):
+            label = op.label.data
+            op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
 
     def redirect(self, view: View) -> None:
         """The first layer after those left out follows on the last of them."""
@@ -291,7 +297,7 @@ class Unfolder:
 
 
 def hint(label: str) -> str | None:
-    name = re.sub(r"\W", "_", label)
+    name = OTHER_CHARACTER.sub("_", label)
     return name if SSAValue.is_valid_name(name) else None
 
 
