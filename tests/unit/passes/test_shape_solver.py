@@ -552,7 +552,7 @@ def constraint_sets(draw: st.DrawFn) -> tuple[Solver, list[Constraint], list[Lea
     order = st.builds(RowLe, row, row)
     equation = st.builds(RowEq, row, row)
     of_dims = st.builds(DimLe, dim, dim) | st.builds(DimEq, dim, dim)
-    factor = st.builds(closed_row, dim) | st.builds(Row, var=st.sampled_from(row_vars))
+    factor = st.builds(closed_row, dim) | st.sampled_from(row_vars).map(lambda var: Row(var=var))
     product = st.builds(DimProduct, dim, st.lists(factor, min_size=1, max_size=2).map(tuple), st.just("p"))
     term = st.tuples(st.integers(1, 2), dim)
     of_terms = st.builds(DimSum, dim, st.lists(term, max_size=2).map(tuple), st.integers(0, 2), st.just("s"))
