@@ -34,6 +34,7 @@ from ocannl.passes.derivative_builder import (
     insert,
 )
 from ocannl.passes.derivative_paths import all_operands, dependencies, dependents, differentiable_operands
+from ocannl.passes.final_shapes import check_shapes
 from ocannl.passes.forward_mode import Tangents
 from ocannl.passes.reverse_mode import adjoints
 
@@ -198,12 +199,6 @@ def params_of(block: Block, value: SSAValue) -> list[SSAValue]:
     """The parameters that derivatives of a value go to, as the program has it."""
     operands = [v for op in dependencies(block, [value]) for v in differentiable_operands(op)]
     return [v for v in dict.fromkeys(operands) if isinstance(v.owner, ParamOp)]
-
-
-def check_shapes(op: Operation) -> None:
-    for shape in map(shape_of, (*op.operands, *op.results)):
-        if not shape.is_final:
-            raise OcannlError(at_line(op, f"the shape {shape} is not final: run infer-shapes first"))
 
 
 def differentiate(routine: TexprRoutineOp) -> None:

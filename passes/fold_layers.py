@@ -25,6 +25,7 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
+from ocannl.passes.final_shapes import check_shapes
 from ocannl.passes.layering import NO_LAYER, Code, Layering
 from ocannl.passes.layers import ATTRIBUTE, ENDS, LAST, Layers
 
@@ -220,6 +221,7 @@ class Folding:
 
 def is_number(op: Operation) -> bool:
     """Numbers of all layers are merged in one nest, so that layers that have some differ from then on."""
+    check_shapes(op)
     if isinstance(op, ConstantOp):
         return False
     return all(shape_of(value).elements == 1 for value in (*op.results, *op.operands[:1]))
