@@ -52,13 +52,15 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.loop_values import element_type, parse_array
 from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.mma import MmaOp
 from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import check_no_arguments
 from ocannl.dialects.scopes import scope_bounds, scope_sizes
 
+# What copies go from and to, as errors call it.
+ARRAY = "a node or a shared array"
 # What a GPU copies asynchronously at a time.
 ASYNC_BYTES = (4, 8, 16)
 
@@ -155,9 +157,9 @@ class CopyOp(TogetherOp):
     @classmethod
     def parse(cls, parser: Parser) -> CopyOp:
         is_async = parser.parse_optional_keyword("async") is not None
-        source = _parse_array(parser), parse_map(parser)
+        source = parse_array(parser, ARRAY), parse_map(parser)
         parser.parse_characters("to")
-        target = _parse_array(parser), parse_map(parser)
+        target = parse_array(parser, ARRAY), parse_map(parser)
         parser.parse_characters("over")
         space = parse_space(parser)
         by = 1
@@ -297,7 +299,7 @@ class CombineOp(TogetherOp):
         parser.parse_characters("across")
         with parser.in_parens():
             across = parser.parse_identifier(" naming a variable of the block")
-        scratch = _parse_array(parser) if parser.parse_optional_keyword("via") else None
+        scratch = parse_array(parser, ARRAY) if parser.parse_optional_keyword("via") else None
         return cls(accum, value, across, scratch)
 
     def verify_(self) -> None:
@@ -418,14 +420,6 @@ def _check_bounds(op: IRDLOperation, bounds: Sequence[Bound], sizes: Mapping[str
     for bound in bounds:
         check_names(op, bound.index.names, sizes)
     check_bounds(bounds, sizes)
-
-
-def _parse_array(parser: Parser) -> SSAValue:
-    pos = parser.pos
-    array = parse_defined_operand(parser)
-    if not isinstance(array.type, MemRefType):
-        parser.raise_error("expected a node or a shared array", pos, parser.pos)
-    return array
 
 
 KERNEL = Dialect(

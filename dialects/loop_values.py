@@ -194,7 +194,7 @@ def print_access(printer: Printer, op: LoadOp | StoreOp) -> None:
 
 
 def parse_access(parser: Parser) -> tuple[SSAValue, Map, list[SSAValue]]:
-    node = _parse_node(parser)
+    node = parse_array(parser)
     positions: list[SSAValue] = []
 
     def position() -> str | None:
@@ -301,9 +301,10 @@ def element_type(node: SSAValue) -> Attribute:
     return cast(MemRefType[Attribute], node.type).element_type
 
 
-def _parse_node(parser: Parser) -> SSAValue:
+def parse_array(parser: Parser, kind: str = "a node") -> SSAValue:
+    """Parses an operand that is memory; `kind` tells users which."""
     pos = parser.pos
-    node = parse_defined_operand(parser)
-    if not isinstance(node.type, MemRefType):
-        parser.raise_error("expected a node", pos, parser.pos)
-    return node
+    array = parse_defined_operand(parser)
+    if not isinstance(array.type, MemRefType):
+        parser.raise_error(f"expected {kind}", pos, parser.pos)
+    return array
