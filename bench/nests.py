@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.parser import Parser
 
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
-from ocannl.dialects.schedule import schedule_text
+from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.nests import functions, nests_of, nodes, steps

@@ -22,16 +22,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, loops
-from ocannl.dialects.addresses import flatten
-from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
-from ocannl.dialects.combine import Combination
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import Linear, clashing_variables
-from ocannl.dialects.loop_values import element_type
-from ocannl.dialects.precisions import computed_in, is_float, widest
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.linear import Linear, clashing_variables
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.loops.values import element_type
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
-from ocannl.dialects.small_floats import small_format
-from ocannl.dialects.term import Arg, lower
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.precisions import computed_in, is_float, widest
+from ocannl.dialects.scalar.small_floats import small_format
+from ocannl.dialects.scalar.terms import Arg, lower
 from ocannl.passes.images import covers
 from ocannl.passes.nests import fresh_label
 from ocannl.passes.projection import whole

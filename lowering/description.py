@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.launch import STATIC_SHARED_BYTES
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.kernel.launch import STATIC_SHARED_BYTES
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernel_calls import KernelCall
 from ocannl.lowering.loops_to_llvm.entry import arena_range, entry_layout, has_own_memory
 from ocannl.passes.plan_memory import byte_size

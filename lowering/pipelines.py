@@ -16,12 +16,12 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
+from ocannl.dialects.ir.locating_parser import LocatingParser
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.kernel import KERNEL
-from ocannl.dialects.locating_parser import LocatingParser
 from ocannl.dialects.loops import LOOPS
-from ocannl.dialects.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR
-from ocannl.dialects.text_printer import op_text
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass

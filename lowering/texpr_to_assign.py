@@ -15,12 +15,12 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
-from ocannl.dialects.combine import Combination
-from ocannl.dialects.errors import OcannlError, ShapeError, at_line
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.tensor_type import shape_of, tensor_type
-from ocannl.dialects.term import Arg, Term, simplify, substitute
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
+from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.projection import whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp

@@ -8,7 +8,7 @@ from ocannl import init
 from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
 from ocannl.context import Context
 from ocannl.derivatives import custom_gradient, grad, jvp, vjp
-from ocannl.dialects.errors import (
+from ocannl.dialects.ir.errors import (
     DeviceError,
     OcannlError,
     PrecisionError,

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from ocannl import graph
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import OcannlError
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.misuse import ArgumentError
 from ocannl.runtime.collector import collector_paused

@@ -15,8 +15,8 @@ from ocannl import graph
 from ocannl.checks import integer
 from ocannl.code import Code, forward
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
-from ocannl.dialects.tensor_type import tensor_type
+from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
+from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.dtypes import computed_dtype, dtype_of
 from ocannl.extract import Numbering, Program, extract, needed, origin_of
 from ocannl.inference import commit, infer

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 from xdsl.ir import SSAValue
 
 from ocannl import graph
-from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
-from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.misuse import ArgumentError
 from ocannl.tensor import Tensor, TensorLike, as_tensor
 

@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, f64, i32, i64
 from xdsl.ir import Attribute
 
-from ocannl.dialects.errors import PrecisionError
-from ocannl.dialects.precisions import computed_in, is_float
+from ocannl.dialects.ir.errors import PrecisionError
+from ocannl.dialects.scalar.precisions import computed_in, is_float
 from ocannl.location import here
 
 bfloat16 = ml_dtypes.bfloat16

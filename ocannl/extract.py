@@ -14,13 +14,13 @@ from xdsl.utils.hints import isa
 from ocannl import graph
 from ocannl.code import Code
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.op_helpers import copied
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.routine import IndicesAttr
-from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.stream import StreamAttr
-from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, tensor_type
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.scalar.streams import StreamAttr
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, tensor_type
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.id_checks import id_checks
 
 

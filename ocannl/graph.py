@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.shape import DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.texpr import OfOp
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.location import user_location
 from ocannl.misuse import ArgumentError
 from ocannl.passes.infer_shapes.constraints import demands_of

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.passes.infer_shapes.messages import describe
 from ocannl.tensor import Tensor
 

@@ -6,11 +6,20 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from ocannl.dialects.errors import SpecError
+from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.spec import Affine, Axis, Padding, Slot, Spec, SpecSyntaxError, names_of, parse_spec
-from ocannl.dialects.spec_parts import part_spaces
-from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.spec import (
+    Affine,
+    Axis,
+    Padding,
+    Slot,
+    Spec,
+    SpecSyntaxError,
+    names_of,
+    parse_spec,
+)
+from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.id_checks import check_ids
 from ocannl.leaves import arange
 from ocannl.location import here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ocannl import graph
 from ocannl.code import Code, forward
-from ocannl.dialects.tensor_type import TensorType, refine_type, tensor_type
+from ocannl.dialects.texpr.tensor_type import TensorType, refine_type, tensor_type
 from ocannl.extract import Program, extract
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.infer_precisions import InferPrecisionsPass

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.dialects.shape import Shape
+from ocannl.dialects.shapes.shape import Shape
 from ocannl.misuse import explain_all
 from ocannl.runtime import random
 

@@ -14,11 +14,11 @@ from xdsl.ir import Attribute, Operation
 from ocannl import graph
 from ocannl.checks import integer
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import ShapeError, SpecError
-from ocannl.dialects.precisions import computed_in, is_float
-from ocannl.dialects.shape import Dim as KnownDim
-from ocannl.dialects.shape import Row, Shape, closed_row
-from ocannl.dialects.tensor_type import TensorType
+from ocannl.dialects.ir.errors import ShapeError, SpecError
+from ocannl.dialects.scalar.precisions import computed_in, is_float
+from ocannl.dialects.shapes.shape import Dim as KnownDim
+from ocannl.dialects.shapes.shape import Row, Shape, closed_row
+from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from ocannl.argument_types import fits
-from ocannl.dialects.errors import OcannlError
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.location import here
 
 

@@ -12,12 +12,12 @@ from xdsl.ir import Attribute
 
 from ocannl import graph
 from ocannl.dialects import texpr
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.precisions import computed_in
-from ocannl.dialects.shape import Shape
-from ocannl.dialects.stream import Stream
-from ocannl.dialects.tensor_type import TensorType, shape_of
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.scalar.precisions import computed_in
+from ocannl.dialects.scalar.streams import Stream
+from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.dtypes import float_element
 from ocannl.misuse import ArgumentError
 from ocannl.scopes import scoped

@@ -9,11 +9,11 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import OWN_MEMORY, memref_shape
+from ocannl.dialects.index.linear import Map, Space
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.linear import Map, Space
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.schedule import schedule_text
-from ocannl.dialects.scopes import scope_sizes
+from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.nest_facts import element_bytes
 from ocannl.passes.nests import is_inside, nests_of, steps
 from ocannl.passes.plan_memory import memory_report

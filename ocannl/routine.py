@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.checks import LARGEST, integer
 from ocannl.code import Code
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import DeviceError, OcannlError, UninitializedError, location_text
+from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
 from ocannl.extract import Program, needed, origin_of
 from ocannl.id_checks import raise_for_ids
 from ocannl.lowering.kernels_to_metal import to_metal

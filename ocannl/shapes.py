@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from ocannl import graph
 from ocannl.arithmetic import Arithmetic
 from ocannl.checks import integer
-from ocannl.dialects.shape import Dim as KnownDim
-from ocannl.dialects.shape import DimTerm, DimVar, Row, Shape, closed_row
+from ocannl.dialects.shapes.shape import Dim as KnownDim
+from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.misuse import ArgumentError
 
 if TYPE_CHECKING:

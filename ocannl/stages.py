@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.code import Code
-from ocannl.dialects.errors import OcannlError
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.extract import Numbering, extract
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal

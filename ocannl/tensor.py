@@ -17,14 +17,14 @@ from ocannl import graph
 from ocannl.arithmetic import Arithmetic
 from ocannl.checks import integer
 from ocannl.dialects import texpr
-from ocannl.dialects.errors import SpecError
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
-from ocannl.dialects.spec import SpecSyntaxError, parse_spec
-from ocannl.dialects.tensor_type import TensorType
-from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
+from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.dtypes import SMALL_SCALARS, float_element
 from ocannl.location import here
 from ocannl.misuse import ArgumentError

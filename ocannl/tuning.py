@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.extract import extract
 from ocannl.lowering.pipelines import PIPELINES, run_passes
 from ocannl.misuse import ArgumentError

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.nests import nests_of
 from ocannl.passes.schedule import Choice, Chooser, loads_of
 from ocannl.passes.target import TargetDescription

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.schedule import Schedule
-from ocannl.dialects.scopes import scope_sizes
+from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.cache_lines import fills_lines
 from ocannl.passes.nests import accesses, functions, nests_of, nodes, steps
 from ocannl.passes.pack import variable_sizes

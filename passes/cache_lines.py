@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ocannl.dialects.loop_values import address_of
 from ocannl.dialects.loops import StoreOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
 from ocannl.passes.nest_facts import element_bytes
 
 LINE = 64

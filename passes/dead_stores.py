@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.linear import Space
+from ocannl.dialects.index.linear import Space
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.op_helpers import operations_of
 from ocannl.passes.nests import Cell, cell, covering_axes, is_unused, nests, nodes, remove_unused_operations
 
 

@@ -7,16 +7,16 @@ from typing import TypeVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.combine import Combination
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import Map, Space
-from ocannl.dialects.parts import Part
-from ocannl.dialects.precisions import float_or
+from ocannl.dialects.index.linear import Map, Space
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.dialects.shape import ROW_KINDS
-from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
-from ocannl.dialects.term import App, Arg, Term
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.precisions import float_or
+from ocannl.dialects.scalar.terms import App, Arg, Term
+from ocannl.dialects.shapes.shape import ROW_KINDS
 from ocannl.dialects.texpr import ApplyOp, ConstantOp
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.images import covers
 from ocannl.passes.projection import MisfitError, Projection, RowMaps, pointwise
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.derivatives import CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.derivatives import CustomOp, JvpOp, VjpOp
 
 OperandsOf: TypeAlias = Callable[[Operation], Sequence[SSAValue]]
 

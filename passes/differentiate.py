@@ -12,10 +12,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.tensor_type import shape_of, tensor_type
-from ocannl.dialects.term import Arg
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr import (
     AssignOp,
     BackpropOp,
@@ -25,6 +23,8 @@ from ocannl.dialects.texpr import (
     TexprRoutineOp,
     ZeroGradsOp,
 )
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.passes.derivative_builder import (
     broadcast_to,
     combined,

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.nests import Indexed, functions, nests, substituted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.tensor_type import shape_of
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.texpr.tensor_type import shape_of
 
 
 def check_shapes(op: Operation) -> None:

@@ -15,8 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.op_helpers import copied, operations_of
-from ocannl.dialects.tensor_type import shape_of
+from ocannl.dialects.ir.op_helpers import copied, operations_of
 from ocannl.dialects.texpr import (
     CommentOp,
     ConstantOp,
@@ -25,6 +24,7 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
+from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.final_shapes import check_shapes
 from ocannl.passes.layering import NO_LAYER, Code, Layering
 from ocannl.passes.layers import ATTRIBUTE, ENDS, LAST, Layers

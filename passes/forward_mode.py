@@ -12,12 +12,12 @@ from functools import reduce
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.combine import Combination
-from ocannl.dialects.derivatives import CustomOp
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.parts import Part
-from ocannl.dialects.term import App, Arg, Term, simplify
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import App, Arg, Term, simplify
 from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.derivatives import CustomOp
+from ocannl.dialects.texpr.parts import Part
 from ocannl.passes.derivative_builder import broadcast_to, gradient_type, insert, parts_of, sum_of
 from ocannl.passes.derivative_paths import all_operands, dependencies, dependents, differentiable_operands
 from ocannl.passes.reverse_mode import adjoints

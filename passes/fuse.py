@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp, UniformOp
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (

@@ -14,9 +14,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp, memref_shape
-from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.passes.eliminate_common_subexpressions import Eliminator
 from ocannl.passes.fuse import Fuser
 from ocannl.passes.nests import (

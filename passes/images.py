@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.index.linear import Linear, Map
 
 Interval: TypeAlias = tuple[int, int]
 """The first cell and the number of cells."""

@@ -17,12 +17,12 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.loop_values import POSITION, element_type
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops.values import POSITION, element_type
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.passes.choices import Choice, Elsewhere, choices, slice_of, variables_of
 from ocannl.passes.nests import (
     Copier,

@@ -10,9 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.precisions import computed_in, float_or, widest
-from ocannl.dialects.tensor_op import LikeOp, TensorOp
-from ocannl.dialects.tensor_type import TensorType, known_type, refine_type, shape_of
+from ocannl.dialects.scalar.precisions import computed_in, float_or, widest
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -23,7 +21,9 @@ from ocannl.dialects.texpr import (
     SliceOp,
     TexprRoutineOp,
 )
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp
+from ocannl.dialects.texpr.tensor_type import TensorType, known_type, refine_type, shape_of
+from ocannl.dialects.texpr.uniform import UniformOp
 
 NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
 

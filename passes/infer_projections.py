@@ -14,18 +14,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.combine import Combination
-from ocannl.dialects.errors import OcannlError, SpecError, at_line
-from ocannl.dialects.linear import Linear, Map
-from ocannl.dialects.op_helpers import operations_of
-from ocannl.dialects.parts import Part
-from ocannl.dialects.precisions import computed_in, has_infinity, is_float
+from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.ir.errors import OcannlError, SpecError, at_line
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
-from ocannl.dialects.shape import Dim, Shape
-from ocannl.dialects.spec import parse_spec
-from ocannl.dialects.tensor_type import TensorType, shape_of, tensor_type
-from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.precisions import computed_in, has_infinity, is_float
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import Dim, Shape
+from ocannl.dialects.shapes.spec import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.images import tiles
 from ocannl.passes.projection import MisfitError, Projection, RowMaps, plain_maps, whole
 from ocannl.passes.spec_projection import Margins, SlotMap, SpecPart, padded_shape, project_spec

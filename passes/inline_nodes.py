@@ -16,9 +16,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
-from ocannl.dialects.linear import Linear, Map, Space
+from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, UniformOp
-from ocannl.dialects.op_helpers import operations_of
 from ocannl.passes.choices import Elsewhere, choices
 from ocannl.passes.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.nests import (

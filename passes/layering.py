@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.derivatives import DerivativeOp
-from ocannl.dialects.op_helpers import operands_of
+from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.texpr import ApplyOp, BackpropOp, MemoryOp, ParamOp
+from ocannl.dialects.texpr.derivatives import DerivativeOp
 from ocannl.passes.derivative_paths import differentiable_operands
 from ocannl.passes.repeats import LEAST_REPEATS, Repeat, apart, repeats
 

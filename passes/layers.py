@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.routine import RoutineOp
 
 # The attribute of a routine whose layers are folded.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import TypeAlias
 
-from ocannl.dialects.addresses import Address
-from ocannl.dialects.linear import Space
-from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.linear import Space
 from ocannl.dialects.loops import NestOp, ReduceOp
+from ocannl.dialects.loops.values import address_of
 from ocannl.passes.nests import Indexed
 
 Group: TypeAlias = tuple[str, ...]

@@ -19,11 +19,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ocannl.dialects.loop_values import POSITION, address_of, element_type
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.schedule import Schedule
-from ocannl.dialects.scopes import scope_sizes
-from ocannl.dialects.small_floats import small_format
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import POSITION, address_of, element_type
+from ocannl.dialects.scalar.small_floats import small_format
 
 # Instructions that a function of `math` becomes, roughly.
 FUNCTION_COST = 15

@@ -14,10 +14,10 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ocannl.dialects.assign import NodeOp, memref_shape
-from ocannl.dialects.linear import Linear, Map, MapAttr, Space, SpaceAttr
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
+from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.op_helpers import operations_of
-from ocannl.dialects.scopes import scope_sizes
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 ZERO = Linear()

@@ -11,11 +11,11 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import element_type
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.dialects.schedule import Schedule
 from ocannl.passes.nests import Names, names_in, nodes, operations, steps, substitute_indices
 
 

@@ -11,10 +11,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import MapAttr, SpaceAttr
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.index.linear import MapAttr, SpaceAttr
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import element_type
 from ocannl.passes.nests import declaration, operations
 from ocannl.passes.plan_memory import byte_size
 from ocannl.passes.target import LARGEST_INSIDE, TargetDescription

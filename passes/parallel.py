@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ocannl.dialects.loops import GroupOp, NestOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.nest_facts import nest_facts
 from ocannl.passes.target import TargetDescription
 

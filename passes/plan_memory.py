@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp, GroupOp
 from ocannl.passes.nests import functions, nodes, steps, used_nodes
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.shape import Row, Shape
+from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.shapes.shape import Row, Shape
 
 ZERO = Linear()
 

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.linear import Linear, MapAttr
+from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.eliminate_common_subexpressions import Key, Keys
 from ocannl.passes.nests import nests, operations, remove_unused_operations, substituted, ungrouped

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.combine import Combination
-from ocannl.dialects.derivatives import CustomOp
-from ocannl.dialects.parts import Part
-from ocannl.dialects.tensor_type import shape_of
-from ocannl.dialects.term import App, Arg, simplify
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import App, Arg, simplify
 from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.derivatives import CustomOp
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.derivative_builder import gradient_type, insert, parts_of, sum_of, sum_to
 from ocannl.passes.derivative_paths import all_operands, dependencies, dependents
 from ocannl.passes.images import box_of, covers, tiles

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import OWN_MEMORY, memref_shape
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.loop_values import position_sizes
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.scopes import scope_sizes
+from ocannl.dialects.loops.values import position_sizes
 from ocannl.passes.images import Box, box_of, fill
 from ocannl.passes.nests import accesses, declaration, nests, nodes
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.schedule import Schedule, ScheduleAttr
+from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.passes.merge_loops import mergeable_loops
 from ocannl.passes.nest_facts import Access, Scope, computed_bytes, nest_facts
 from ocannl.passes.nests import Names, functions, nests_of, steps

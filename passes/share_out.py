@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import Map, Space, identity_map
-from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.index.linear import Map, Space, identity_map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.passes.nests import remove_unused_operations, with_reduced
 
 

@@ -13,9 +13,9 @@ from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.linear import Map
-from ocannl.dialects.loop_values import address_of, position_sizes
+from ocannl.dialects.index.linear import Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import address_of, position_sizes
 from ocannl.passes.nest_facts import element_bytes
 from ocannl.passes.nests import names_in, operations
 from ocannl.passes.target import TargetDescription

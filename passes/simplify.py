@@ -14,10 +14,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.arith_builder import ArithBuilder
-from ocannl.dialects.linear import SpaceAttr
+from ocannl.dialects.index.linear import SpaceAttr
 from ocannl.dialects.loops import IndexOp, ReduceOp
-from ocannl.dialects.small_floats import small_format, small_value
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.small_floats import small_format, small_value
 from ocannl.passes.nests import (
     Indexed,
     drop_unit_variables,

@@ -6,11 +6,11 @@ counts in full.
 
 from __future__ import annotations
 
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.linear import clashing_variables
-from ocannl.dialects.parts import Part
-from ocannl.dialects.term import App, Arg, Const, Term, derivative
+from ocannl.dialects.index.linear import clashing_variables
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term, derivative
 from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.parts import Part
 
 ZERO = Const(0.0)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
-from ocannl.dialects.linear import Linear, Space
-from ocannl.dialects.shape import Dim, Row, Shape
-from ocannl.dialects.spec import (
+from ocannl.dialects.index.linear import Linear, Space
+from ocannl.dialects.shapes.shape import Dim, Row, Shape
+from ocannl.dialects.shapes.spec import (
     Affine,
     Anything,
     Axis,
@@ -24,7 +24,7 @@ from ocannl.dialects.spec import (
     Term,
     parse_spec,
 )
-from ocannl.dialects.spec_parts import PartSpace, part_spaces
+from ocannl.dialects.shapes.spec_parts import PartSpace, part_spaces
 from ocannl.passes.projection import ZERO, MisfitError, Projection, RowMaps
 
 Margins: TypeAlias = tuple[tuple[int, int], ...]

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.loops import GroupOp, NestOp
-from ocannl.dialects.text_printer import op_text
 from ocannl.passes.nests import declaration, used_nodes
 
 NO_NAME = StringAttr("")

@@ -7,8 +7,8 @@ from typing import TypeAlias
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.op_helpers import operands_of, operations_of
-from ocannl.dialects.scopes import scope_sizes
+from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.ir.op_helpers import operands_of, operations_of
 
 # What people read: nothing else depends on it.
 NAMES = {"label", "why"}

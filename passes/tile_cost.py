@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.nest_facts import Access, Scope
 from ocannl.passes.target import INTERLEAVED, TargetDescription
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.dialects.loop_values import address_of
 from ocannl.dialects.loops import LoadOp, NestOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
 from ocannl.passes.pack import split
 from ocannl.passes.shared_rows import View
 from ocannl.passes.target import TargetDescription

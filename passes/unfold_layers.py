@@ -17,9 +17,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import OWN_MEMORY, NodeOp
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
-from ocannl.dialects.op_helpers import copied
 from ocannl.passes.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.nests import Names, accesses, functions, nodes, steps, used_nodes
 from ocannl.passes.structure import Structures

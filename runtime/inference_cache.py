@@ -12,10 +12,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.locating_parser import LocatingParser
-from ocannl.dialects.op_helpers import operations_of
-from ocannl.dialects.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
+from ocannl.dialects.ir.locating_parser import LocatingParser
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
+from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
 from ocannl.runtime.cache import ObjectCache, entry_key
 from ocannl.runtime.routine_cache import compiler_version
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import FuncOp
-from ocannl.dialects.precisions import dtype_name
+from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
 from ocannl.lowering.loops_to_llvm.entry import has_own_memory
 from ocannl.passes.nests import nodes

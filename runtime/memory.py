@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 
 ALIGNMENT = 64  # a cache line, and the widest vector
 PADDING = 64  # a vector read at the last element stays inside the allocation

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel import WARP
 from ocannl.lowering.description import Dispatch, RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal

@@ -8,7 +8,7 @@ from typing import Any
 import llvmlite.binding
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.description import description_text
 from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
 from ocannl.runtime.jit import parse

@@ -1,6 +1,6 @@
 """Counter-based random numbers: element k of an array depends on the seed, the stream's name and k alone.
 
-The output words of Threefry-4x32 (`ocannl.dialects.threefry`) of the counters (0, 0, 0, 0), (1, 0, 0, 0), ...
+The output words of Threefry-4x32 (`ocannl.dialects.scalar.threefry`) of the counters (0, 0, 0, 0), (1, 0, 0, 0), ...
 of a key, one after another, are its word stream; the first counter word is the low one. Every target can
 compute them, at any k, in parallel.
 """
@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ocannl.dialects import threefry
+from ocannl.dialects.scalar import threefry
 
 Words = NDArray[np.uint32]
 

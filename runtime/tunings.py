@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.parser import Parser
 
-from ocannl.dialects.schedule import Schedule, parse_schedule, schedule_text
+from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.schedule import Choice
 from ocannl.passes.tuned_schedule import Choices, FindChoices, no_choices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION_FIELDS, WRONGS
 
 

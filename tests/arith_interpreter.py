@@ -21,7 +21,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ocannl.dialects.addresses import Address
+from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector

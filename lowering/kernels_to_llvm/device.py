@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.addresses import Address
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, combination
-from ocannl.dialects.launch import STATIC_SHARED_BYTES, LaunchOp, SharedOp
+from ocannl.dialects.kernel.launch import STATIC_SHARED_BYTES, LaunchOp, SharedOp
+from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
-from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.description import RoutineDescription, describe
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand

@@ -12,8 +12,8 @@ from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.addresses import Address
 from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.kernel import (
     BarrierOp,
     CombineOp,
@@ -24,10 +24,10 @@ from ocannl.dialects.kernel import (
     WhereOp,
     combination,
 )
-from ocannl.dialects.launch import LaunchOp, SharedOp
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.dialects.mma import MmaOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, holds, variables

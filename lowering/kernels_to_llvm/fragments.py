@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute
 
-from ocannl.dialects.launch import WARP
-from ocannl.dialects.mma import ACROSS, FRAGMENTS
+from ocannl.dialects.kernel.launch import WARP
+from ocannl.dialects.kernel.mma import ACROSS, FRAGMENTS
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
 from ocannl.lowering.loops_to_llvm.conversions import F32, extend
 from ocannl.lowering.loops_to_llvm.types import value_type

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.dialects.addresses import Address
-from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.kernel.launch import WARP, LaunchOp, SharedOp
+from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.loops import LoadOp
-from ocannl.dialects.mma import ACROSS
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernels_to_llvm.registers import Variables
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
 from ocannl.lowering.loops_to_llvm.types import value_type

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ocannl.dialects.addresses import Address
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import Combination
-from ocannl.dialects.linear import Space
 from ocannl.lowering.loops_to_llvm.accumulators import combine
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.nest import linear_value

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.bounds import BoundsAttr
+from ocannl.dialects.index.bounds import BoundsAttr
+from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitOp
-from ocannl.dialects.launch import LaunchOp
-from ocannl.dialects.linear import MapAttr
+from ocannl.dialects.kernel.launch import LaunchOp
+from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.dialects.mma import MmaOp
 from ocannl.lowering.loops_to_llvm.types import ValueType
 
 Variables = tuple[str, ...]

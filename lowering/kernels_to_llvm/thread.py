@@ -9,14 +9,14 @@ from functools import partial
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.addresses import Address, flatten
 from ocannl.dialects.assign import NodeOp, is_ring, memref_shape
+from ocannl.dialects.index.addresses import Address, flatten
+from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
-from ocannl.dialects.launch import LaunchOp, SharedOp
-from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loop_values import POSITION, element_type
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.mma import MmaOp
+from ocannl.dialects.loops.values import POSITION, element_type
 from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
 from ocannl.lowering.kernels_to_llvm.registers import (
     Point,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, StoreOp
-from ocannl.dialects.mma import MmaOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames

@@ -9,8 +9,8 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPER
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.small_floats import small_format
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS, narrowing, widening
 from ocannl.lowering.kernels_to_metal.types import metal_type, unsigned
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ocannl.dialects.small_floats import F8E4M3FN, F8E5M2, Format, WordOp, narrow, widen
+from ocannl.dialects.scalar.small_floats import F8E4M3FN, F8E5M2, Format, WordOp, narrow, widen
 
 OPERATORS = {"and": "&", "or": "|", "add": "+", "sub": "-", "shl": "<<", "lshr": ">>"}
 FLOAT_OPERATORS = {"fadd": "+", "fsub": "-"}

@@ -14,9 +14,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.addresses import flatten
 from ocannl.dialects.assign import is_ring, memref_shape
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import (
     BarrierOp,
     CombineOp,
@@ -27,12 +29,10 @@ from ocannl.dialects.kernel import (
     WhereOp,
     combination,
 )
-from ocannl.dialects.launch import LaunchOp, SharedOp
-from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loop_values import POSITION, element_type, position_sizes
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops.values import POSITION, element_type, position_sizes
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.scopes import scope_sizes
 from ocannl.lowering.kernels_to_llvm.registers import Variables, last_step, names_of, register_variables
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, is_aligned
 from ocannl.lowering.kernels_to_metal.names import VariableNames

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from ocannl.dialects.small_floats import small_bits, small_format
+from ocannl.dialects.scalar.small_floats import small_bits, small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS
 from ocannl.lowering.loops_to_llvm.types import value_type
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, SpaceAttr
 from ocannl.dialects.kernel import element_bytes
-from ocannl.dialects.launch import LaunchOp
-from ocannl.dialects.linear import Linear, Map, MapAttr, SpaceAttr
+from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others

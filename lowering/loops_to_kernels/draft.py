@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, Region
 
-from ocannl.dialects.bounds import Bound, BoundsAttr
+from ocannl.dialects.index.bounds import Bound, BoundsAttr
+from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.kernel import LaunchOp, WhereOp
-from ocannl.dialects.linear import Linear, SpaceAttr
-from ocannl.dialects.loop_values import address_of
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import address_of
 from ocannl.passes.nests import Names, operations, substitute_indices, with_reduced
 
 Variables = list[tuple[str, int]]

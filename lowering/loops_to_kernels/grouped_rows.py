@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.assign import NodeOp, memref_shape
-from ocannl.dialects.bounds import Bound
-from ocannl.dialects.errors import OcannlError, at_line
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, MapAttr
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, ForOp, element_bytes
-from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
-from ocannl.dialects.linear import Linear, MapAttr
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.kernel.launch import WARP, LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded, largest_part, strides
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.rows import (

@@ -10,8 +10,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.kernel.mma import FRAGMENTS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
-from ocannl.dialects.mma import FRAGMENTS
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.grouped_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.phases import in_phases

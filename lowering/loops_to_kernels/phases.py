@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from xdsl.ir import Block, Region
 
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.kernel import BarrierOp, ForOp
-from ocannl.dialects.launch import LaunchOp
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import (
     THREADS,

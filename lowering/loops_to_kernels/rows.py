@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation
 
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import CombineOp, combination
-from ocannl.dialects.launch import MOST_THREADS, WARP, LaunchOp, SharedOp
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.kernel.launch import MOST_THREADS, WARP, LaunchOp, SharedOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.scopes import scope_sizes
+from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.draft import (
     THREADS,
     Draft,

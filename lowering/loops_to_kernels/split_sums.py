@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import Linear, SpaceAttr, identity_map
+from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
 from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.contraction import OPERAND_COST, PROCESSORS, TILES
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from ocannl.dialects.addresses import flatten
 from ocannl.dialects.assign import RING
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp, element_bytes
-from ocannl.dialects.launch import SharedOp
-from ocannl.dialects.linear import Linear, Map, Space
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
 

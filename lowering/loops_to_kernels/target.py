@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Attribute
 
-from ocannl.dialects.launch import STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.launch import STATIC_SHARED_BYTES
 
 Types: TypeAlias = Sequence[type[Attribute]]
 

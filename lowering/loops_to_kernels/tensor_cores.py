@@ -10,14 +10,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from ocannl.dialects.addresses import flatten
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.kernel import WhereOp, element_bytes
-from ocannl.dialects.launch import MOST_SHARED_BYTES, LaunchOp
-from ocannl.dialects.linear import Linear, Map
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.kernel.launch import MOST_SHARED_BYTES, LaunchOp
+from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
-from ocannl.dialects.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, others
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import MemRefType
 
-from ocannl.dialects.bounds import Bound
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.kernel import BarrierOp, CopyOp, element_bytes
-from ocannl.dialects.launch import WARP, LaunchOp, SharedOp
-from ocannl.dialects.linear import Linear, MapAttr
-from ocannl.dialects.loop_values import address_of, element_type
+from ocannl.dialects.kernel.launch import WARP, LaunchOp, SharedOp
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops.values import address_of, element_type
 from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.staging import within_block

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
-from ocannl.dialects.small_floats import F16, Format, WordOp, narrow, small_format, widen
+from ocannl.dialects.scalar.small_floats import F16, Format, WordOp, narrow, small_format, widen
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import OWN_MEMORY, NodeOp
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.loop_values import element_type
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.nests import nodes, steps
 from ocannl.passes.tasks import task_count

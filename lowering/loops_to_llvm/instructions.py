@@ -10,7 +10,7 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPER
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
-from ocannl.dialects.errors import at_line
+from ocannl.dialects.ir.errors import at_line
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
 from ocannl.lowering.loops_to_llvm.conversions import extend, truncate
 from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector

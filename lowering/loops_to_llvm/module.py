@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import MapAttr
-from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.index.linear import MapAttr
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.op_helpers import operations_of
+from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.calls import (
     MOST_CALLS,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.addresses import Address
-from ocannl.dialects.loop_values import POSITION, element_type
+from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import POSITION, element_type
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.instructions import emit_position, emit_scalar
 from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.addresses import Address
-from ocannl.dialects.loop_values import address_of
+from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.schedule import Schedule
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
 
 
 @dataclass(slots=True)

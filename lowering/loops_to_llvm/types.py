@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
-from ocannl.dialects.small_floats import small_bits, small_format
+from ocannl.dialects.scalar.small_floats import small_bits, small_format
 
 _FLOATS = {
     Float32Type: ("float", "f32", 4),

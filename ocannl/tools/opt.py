@@ -18,8 +18,8 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from ocannl.dialects.errors import OcannlError, at_line
-from ocannl.dialects.locating_parser import LocatingParser
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal

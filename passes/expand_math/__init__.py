@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.arith_builder import ConstantKey
 from ocannl.dialects.loops import UniformOp
+from ocannl.dialects.scalar.arith_builder import ConstantKey
 from ocannl.passes.expand_math.builder import MathBuilder
 from ocannl.passes.expand_math.error_function import erf
 from ocannl.passes.expand_math.exponential import exp, exp2

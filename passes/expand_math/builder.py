@@ -11,7 +11,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.math import CopySignOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
 
 T = TypeVar("T")
 

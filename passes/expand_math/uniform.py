@@ -1,4 +1,4 @@
-"""Random numbers: Threefry-4x32 in arithmetic of 32 bits, as `ocannl.dialects.stream` specifies."""
+"""Random numbers: Threefry-4x32 in arithmetic of 32 bits, as `ocannl.dialects.scalar.streams` specifies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import UniformOp
-from ocannl.dialects.threefry import key_words, threefry4x32
+from ocannl.dialects.scalar.threefry import key_words, threefry4x32
 from ocannl.passes.expand_math.builder import MathBuilder
 
 Blocks: TypeAlias = dict[tuple[str, SSAValue, SSAValue], list[SSAValue]]

@@ -8,15 +8,15 @@ from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.errors import SpecError, at_line
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.errors import SpecError, at_line
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
-from ocannl.dialects.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
-from ocannl.dialects.spec import SpecSyntaxError, parse_spec
-from ocannl.dialects.tensor_op import LikeOp
-from ocannl.dialects.tensor_type import shape_of
+from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
+from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.texpr.tensor_op import LikeOp
+from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements

@@ -11,9 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.op_helpers import operations_of
-from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, Shape
-from ocannl.dialects.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape
 from ocannl.dialects.texpr import (
     ConstantOp,
     DataOp,
@@ -25,7 +24,8 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.infer_shapes.messages import shape_error, tensor_name

@@ -10,12 +10,11 @@ from difflib import get_close_matches
 
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
-from ocannl.dialects.errors import ShapeError, at_line, location_text
+from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.shape import ROW_KINDS, Row, RowKind, Shape
-from ocannl.dialects.spec import parse_spec
-from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import ROW_KINDS, Row, RowKind, Shape
+from ocannl.dialects.shapes.spec import parse_spec
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,
@@ -29,7 +28,8 @@ from ocannl.dialects.texpr import (
     SliceOp,
     ValueOp,
 )
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.infer_shapes.constraints import Origin, Place, ShapeOf
 from ocannl.passes.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
 from ocannl.passes.infer_shapes.terms import LeafKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ocannl.dialects.errors import SpecError
-from ocannl.dialects.shape import Dim, DimTerm, Row, RowVar, closed_row
-from ocannl.dialects.spec import (
+from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, RowVar, closed_row
+from ocannl.dialects.shapes.spec import (
     Affine,
     Anything,
     Axis,
@@ -23,7 +23,7 @@ from ocannl.dialects.spec import (
     coefficients_of,
     names_of,
 )
-from ocannl.dialects.spec_parts import part_spaces
+from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.passes.infer_shapes.solver import Solver
 from ocannl.passes.infer_shapes.terms import Constraint, DimAtLeast, DimProduct, DimSum
 

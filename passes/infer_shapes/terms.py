@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from ocannl.dialects.shape import (
+from ocannl.dialects.shapes.shape import (
     EMPTY_ROW,
     ONE,
     ROW_KINDS,

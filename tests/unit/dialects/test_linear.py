@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.dialects.linear import Linear, identity_map
+from ocannl.dialects.index.linear import Linear, identity_map
 
 NAMES = ("b", "i", "o", "step_n")
 INTEGERS = st.integers(-5, 5)

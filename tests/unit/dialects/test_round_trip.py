@@ -18,17 +18,17 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from ocannl.dialects import assign, loops, texpr
-from ocannl.dialects.combine import Combination, TermAttr
-from ocannl.dialects.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.locating_parser import LocatingParser
-from ocannl.dialects.op_helpers import copied
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.ir.locating_parser import LocatingParser
+from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS, accumulators
-from ocannl.dialects.shape import Dim, DimVar, Row, RowVar, Shape
-from ocannl.dialects.stream import Stream
-from ocannl.dialects.tensor_type import DimsAttr, ShapeAttr, TensorType
-from ocannl.dialects.term import App, Arg, Const, Term
-from ocannl.dialects.text_printer import op_text
+from ocannl.dialects.scalar.combination import Combination, TermAttr
+from ocannl.dialects.scalar.streams import Stream
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import Dim, DimVar, Row, RowVar, Shape
+from ocannl.dialects.texpr.tensor_type import DimsAttr, ShapeAttr, TensorType
 from ocannl.lowering.pipelines import new_context
 
 FILES = sorted((Path(__file__).parents[2] / "filecheck" / "dialects").glob("*/*.mlir"))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.arith_builder import ArithBuilder
 from ocannl.dialects.scalar import SCALAR_OPS, ScalarOp, accumulators
-from ocannl.dialects.term import (
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.terms import (
     App,
     Arg,
     Const,

@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type, f32, f64, i32
 
-from ocannl.dialects.precisions import computed_in, dtype_name, float_or, widest
-from ocannl.dialects.small_floats import FORMATS, Format, WordOp, narrow, small_bits, widen
+from ocannl.dialects.scalar.precisions import computed_in, dtype_name, float_or, widest
+from ocannl.dialects.scalar.small_floats import FORMATS, Format, WordOp, narrow, small_bits, widen
 
 Words = NDArray[np.uint32]
 

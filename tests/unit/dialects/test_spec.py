@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.dialects.spec import (
+from ocannl.dialects.shapes.spec import (
     Affine,
     Anything,
     Axis,

@@ -15,8 +15,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.linear import Linear
-from ocannl.dialects.loop_values import POSITION
+from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.loops import (
     FuncOp,
     GroupOp,
@@ -28,6 +27,7 @@ from ocannl.dialects.loops import (
     StoreOp,
     UniformOp,
 )
+from ocannl.dialects.loops.values import POSITION
 
 Array: TypeAlias = NDArray[Any]
 

@@ -18,10 +18,10 @@ from xdsl.dialects.math import Math
 from xdsl.parser import Parser
 
 from ocannl.dialects.assign import ASSIGN, NodeOp
+from ocannl.dialects.index.linear import Linear, identity_map
 from ocannl.dialects.kernel import KERNEL
-from ocannl.dialects.linear import Linear, identity_map
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp
-from ocannl.dialects.schedule import Schedule, schedule_text
+from ocannl.dialects.loops.schedule import Schedule, schedule_text
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.lowering.loops_to_llvm import entry_layout

@@ -16,7 +16,7 @@ from unit.lowering.test_kernels import INDICES, layer, lowered, small_kernels, s
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerAttr, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute
 
-from ocannl.dialects.errors import OcannlError
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.kernels_to_metal.names import VariableNames

@@ -22,7 +22,7 @@ from unit.lowering.nests import (
 )
 from xdsl.context import Context
 
-from ocannl.dialects.errors import OcannlError
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
 from ocannl.passes.plan_memory import PlanMemoryPass

@@ -7,7 +7,7 @@ from unit.lowering.test_kernels import check, layer, lowered, operations, sums
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import CopyOp, LaunchOp
-from ocannl.dialects.launch import SharedOp
+from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.runtime.ptx import ptx_text
 

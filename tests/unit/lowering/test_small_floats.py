@@ -14,7 +14,7 @@ from unit.lowering.nests import parse_module, run_compiled
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.small_floats import Format
+from ocannl.dialects.scalar.small_floats import Format
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.passes.plan_memory import PlanMemoryPass
 from ocannl.passes.schedule import SchedulePass

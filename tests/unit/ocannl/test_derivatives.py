@@ -16,7 +16,7 @@ from unit.ocannl.spec_meaning import Case
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.dialects.locating_parser import LocatingParser
+from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.functions import PUBLIC_NAMES
 from ocannl.lowering.pipelines import PIPELINES, module_text, new_context, run_passes

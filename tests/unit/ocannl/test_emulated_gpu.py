@@ -11,7 +11,7 @@ from unit.ocannl import test_operators
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.scalar import SCALAR_OPS
 
 Array = NDArray[Any]

@@ -15,8 +15,9 @@ from unit.ocannl.programs import Program, Val, programs, rows_of
 
 import ocannl as oc
 from ocannl import train
-from ocannl.dialects import spec, texpr
+from ocannl.dialects import texpr
 from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.shapes import spec
 from ocannl.extract import needed
 
 Array = NDArray[Any]

@@ -14,7 +14,7 @@ from unit.ocannl.nn.tables import fresh_cases
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.dialects.errors import PrecisionError
+from ocannl.dialects.ir.errors import PrecisionError
 
 Array = NDArray[Any]
 HALVES = pytest.mark.parametrize("dtype", [oc.float16, oc.bfloat16], ids=["f16", "bf16"])

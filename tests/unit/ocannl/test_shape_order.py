@@ -16,8 +16,8 @@ from xdsl.ir import Operation
 
 import ocannl as oc
 from ocannl import graph, nn, train
-from ocannl.dialects.tensor_type import shape_of
 from ocannl.dialects.texpr import TensorOp
+from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.extract import extract, needed
 from ocannl.passes.infer_shapes.constraints import demands_of
 from ocannl.passes.infer_shapes.errors import ShapeInferenceError

@@ -17,7 +17,7 @@ from unit.ocannl.test_operators import function
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.dialects.errors import OcannlError, PrecisionError
+from ocannl.dialects.ir.errors import OcannlError, PrecisionError
 from ocannl.dialects.scalar import SCALAR_OPS
 
 Array = NDArray[Any]

@@ -11,7 +11,7 @@ from unit.ocannl.spec_meaning import Array
 
 import ocannl as oc
 from ocannl import train
-from ocannl.dialects.shape import RowKind
+from ocannl.dialects.shapes.shape import RowKind
 from ocannl.lowering.pipelines import module_text, parse_text
 
 STEP = 1e-5

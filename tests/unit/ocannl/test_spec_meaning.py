@@ -16,7 +16,7 @@ from unit.ocannl.spec_cases import cases, chosen_cases, givens, is_said_by, memo
 from unit.ocannl.spec_meaning import ACCUMULATIONS, Array, Axis, Case, Slot, choose, evaluate, pullback
 
 import ocannl as oc
-from ocannl.dialects import spec
+from ocannl.dialects.shapes import spec
 
 FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], str, str]] = {
     "einsum": (oc.einsum, "mul", "add"),

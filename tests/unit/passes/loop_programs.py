@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from ocannl.dialects.linear import Linear, Map
+from ocannl.dialects.index.linear import Linear, Map
 
 SHAPES = ((), (3,), (1, 3), (2, 3), (2, 3), (3, 2), (3, 2), (3, 3))
 REDUCED = (1, 2, 3, 2, 3)

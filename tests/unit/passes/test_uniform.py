@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, f32, f64, i32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
-from ocannl.dialects.arith_builder import ScalarType
 from ocannl.dialects.loops import UniformOp
-from ocannl.dialects.stream import Stream
-from ocannl.dialects.threefry import threefry4x32
+from ocannl.dialects.scalar.arith_builder import ScalarType
+from ocannl.dialects.scalar.streams import Stream
+from ocannl.dialects.scalar.threefry import threefry4x32
 from ocannl.passes.expand_math import ExpandMathPass
 from ocannl.passes.expand_math.builder import MathBuilder
 from ocannl.passes.expand_math.uniform import EmittedWords

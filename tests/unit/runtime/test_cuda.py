@@ -12,7 +12,7 @@ from cuda_on_cpu import CUresult, FakeDriver, install
 from unit.runtime.models import two_layers
 
 import ocannl as oc
-from ocannl.dialects.errors import DeviceError, OcannlError
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.lowering.description import descriptions
 from ocannl.lowering.loops_to_kernels import tensor_cores
 from ocannl.runtime.cuda import record

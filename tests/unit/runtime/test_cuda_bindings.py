@@ -14,7 +14,7 @@ import pytest
 from cuda_on_cpu import CUDA_KERNEL_NODE_PARAMS, ENUMS, FakeDriver
 from layering import ROOT
 
-from ocannl.dialects.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.runtime.cuda.driver import BINDINGS, NO_DRIVER, NO_GPU, Driver
 
 real = pytest.importorskip(BINDINGS, reason="there is no cuda-bindings: pip install 'ocannl[cuda]'")

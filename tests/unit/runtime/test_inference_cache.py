@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import Float64Type, IntegerType, f16, f32
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.dialects.shape import Dim, Row, Shape
-from ocannl.dialects.tensor_type import TensorType
+from ocannl.dialects.shapes.shape import Dim, Row, Shape
+from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.runtime.inference_cache import Inferred, decoded, encoded
 
 INFERENCE = ("infer-shapes", "infer-precisions")

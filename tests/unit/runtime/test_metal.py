@@ -10,7 +10,7 @@ from metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, FakeMetal
 from unit.runtime.models import two_layers
 
 import ocannl as oc
-from ocannl.dialects.errors import DeviceError, OcannlError
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.lowering.description import descriptions
 from ocannl.runtime.metal import MetalDevice
 

@@ -12,7 +12,7 @@ from unit.ocannl.test_operators import function, operands
 from xdsl.context import Context
 
 import ocannl as oc
-from ocannl.dialects.errors import DeviceError, OcannlError
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.lowering.kernels_to_llvm.device import MOST_ARGUMENTS
 from ocannl.lowering.pipelines import module_text

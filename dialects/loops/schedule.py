@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from ocannl.dialects.linear import Space
+from ocannl.dialects.index.linear import Space
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.arith_builder import ArithBuilder
 from ocannl.dialects.scalar import ONE, SCALAR_OPS, ZERO, App, Arg, Array, Const, Term
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
 
 __all__ = [
     "App",

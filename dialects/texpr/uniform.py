@@ -8,11 +8,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
-from ocannl.dialects.precisions import is_float
-from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
-from ocannl.dialects.tensor_op import TensorOp, parse_result_type
-from ocannl.dialects.tensor_type import TensorType, shape_of
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.scalar.precisions import is_float
+from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
+from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
 
 @operation_definition

@@ -11,7 +11,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.linear import Linear, Map, clashing_variables, parse_linear
+from ocannl.dialects.index.linear import Linear, Map, clashing_variables, parse_linear
 
 
 @dataclass(frozen=True, slots=True)

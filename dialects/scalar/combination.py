@@ -16,10 +16,10 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.linear import Linear, parse_optional_map, print_map
-from ocannl.dialects.op_helpers import parse_optional_defined_operand
+from ocannl.dialects.index.linear import Linear, parse_optional_map, print_map
+from ocannl.dialects.ir.op_helpers import parse_optional_defined_operand
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.term import App, Arg, Const, Term
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 
 
 @irdl_attr_definition

@@ -15,9 +15,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
-from ocannl.dialects.tensor_op import LikeOp, TensorOp, parse_result_type
-from ocannl.dialects.tensor_type import (
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp, parse_result_type
+from ocannl.dialects.texpr.tensor_type import (
     TensorType,
     shape_of,
 )

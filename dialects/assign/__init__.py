@@ -28,9 +28,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from ocannl.dialects.bounds import Bound, extremes_within
-from ocannl.dialects.combine import Combination, TermAttr, check_term, parse_combination, print_combination
-from ocannl.dialects.linear import (
+from ocannl.dialects.index.bounds import Bound, extremes_within
+from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
@@ -41,11 +40,18 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
-from ocannl.dialects.precisions import is_float
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
+from ocannl.dialects.scalar.combination import (
+    Combination,
+    TermAttr,
+    check_term,
+    parse_combination,
+    print_combination,
+)
+from ocannl.dialects.scalar.precisions import is_float
+from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 
 OWN_MEMORY = ("on_device", "constant")
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)

@@ -14,11 +14,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.bounds import BoundsAttr
-from ocannl.dialects.launch import WARP, TogetherOp, enclosing_launch
-from ocannl.dialects.linear import MapAttr
+from ocannl.dialects.index.bounds import BoundsAttr
+from ocannl.dialects.index.linear import MapAttr
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.kernel.launch import WARP, TogetherOp, enclosing_launch
 from ocannl.dialects.loops import ReduceOp
-from ocannl.dialects.op_helpers import operation_definition, parse_defined_operand
 
 # The rows of a product of fragments, its columns, and the threads of a warp side by side.
 ROWS, COLUMNS, ACROSS = 16, 8, 4

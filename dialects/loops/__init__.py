@@ -20,11 +20,14 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.addresses import Address
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
-from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
-from ocannl.dialects.linear import Space, SpaceAttr, clashing_variables, parse_space, print_space
-from ocannl.dialects.loop_values import (
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
+from ocannl.dialects.index.linear import Space, SpaceAttr, clashing_variables, parse_space, print_space
+from ocannl.dialects.index.scopes import scope_sizes, scopes
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
+from ocannl.dialects.loops.values import (
     POSITION,
     IndexOp,
     LoadOp,
@@ -34,11 +37,8 @@ from ocannl.dialects.loop_values import (
     address_of,
     static_part,
 )
-from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import RoutineOp, check_no_arguments
-from ocannl.dialects.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
-from ocannl.dialects.scopes import scope_sizes, scopes
-from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
+from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 __all__ = [
     "LOOPS",

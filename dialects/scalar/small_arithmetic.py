@@ -6,7 +6,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.small_floats import small_format
+from ocannl.dialects.scalar.small_floats import small_format
 
 # What may be done with a small float beside loading and storing it.
 ALLOWED = (arith.ConstantOp, arith.ExtFOp, arith.TruncFOp, arith.SelectOp, arith.BitcastOp)

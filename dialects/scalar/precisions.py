@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, Float64Type, IntegerType, f32
 from xdsl.ir import Attribute
 
-from ocannl.dialects.arith_builder import ScalarType
-from ocannl.dialects.small_floats import FORMATS, small_format
+from ocannl.dialects.scalar.arith_builder import ScalarType
+from ocannl.dialects.scalar.small_floats import FORMATS, small_format
 
 
 def is_float(element: Attribute) -> bool:

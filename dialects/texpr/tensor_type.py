@@ -21,7 +21,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 
 NO_ELEMENT = NoneAttr()
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation
 
-from ocannl.dialects.bounds import Bound, BoundsAttr
-from ocannl.dialects.linear import SpaceAttr
+from ocannl.dialects.index.bounds import Bound, BoundsAttr
+from ocannl.dialects.index.linear import SpaceAttr
 from ocannl.dialects.routine import RoutineOp
 
 

@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_accumulator, check_set_once, check_space
-from ocannl.dialects.linear import (
+from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
@@ -25,12 +25,12 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
-from ocannl.dialects.shape import DimTerm
-from ocannl.dialects.tensor_memory import MemoryOp, OfOp
-from ocannl.dialects.tensor_op import check_tensor_access
-from ocannl.dialects.tensor_type import (
+from ocannl.dialects.shapes.shape import DimTerm
+from ocannl.dialects.texpr.memory import MemoryOp, OfOp
+from ocannl.dialects.texpr.tensor_op import check_tensor_access
+from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     TensorType,
     shape_of,

@@ -27,18 +27,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_accumulator, check_names, check_set_once, check_space
-from ocannl.dialects.combine import (
-    Combination,
-    TermAttr,
-    arity,
-    check_term,
-    number_text,
-    parse_combination,
-    parse_number,
-    print_combination,
-)
-from ocannl.dialects.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
-from ocannl.dialects.linear import (
+from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
@@ -48,12 +37,22 @@ from ocannl.dialects.linear import (
     parse_space,
     print_map,
 )
-from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
-from ocannl.dialects.parts import Part, PartAttr, parse_part
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.dialects.shape import Dim, DimTerm
-from ocannl.dialects.spec import SpecSyntaxError, parse_spec
-from ocannl.dialects.tensor_code import (
+from ocannl.dialects.scalar.combination import (
+    Combination,
+    TermAttr,
+    arity,
+    check_term,
+    number_text,
+    parse_combination,
+    parse_number,
+    print_combination,
+)
+from ocannl.dialects.scalar.terms import Const, Term
+from ocannl.dialects.shapes.shape import Dim, DimTerm
+from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.texpr.code import (
     AssignOp,
     BackpropOp,
     CommentOp,
@@ -62,9 +61,11 @@ from ocannl.dialects.tensor_code import (
     TexprRoutineOp,
     ZeroGradsOp,
 )
-from ocannl.dialects.tensor_memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
-from ocannl.dialects.tensor_op import TensorOp, check_tensor_access, parse_result_type
-from ocannl.dialects.tensor_type import (
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
+from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
+from ocannl.dialects.texpr.tensor_op import TensorOp, check_tensor_access, parse_result_type
+from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     ShapeAttr,
     TensorType,
@@ -72,8 +73,7 @@ from ocannl.dialects.tensor_type import (
     parse_tensor_type,
     shape_of,
 )
-from ocannl.dialects.term import Const, Term
-from ocannl.dialects.uniform import UniformOp
+from ocannl.dialects.texpr.uniform import UniformOp
 
 __all__ = [
     "TEXPR",

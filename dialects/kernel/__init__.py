@@ -29,20 +29,10 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.addresses import flatten
 from ocannl.dialects.assign import NodeOp, check_access, check_accumulator, check_names, check_space
-from ocannl.dialects.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
-from ocannl.dialects.launch import (
-    BARRIER,
-    WARP,
-    LaunchOp,
-    SharedOp,
-    TogetherOp,
-    check_slot,
-    enclosing_launch,
-    parse_body,
-)
-from ocannl.dialects.linear import (
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
+from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
     Space,
@@ -52,12 +42,22 @@ from ocannl.dialects.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.loop_values import element_type, parse_array
+from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.kernel.launch import (
+    BARRIER,
+    WARP,
+    LaunchOp,
+    SharedOp,
+    TogetherOp,
+    check_slot,
+    enclosing_launch,
+    parse_body,
+)
+from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import check_fresh
-from ocannl.dialects.mma import MmaOp
-from ocannl.dialects.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.loops.values import element_type, parse_array
 from ocannl.dialects.routine import check_no_arguments
-from ocannl.dialects.scopes import scope_bounds, scope_sizes
 
 # What copies go from and to, as errors call it.
 ARRAY = "a node or a shared array"

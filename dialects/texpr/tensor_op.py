@@ -12,10 +12,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.dialects.shape import Shape
-from ocannl.dialects.tensor_type import TensorType, parse_tensor_type
+from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type
 
 
 class TensorOp(IRDLOperation):

@@ -35,16 +35,16 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.addresses import Address, flatten
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
-from ocannl.dialects.linear import Linear, Map, MapAttr, only_index, parse_map
-from ocannl.dialects.op_helpers import (
+from ocannl.dialects.index.addresses import Address, flatten
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, only_index, parse_map
+from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
+from ocannl.dialects.ir.op_helpers import (
     operation_definition,
     parse_defined_operand,
     parse_optional_defined_operand,
 )
-from ocannl.dialects.scopes import scope_bounds, scope_sizes
-from ocannl.dialects.stream import Stream, StreamAttr, parse_stream, print_stream
+from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 
 
 @operation_definition

@@ -9,8 +9,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from ocannl.dialects.combine import Combination, TermAttr, parse_combination, print_combination
-from ocannl.dialects.linear import Map, MapAttr, Space, SpaceAttr, parse_map, parse_space, print_space
+from ocannl.dialects.index.linear import Map, MapAttr, Space, SpaceAttr, parse_map, parse_space, print_space
+from ocannl.dialects.scalar.combination import Combination, TermAttr, parse_combination, print_combination
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ocannl.dialects.spec import Concat, Name, Slot, Spec, names_of
+from ocannl.dialects.shapes.spec import Concat, Name, Slot, Spec, names_of
 
 Place: TypeAlias = tuple[int, int, int]
 """An axis of a spec: its slot, its row and its place among the written axes of the row."""

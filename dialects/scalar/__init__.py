@@ -16,7 +16,7 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 
 Array: TypeAlias = NDArray[Any]
 

@@ -14,14 +14,14 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign import RING, check_space, is_ring
-from ocannl.dialects.bounds import clashing_within
-from ocannl.dialects.linear import Map, Space, SpaceAttr, parse_space, print_space
-from ocannl.dialects.loop_values import POSITION, static_part
+from ocannl.dialects.index.bounds import clashing_within
+from ocannl.dialects.index.linear import Map, Space, SpaceAttr, parse_space, print_space
+from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
+from ocannl.dialects.ir.op_helpers import operation_definition
 from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
-from ocannl.dialects.op_helpers import operation_definition
+from ocannl.dialects.loops.values import POSITION, static_part
 from ocannl.dialects.routine import check_no_arguments
-from ocannl.dialects.scopes import scope_bounds, scope_sizes, scopes
-from ocannl.dialects.small_arithmetic import check_no_small_arithmetic
+from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 MOST_THREADS = 1024
 # What a block may have on all GPUs since sm_80.

@@ -10,7 +10,7 @@ from itertools import pairwise
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import memref_shape
-from ocannl.dialects.linear import Linear
+from ocannl.dialects.index.linear import Linear
 
 
 @dataclass(frozen=True, slots=True)
