@@ -18,7 +18,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
 from ocannl.lowering.pipelines import new_context
-from ocannl.passes.nests import functions, nests_of, nodes, steps
+from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
 from ocannl.report import flops
 from ocannl.runtime.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call

@@ -23,6 +23,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, loops
 from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import Linear, clashing_variables
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops.values import element_type
@@ -32,9 +33,8 @@ from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import computed_in, is_float, widest
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import Arg, lower
-from ocannl.passes.images import covers
-from ocannl.passes.nests import fresh_label
-from ocannl.passes.projection import whole
+from ocannl.passes.analysis.nests import fresh_label
+from ocannl.passes.analysis.projection import whole
 
 Space = Sequence[tuple[str, int]]
 

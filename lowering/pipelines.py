@@ -27,27 +27,27 @@ from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.loops_to_kernels.split_sums import SplitSumsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
-from ocannl.passes.bypass_caches import BypassCachesPass
-from ocannl.passes.differentiate import DifferentiatePass
-from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
-from ocannl.passes.expand_math import ExpandMathPass
-from ocannl.passes.fold_layers import FoldLayersPass
-from ocannl.passes.fuse import FusePass
-from ocannl.passes.group_nests import GroupNestsPass
-from ocannl.passes.hoist_invariants import HoistInvariantsPass
-from ocannl.passes.index_by_comparison import IndexByComparisonPass
-from ocannl.passes.infer_precisions import InferPrecisionsPass
-from ocannl.passes.infer_projections import InferProjectionsPass
-from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
-from ocannl.passes.inline_nodes import InlineNodesPass
-from ocannl.passes.order_nests import OrderNestsPass
-from ocannl.passes.plan_memory import PlanMemoryPass
-from ocannl.passes.recompute_nodes import RecomputeNodesPass
-from ocannl.passes.reuse_reductions import ReuseReductionsPass
-from ocannl.passes.schedule import SchedulePass
-from ocannl.passes.simplify import SimplifyPass
-from ocannl.passes.tuned_schedule import FindChoices, TunedSchedulePass
-from ocannl.passes.unfold_layers import IrregularLayers, UnfoldLayersPass
+from ocannl.passes.loops.bypass_caches import BypassCachesPass
+from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
+from ocannl.passes.loops.expand_math import ExpandMathPass
+from ocannl.passes.loops.fuse import FusePass
+from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
+from ocannl.passes.loops.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
+from ocannl.passes.loops.inline_nodes import InlineNodesPass
+from ocannl.passes.loops.order_nests import OrderNestsPass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.recompute_nodes import RecomputeNodesPass
+from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.passes.loops.schedule.tuned_schedule import FindChoices, TunedSchedulePass
+from ocannl.passes.loops.simplify import SimplifyPass
+from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
+from ocannl.passes.texpr.differentiate.differentiate import DifferentiatePass
+from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
+from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
+from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
+from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 
 # What all targets have in common.
 SHARED: tuple[type[ModulePass], ...] = (

@@ -21,7 +21,7 @@ from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.passes.projection import whole
+from ocannl.passes.analysis.projection import whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
 

@@ -7,9 +7,9 @@ from ocannl.code import Code, forward
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type, tensor_type
 from ocannl.extract import Program, extract
 from ocannl.lowering.pipelines import run_passes
-from ocannl.passes.infer_precisions import InferPrecisionsPass
-from ocannl.passes.infer_shapes.infer_shapes import InferShapesPass
-from ocannl.passes.infer_shapes.terms import RowEq
+from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
+from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
+from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.tensor import TensorLike, as_tensor
 
 

@@ -9,7 +9,7 @@ from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.extract import needed
 from ocannl.misuse import ArgumentError
-from ocannl.passes.derivative_paths import differentiable_operands
+from ocannl.passes.analysis.derivative_paths import differentiable_operands
 from ocannl.tensor import Tensor, TensorLike, as_tensor
 
 

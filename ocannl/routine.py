@@ -22,7 +22,7 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.misuse import ArgumentError
-from ocannl.passes.infer_shapes.messages import describe
+from ocannl.passes.texpr.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.memory import ArgBlock

@@ -9,9 +9,9 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.extract import extract
 from ocannl.lowering.pipelines import PIPELINES, run_passes
 from ocannl.misuse import ArgumentError
-from ocannl.passes.schedule import SchedulePass
-from ocannl.passes.tuned_schedule import no_choices
-from ocannl.passes.unfold_layers import UnfoldLayersPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.passes.loops.schedule.tuned_schedule import no_choices
+from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.routine import Routine
 from ocannl.runtime.cache import environment_cache
 from ocannl.runtime.search import fastest

@@ -11,8 +11,8 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
 from ocannl.lowering.loops_to_llvm.entry import has_own_memory
-from ocannl.passes.nests import nodes
-from ocannl.passes.routine_facts import RoutineFacts, routine_facts
+from ocannl.passes.analysis.nests import nodes
+from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import llvmlite
 import xdsl
 
 from ocannl.lowering.loops_to_llvm import EntryLayout
-from ocannl.passes.routine_facts import RoutineFacts
+from ocannl.passes.analysis.routine_facts import RoutineFacts
 from ocannl.runtime.cache import ObjectCache, entry_key
 from ocannl.runtime.interface import Interface, NodeFacts
 

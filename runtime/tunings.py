@@ -11,8 +11,8 @@ from xdsl.parser import Parser
 
 from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
 from ocannl.lowering.pipelines import new_context
-from ocannl.passes.schedule import Choice
-from ocannl.passes.tuned_schedule import Choices, FindChoices, no_choices
+from ocannl.passes.loops.schedule.schedule import Choice
+from ocannl.passes.loops.schedule.tuned_schedule import Choices, FindChoices, no_choices
 from ocannl.runtime.cache import ObjectCache, entry_key
 from ocannl.runtime.host import host_target
 from ocannl.runtime.routine_cache import compiler_version

@@ -12,7 +12,7 @@ from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.kernel import LaunchOp, WhereOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.nests import Names, operations, substitute_indices, with_reduced
+from ocannl.passes.analysis.nests import Names, operations, substitute_indices, with_reduced
 
 Variables = list[tuple[str, int]]
 

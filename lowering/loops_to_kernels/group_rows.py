@@ -15,11 +15,11 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.rows import LEAST_REDUCED, choose_lanes, is_long, needed_before
-from ocannl.passes.group_nests import LONGEST_CHAIN, Builder, Grouper
-from ocannl.passes.nests import points, ungrouped
-from ocannl.passes.plan_memory import byte_size
-from ocannl.passes.shared_rows import Chain, Member, View
-from ocannl.passes.target import TargetDescription
+from ocannl.passes.analysis.nests import points, ungrouped
+from ocannl.passes.analysis.shared_rows import Chain, Member, View
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.group_nests.group_nests import LONGEST_CHAIN, Builder, Grouper
+from ocannl.passes.loops.plan_memory import byte_size
 
 # With fewer rows than these, each point of a larger nest has a thread of its own.
 LEAST_ROWS, FEW_POINTS = 64, 2**16

@@ -27,7 +27,7 @@ from ocannl.lowering.loops_to_kernels.rows import (
     needed_before,
     size_of,
 )
-from ocannl.passes.nests import Accesses, Names, operations, substitute_indices, with_reduced
+from ocannl.passes.analysis.nests import Accesses, Names, operations, substitute_indices, with_reduced
 
 # The most neighbours that a thread takes at a time, and what the rows of a block may have in shared memory.
 VECTOR, SHARED_BYTES = 4, 2**14

@@ -19,7 +19,7 @@ from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.target import Target
 from ocannl.lowering.loops_to_kernels.transposing import transposing
-from ocannl.passes.nests import functions, nests, nests_of, steps
+from ocannl.passes.analysis.nests import functions, nests, nests_of, steps
 
 
 def lower_nest(nest: NestOp, target: Target) -> LaunchOp:

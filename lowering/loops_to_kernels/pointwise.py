@@ -78,6 +78,6 @@ def vector_registers(nest: NestOp, name: str, is_free: bool) -> tuple[int, ...]:
 
 def widest_element(nest: NestOp) -> int:
     """The bytes of the widest element that a nest stores."""
-    from ocannl.passes.nest_facts import element_bytes
+    from ocannl.passes.analysis.nest_facts import element_bytes
 
     return max((element_bytes(op) for op in nest.body.block.ops if isinstance(op, StoreOp)), default=4)

@@ -9,7 +9,7 @@ from xdsl.dialects import arith
 
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.draft import contiguous
-from ocannl.passes.nests import names_in, reduction_work
+from ocannl.passes.analysis.nests import names_in, reduction_work
 
 # A smaller side or a shorter reduction is not worth a tile.
 LEAST_SIDE, LEAST_REDUCED = 16, 8

@@ -24,7 +24,7 @@ from ocannl.lowering.loops_to_kernels.draft import (
     largest_part,
     split_reduction,
 )
-from ocannl.passes.nests import operations, points, substitute_indices, with_reduced
+from ocannl.passes.analysis.nests import operations, points, substitute_indices, with_reduced
 
 # With more points than these there are threads enough, if they are contiguous and the reductions are not.
 MOST_POINTS = 2**14

@@ -16,7 +16,7 @@ from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
 from ocannl.lowering.loops_to_kernels.contraction import OPERAND_COST, PROCESSORS, TILES
 from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others
 from ocannl.lowering.loops_to_kernels.rows import choose_lanes, is_long, shared_variable
-from ocannl.passes.nests import (
+from ocannl.passes.analysis.nests import (
     Names,
     nests,
     nodes,
@@ -26,8 +26,8 @@ from ocannl.passes.nests import (
     substitute_indices,
     ungrouped,
 )
-from ocannl.passes.share_out import copies_for, nest_of, replace_reduction
-from ocannl.passes.shared_rows import divisors
+from ocannl.passes.analysis.shared_rows import divisors
+from ocannl.passes.rewrites.share_out import copies_for, nest_of, replace_reduction
 
 # The most parts of a sum.
 MOST_PARTS = 16

@@ -16,7 +16,7 @@ from ocannl.dialects.loops.values import address_of, element_type
 from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.staging import within_block
-from ocannl.passes.nests import points
+from ocannl.passes.analysis.nests import points
 
 # With fewer points it does not matter how they are read.
 LEAST_POINTS = 2**14

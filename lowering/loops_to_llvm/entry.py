@@ -13,8 +13,8 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_llvm.types import value_type
-from ocannl.passes.nests import nodes, steps
-from ocannl.passes.tasks import task_count
+from ocannl.passes.analysis.nests import nodes, steps
+from ocannl.passes.analysis.tasks import task_count
 
 
 @dataclass(frozen=True)

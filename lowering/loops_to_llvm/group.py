@@ -14,8 +14,8 @@ from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.types import value_type
-from ocannl.passes.nests import operations
-from ocannl.passes.tasks import cuts
+from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.tasks import cuts
 
 CACHE_LINE = 64
 

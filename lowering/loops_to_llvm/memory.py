@@ -9,7 +9,7 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.lowering.loops_to_llvm.types import ValueType, vector
-from ocannl.passes.cache_lines import LINE
+from ocannl.passes.analysis.cache_lines import LINE
 
 
 @dataclass(frozen=True, slots=True)

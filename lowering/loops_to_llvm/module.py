@@ -28,8 +28,8 @@ from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_ta
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
-from ocannl.passes.structure import Structures
-from ocannl.passes.tasks import task_count
+from ocannl.passes.analysis.structure import Structures
+from ocannl.passes.analysis.tasks import task_count
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 

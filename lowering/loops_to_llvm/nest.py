@@ -21,9 +21,9 @@ from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
-from ocannl.passes.cache_lines import fills_lines
-from ocannl.passes.target import INTERLEAVED
-from ocannl.passes.tasks import Cut, cuts
+from ocannl.passes.analysis.cache_lines import fills_lines
+from ocannl.passes.analysis.target import INTERLEAVED
+from ocannl.passes.analysis.tasks import Cut, cuts
 
 
 class NestEmitter:

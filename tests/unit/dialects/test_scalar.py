@@ -25,7 +25,7 @@ from ocannl.dialects.scalar.terms import (
     simplify,
     substitute,
 )
-from ocannl.passes.expand_math import ExpandMathPass
+from ocannl.passes.loops.expand_math import ExpandMathPass
 
 TABLE = pytest.mark.parametrize("op", SCALAR_OPS.values(), ids=SCALAR_OPS.keys())
 TYPES = pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.loops_to_kernels.split_sums import SplitSumsPass
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.runtime.ptx import ptx_text
 
 INDICES = {"step": 2, "batch": 3}

@@ -22,7 +22,7 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, literal
 from ocannl.lowering.loops_to_kernels import contraction
-from ocannl.passes.nests import functions
+from ocannl.passes.analysis.nests import functions
 from ocannl.runtime.memory import aligned_array
 
 __all__ = ["small_kernels"]  # a fixture

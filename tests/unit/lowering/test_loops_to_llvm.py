@@ -25,8 +25,8 @@ from xdsl.context import Context
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
-from ocannl.passes.plan_memory import PlanMemoryPass
-from ocannl.passes.schedule import SchedulePass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
 
 INDICES = {"step": 2, "batch": 3}
 

@@ -12,8 +12,8 @@ from unit.lowering.nests import parse_module
 from xdsl.context import Context
 
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.passes.plan_memory import PlanMemoryPass
-from ocannl.passes.schedule import SchedulePass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 

@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.scalar.small_floats import Format
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.passes.plan_memory import PlanMemoryPass
-from ocannl.passes.schedule import SchedulePass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.host import host_target
 from ocannl.runtime.memory import aligned_array
 

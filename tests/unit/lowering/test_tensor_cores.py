@@ -30,7 +30,7 @@ from ocannl.lowering.loops_to_kernels import draft, tensor_cores
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WarpTiles
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.runtime.ptx import kernel_resources, ptx_text
 from ocannl.runtime.ptxas import find_ptxas
 

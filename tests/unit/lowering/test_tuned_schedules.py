@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import GroupOp
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes import panel_groups
-from ocannl.passes.alternatives import alternatives
-from ocannl.passes.nests import nests_of, steps
-from ocannl.passes.plan_memory import PlanMemoryPass, byte_size
-from ocannl.passes.step_text import step_text
-from ocannl.passes.target import LARGEST_INSIDE, TargetDescription
-from ocannl.passes.tuned_schedule import Choices, TunedSchedulePass
+from ocannl.passes.analysis.nests import nests_of, steps
+from ocannl.passes.analysis.step_text import step_text
+from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
+from ocannl.passes.loops.plan_memory import PlanMemoryPass, byte_size
+from ocannl.passes.loops.schedule import panel_groups
+from ocannl.passes.loops.schedule.alternatives import alternatives
+from ocannl.passes.loops.schedule.tuned_schedule import Choices, TunedSchedulePass
 from ocannl.runtime.tunings import decoded, encoded
 
 INDICES = {"step": 2, "batch": 3}

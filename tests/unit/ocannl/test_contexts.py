@@ -168,8 +168,8 @@ class TestContexts:
     def test_threads_do_not_change_what_is_trained(self, monkeypatch: pytest.MonkeyPatch):
         """A loop over a ranged index, with contractions, norms, softmax and gathered rows, all cut small."""
         monkeypatch.setenv("OCANNL_CACHE", "off")
-        monkeypatch.setattr("ocannl.passes.parallel.SHARED_CYCLES", 2.0**8)
-        monkeypatch.setattr("ocannl.passes.parallel.TASK_CYCLES", 2.0**6)
+        monkeypatch.setattr("ocannl.passes.loops.schedule.parallel.SHARED_CYCLES", 2.0**8)
+        monkeypatch.setattr("ocannl.passes.loops.schedule.parallel.TASK_CYCLES", 2.0**6)
         ids = np.random.default_rng(1).integers(0, 11, (3, 8, 32))
         trained: list[list[Array]] = []
         for threads in (1, 3):

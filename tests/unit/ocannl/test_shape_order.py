@@ -19,11 +19,11 @@ from ocannl import graph, nn, train
 from ocannl.dialects.texpr import TensorOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.extract import extract, needed
-from ocannl.passes.infer_shapes.constraints import demands_of
-from ocannl.passes.infer_shapes.errors import ShapeInferenceError
-from ocannl.passes.infer_shapes.infer_shapes import leaves_of, variable_counts
-from ocannl.passes.infer_shapes.solver import Solver
-from ocannl.passes.infer_shapes.terms import Constraint, DimTerm, Leaf, Shape
+from ocannl.passes.texpr.infer_shapes.constraints import demands_of
+from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
+from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variable_counts
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, Leaf, Shape
 
 
 def operations(code: oc.Code) -> list[Operation]:

@@ -12,8 +12,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train, tuning
-from ocannl.passes.nest_facts import Scope
-from ocannl.passes.tile_cost import TileCost
+from ocannl.passes.analysis.nest_facts import Scope
+from ocannl.passes.analysis.tile_cost import TileCost
 
 PROGRAM = """
 import numpy as np, ocannl as oc

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from ocannl.passes.infer_shapes.solver import Solver
-from ocannl.passes.infer_shapes.terms import (
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.terms import (
     ROW_KINDS,
     Constraint,
     Dim,

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.dialects.math import ExpOp
 
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.passes.expand_math import ExpandMathPass
+from ocannl.passes.loops.expand_math import ExpandMathPass
 
 Real = Any  # an mpmath number: the library has no types
 SAMPLES = 1500

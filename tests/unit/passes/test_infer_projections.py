@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
 from ocannl.dialects.texpr import TEXPR, ApplyOp, TexprRoutineOp
-from ocannl.passes.infer_projections import InferProjectionsPass
+from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 
 LAYER = """
   %x = texpr.data "x" : !texpr.tensor<10 | 2, f32>

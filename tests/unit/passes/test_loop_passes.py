@@ -21,21 +21,23 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
-from ocannl.passes import group_nests, recompute_nodes, shared_rows
-from ocannl.passes.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
-from ocannl.passes.fuse import FusePass, same_or_apart
-from ocannl.passes.group_nests import GroupNestsPass
-from ocannl.passes.hoist_invariants import HoistInvariantsPass
-from ocannl.passes.index_by_comparison import IndexByComparisonPass
-from ocannl.passes.inline_nodes import InlineNodesPass
-from ocannl.passes.nests import Accesses, functions, nests, nodes, operations
-from ocannl.passes.order_nests import OrderNestsPass
-from ocannl.passes.plan_memory import PlanMemoryPass, memory_report
-from ocannl.passes.recompute_nodes import RecomputeNodesPass
-from ocannl.passes.reuse_reductions import ReuseReductionsPass
-from ocannl.passes.shared_rows import Chain, divisors
-from ocannl.passes.simplify import SimplifyPass
-from ocannl.passes.target import TargetDescription
+from ocannl.passes.analysis import shared_rows
+from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
+from ocannl.passes.analysis.shared_rows import Chain, divisors
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops import recompute_nodes
+from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
+from ocannl.passes.loops.fuse import FusePass, same_or_apart
+from ocannl.passes.loops.group_nests import group_nests
+from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
+from ocannl.passes.loops.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
+from ocannl.passes.loops.inline_nodes import InlineNodesPass
+from ocannl.passes.loops.order_nests import OrderNestsPass
+from ocannl.passes.loops.plan_memory import PlanMemoryPass, memory_report
+from ocannl.passes.loops.recompute_nodes import RecomputeNodesPass
+from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
+from ocannl.passes.loops.simplify import SimplifyPass
 
 PIPELINE = (
     InlineNodesPass,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ocannl.passes.infer_shapes.errors import ShapeConflict
-from ocannl.passes.infer_shapes.solver import Solver
-from ocannl.passes.infer_shapes.terms import (
+from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.terms import (
     Dim,
     DimEq,
     DimProduct,

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ocannl.passes.infer_shapes.errors import (
+from ocannl.passes.texpr.infer_shapes.errors import (
     MissingDimension,
     RankCycle,
     ShapeConflict,
     ShapeInferenceError,
 )
-from ocannl.passes.infer_shapes.solver import Solver
-from ocannl.passes.infer_shapes.terms import (
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.terms import (
     EMPTY_ROW,
     Constraint,
     Dim,

@@ -3,8 +3,8 @@
 from itertools import combinations
 
 from ocannl.lowering.pipelines import parse_text
-from ocannl.passes.nests import functions, nests
-from ocannl.passes.structure import Structures
+from ocannl.passes.analysis.nests import functions, nests
+from ocannl.passes.analysis.structure import Structures
 
 PROGRAM = """
 loops.func @f {

@@ -14,9 +14,9 @@ from ocannl.dialects.loops import UniformOp
 from ocannl.dialects.scalar.arith_builder import ScalarType
 from ocannl.dialects.scalar.streams import Stream
 from ocannl.dialects.scalar.threefry import threefry4x32
-from ocannl.passes.expand_math import ExpandMathPass
-from ocannl.passes.expand_math.builder import MathBuilder
-from ocannl.passes.expand_math.uniform import EmittedWords
+from ocannl.passes.loops.expand_math import ExpandMathPass
+from ocannl.passes.loops.expand_math.builder import MathBuilder
+from ocannl.passes.loops.expand_math.uniform import EmittedWords
 
 
 def signed(words: np.ndarray) -> list[Array]:

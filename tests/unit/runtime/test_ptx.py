@@ -16,7 +16,7 @@ from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.lowering.kernels_to_llvm.device import MOST_ARGUMENTS
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.expand_math import ExpandMathPass
+from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.runtime.ptx import ARCHS, kernel_resources, ptx_text
 from ocannl.runtime.ptxas import Resources, assemble, find_ptxas, resources
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl import nn
 from ocannl.lowering import pipelines
-from ocannl.passes.group_nests import GroupNestsPass
+from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
 
 ROWS, COLUMNS = 520, 641
 Arrays = dict[str, NDArray[np.float32]]

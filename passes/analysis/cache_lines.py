@@ -1,0 +1,23 @@
+"""Lines of the caches, and which stores write all of one at a time."""
+
+from __future__ import annotations
+
+from ocannl.dialects.loops import StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
+from ocannl.passes.analysis.nest_facts import element_bytes
+
+LINE = 64
+
+
+def fills_lines(store: StoreOp, schedule: Schedule) -> bool:
+    """With a tile of the schedule, a store writes whole lines: vectors of them, one after the other.
+
+    All nodes begin at a line.
+    """
+    address, bytes = address_of(store).merge(schedule.merged), element_bytes(store)
+    along = next((t for t in (schedule.lanes, schedule.rows) if t and address.stride(t[0]) == 1), None)
+    if along is None or along[1] * bytes % LINE:
+        return False
+    steps = [step for name, step in address.terms if name != along[0]]
+    return all(step * bytes % LINE == 0 for step in (*steps, address.constant))

@@ -1,0 +1,125 @@
+"""Comparisons of a variable with a number, which choose one position of an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS
+from xdsl.dialects.builtin import Float32Type, Float64Type
+from xdsl.ir import Block, Operation, SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import IndexOp, ReduceOp
+from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced
+from ocannl.passes.loops.simplify import number
+
+# Integers up to these are exact as floats, so that positions below them compare as integers do.
+EXACT = {Float32Type: 2**24, Float64Type: 2**53}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A comparison `variable == id`, where the variable runs over `range(size)`."""
+
+    comparison: arith.CmpfOp
+    variable: str
+    size: int
+    id: SSAValue
+
+
+def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[Choice]:
+    """The comparisons among `ops` of a variable in `sizes` with a number that does not vary with it."""
+    for op in ops:
+        if not isinstance(op, arith.CmpfOp):
+            continue
+        if CMPF_COMPARISON_OPERATIONS[op.predicate.value.data] != "oeq":
+            continue
+        for index, id in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            variable = index.owner.index.variable if isinstance(index.owner, IndexOp) else None
+            size = 0 if variable is None else sizes.get(variable, 0)
+            if variable is not None and 0 < size <= exact(index) and variable not in variables_of(id):
+                yield Choice(op, variable, size, id)
+
+
+def exact(value: SSAValue) -> int:
+    assert isinstance(value.type, Float32Type | Float64Type)
+    return EXACT[type(value.type)]
+
+
+def variables_of(value: SSAValue) -> set[str]:
+    """The iteration variables and static indices that a value depends on."""
+    names: set[str] = set()
+    for op in slice_of([value]):
+        for inner in with_reduced((op,)):
+            if isinstance(inner, Indexed):
+                names |= names_in(inner.indices.data)
+    return names
+
+
+def slice_of(values: Iterable[SSAValue]) -> set[Operation]:
+    """The operations of nests that values depend on, nodes excepted."""
+    found: set[Operation] = set()
+    waiting = list(values)
+    while waiting:
+        op = waiting.pop().owner
+        if isinstance(op, Operation) and not isinstance(op, NodeOp) and op not in found:
+            found.add(op)
+            waiting += [operand for inner in with_reduced((op,)) for operand in inner.operands]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Tells what is `neutral` wherever a comparison does not hold.
+
+    Products with 0 are taken for 0: what is not chosen may be infinite.
+    """
+
+    comparison: arith.CmpfOp
+    neutral: float
+
+    def holds(self, value: SSAValue) -> bool:
+        """The value is neutral wherever the comparison does not hold."""
+        if number(value) == self.neutral:
+            return True
+        op = value.owner
+        match op:
+            case arith.SelectOp():
+                return self.holds(op.rhs) and (self.implied(op.cond) or self.holds(op.lhs))
+            case arith.ExtFOp() | arith.TruncFOp():
+                return self.holds(op.operands[0])
+            case _:
+                return self.neutral == 0 and self._is_zero(op)
+
+    def _is_zero(self, op: Operation | Block) -> bool:
+        match op:
+            case arith.UIToFPOp():
+                return self.implied(op.operands[0])
+            case arith.MulfOp():
+                return any(self.holds(operand) for operand in op.operands)
+            case arith.AddfOp() | arith.SubfOp():
+                return all(self.holds(operand) for operand in op.operands)
+            case math_dialect.FmaOp():
+                return self.holds(op.c) and (self.holds(op.a) or self.holds(op.b))
+            case arith.NegfOp() | arith.DivfOp():
+                return self.holds(op.operands[0])
+            case ReduceOp():
+                return op.accum.data == "add" and self.holds(op.yielded)
+            case _:
+                return False
+
+    def implied(self, condition: SSAValue) -> bool:
+        """The condition holds only where the comparison does."""
+        op = condition.owner
+        match op:
+            case arith.AndIOp():
+                return any(self.implied(operand) for operand in op.operands)
+            case arith.CmpfOp() if op is not self.comparison:
+                predicate = CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+                is_truth = predicate in ("une", "one", "ogt") and number(op.rhs) == 0
+                return is_truth and Elsewhere(self.comparison, 0.0).holds(op.lhs)
+            case _:
+                return op is self.comparison

@@ -1,0 +1,405 @@
+"""Which nests can run row by row together, and what that saves.
+
+A row is a variable that several nests share: at one value of it, each of them touches its own part of every
+node that one of them writes. So all of them may run for one row, or a few, before the next ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.index.linear import Map
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import address_of, position_sizes
+from ocannl.passes.analysis.nest_facts import element_bytes
+from ocannl.passes.analysis.nests import names_in, operations
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.tile_cost import FAR, FARTHEST, LINE
+
+# Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
+STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
+# Points of a nest that make up for its start, if as many rows stay in the first-level cache.
+POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An access: its index map, its strides in bytes along the variables, and the bytes that it touches at
+    one point. Where it is at positions that are found at run time, it may touch all along their axes.
+    """
+
+    indices: Map
+    strides: dict[str, int]
+    bytes: int
+    is_reduced: bool
+
+    @staticmethod
+    def of(op: LoadOp | StoreOp, reduced: set[str]) -> Place:
+        indices, element = op.indices.data, element_bytes(op)
+        strides = {name: step * element for name, step in address_of(op).terms}
+        found = position_sizes(op) if op.positions else {}
+        # Where the array has no elements, it has no strides.
+        reach = sum(strides.pop(name, 0) * (size - 1) for name, size in found.items())
+        return Place(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
+
+    def span(self, extents: Mapping[str, int]) -> int:
+        """Bytes that it keeps from others while variables run that far: gaps between what is shorter than a
+        line count too.
+        """
+        run = self.bytes
+        for stride, size in sorted(
+            (abs(s), extents[name]) for name, s in self.strides.items() if name in extents
+        ):
+            run = run * size if run >= LINE and stride > run else run + stride * (size - 1)
+        return run
+
+    def size(self, extents: Mapping[str, int]) -> int:
+        return self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
+
+
+@dataclass
+class View:
+    """A nest as a member of a chain: its variables, reduced ones among them, and where it touches nodes.
+
+    `summed` is its only reduction, if its points can be shared out: every one of them loads something new.
+    """
+
+    nest: NestOp
+    sizes: dict[str, int]
+    places: dict[SSAValue, list[Place]]
+    written: set[SSAValue]
+    summed: ReduceOp | None
+
+    @staticmethod
+    def of(nest: NestOp) -> View:
+        sizes, reduced = dict(nest.space.data), set[str]()
+        places: dict[SSAValue, list[Place]] = {}
+        written: set[SSAValue] = set()
+        reductions: list[ReduceOp] = []
+        for op in operations(nest.body.block):
+            if isinstance(op, ReduceOp):
+                reductions.append(op)
+                sizes.update(op.space.data)
+                reduced.update(op.space.names)
+            elif isinstance(op, LoadOp | StoreOp):
+                place = Place.of(op, reduced)
+                places.setdefault(op.node, []).append(place)
+                if isinstance(op, StoreOp):
+                    written.add(op.node)
+        view = View(nest, sizes, places, written, None)
+        if len(reductions) == 1:
+            view.summed = reductions[0]
+        return view
+
+    @property
+    def is_streamed(self) -> bool:
+        """Something is loaded anew at every point of the reductions, so that nothing is read again."""
+        moving = {name for place in self.places_reduced for name in place.strides}
+        return any(moving <= place.strides.keys() for place in self.places_reduced)
+
+    def conflicts(self, other: View) -> bool:
+        """One of two nests writes what the other touches."""
+        return not (self.written.isdisjoint(other.places) and other.written.isdisjoint(self.places))
+
+    @cached_property
+    def reach(self) -> dict[SSAValue, int]:
+        """How many bytes of each node the nest touches."""
+        return {node: max(p.size(self.sizes) for p in places) for node, places in self.places.items()}
+
+    @cached_property
+    def all_places(self) -> list[Place]:
+        return [place for places in self.places.values() for place in places]
+
+    @cached_property
+    def places_reduced(self) -> list[Place]:
+        return [place for place in self.all_places if place.is_reduced]
+
+    @cached_property
+    def is_contraction(self) -> bool:
+        return bool(self.places_reduced) and not self.is_streamed
+
+    @property
+    def started(self) -> float:
+        return STARTED_CONTRACTION if self.is_contraction else STARTED_NEST
+
+    @cached_property
+    def counted(self) -> set[str]:
+        """The variables whose points count as work: of a contraction those of the nest, else all."""
+        return set(self.nest.space.names if self.is_contraction else self.sizes)
+
+    @cached_property
+    def free(self) -> set[str]:
+        """The variables that may be rows: those of the nest, and those of a reduction to share out, but for
+        the innermost axis of an array, along which vectors lie.
+        """
+        own = {name for name, size in self.nest.space.data if size > 1}
+        reduced = set(self.summed.space.names) if self.summed is not None else set[str]()
+        return {name for name in own | reduced if not self.is_contiguous(name)}
+
+    def is_contiguous(self, name: str) -> bool:
+        """A variable moves along the innermost axis of an array, and of none that is larger along others."""
+        arrays = [(place.size(self.sizes), place) for place in self.all_places if len(place.strides) > 1]
+        along = [
+            (size, name == min(p.strides, key=lambda n: abs(p.strides[n])))
+            for size, p in arrays
+            if name in p.strides
+        ]
+        innermost = max((size for size, is_innermost in along if is_innermost), default=0)
+        return innermost > 0 and innermost >= max(
+            (size for size, is_innermost in along if not is_innermost), default=0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A nest of a chain, with its variable for each row."""
+
+    view: View
+    variables: Mapping[str, str]
+
+    def extents(self, blocks: Mapping[str, int]) -> dict[str, int]:
+        """How far its variables run in one block of rows."""
+        own = {variable: blocks[row] for row, variable in self.variables.items() if row in blocks}
+        return {**self.view.sizes, **own}
+
+    def touched(self, blocks: Mapping[str, int], spanned: bool) -> dict[SSAValue, int]:
+        """The bytes of each node that the nest touches in a block of rows."""
+        extents = self.extents(blocks)
+        return {
+            node: max(place.span(extents) if spanned else place.size(extents) for place in places)
+            for node, places in self.view.places.items()
+        }
+
+    def sums_along(self, rows: Iterable[str]) -> bool:
+        """The reduction of the nest runs over one of the rows."""
+        summed = self.view.summed
+        return summed is not None and any(self.variables[row] in summed.space.names for row in rows)
+
+    def added_up(self, blocks: Mapping[str, int]) -> float:
+        """The cycles in which a block of rows is added to the sums of all."""
+        if not self.sums_along(blocks):
+            return 0.0
+        extents = self.extents(blocks)
+        return sum(
+            FAR * place.size(extents) / LINE for node in self.view.written for place in self.view.places[node]
+        )
+
+
+@dataclass
+class Chain:
+    """Nests that can run row by row together: `rows` with their sizes, and the axes of nodes along them."""
+
+    members: list[Member]
+    rows: dict[str, int]
+    axes: dict[SSAValue, dict[int, str]]
+    written: set[SSAValue]
+    touched: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    @staticmethod
+    def of(view: View) -> Chain:
+        variables = {name: name for name in view.sizes if name in view.free}
+        axes = {node: _row_axes(places, variables) for node, places in view.places.items()}
+        rows = {name: view.sizes[name] for name in variables}
+        return Chain([Member(view, variables)], rows, axes, set(view.written), dict.fromkeys(axes, 1))
+
+    def join(self, view: View, before: int = 0) -> Chain | None:
+        """The chain with one more nest, which comes before so many of the last, over the rows that it shares;
+        None if there are none.
+        """
+        common = [node for node in view.places if node in self.axes]
+        conflicts = [node for node in common if node in self.written or node in view.written]
+        matched = self._match(view, dict.fromkeys([*conflicts, *common]))
+        for node in conflicts:
+            along = {self.axes[node][axis] for axis in _agreeing(self.axes[node], view.places[node], matched)}
+            matched = {row: variable for row, variable in matched.items() if row in along}
+        if not matched:
+            return None
+        rows = {row: size for row, size in self.rows.items() if row in matched}
+        axes = {
+            node: {axis: row for axis, row in known.items() if row in rows}
+            for node, known in self.axes.items()
+        }
+        touched = dict(self.touched)
+        for node, places in view.places.items():
+            found = _row_axes(places, matched)
+            if node in axes:
+                found = {axis: row for axis, row in axes[node].items() if found.get(axis) == row}
+            axes[node] = found
+            touched[node] = touched.get(node, 0) + 1
+        members = list(self.members)
+        members.insert(len(members) - before, Member(view, matched))
+        return Chain(members, rows, axes, self.written | view.written, touched)
+
+    def passes_on(self, node: SSAValue) -> bool:
+        """One nest leaves values in the node for another one."""
+        return node in self.written and self.touched[node] > 1
+
+    def _match(self, view: View, nodes: Mapping[SSAValue, None]) -> dict[str, str]:
+        """The variable of a nest for each row, by the axes of common nodes."""
+        matched: dict[str, str] = {}
+        for node in nodes:
+            for axis, row in self.axes[node].items():
+                variables = {place.indices[axis].variable for place in view.places[node]}
+                variable = variables.pop()
+                if variables or variable is None or variable not in view.free:
+                    continue
+                is_new = row not in matched and variable not in matched.values()
+                if is_new and view.sizes[variable] == self.rows.get(row):
+                    matched[row] = variable
+        return matched
+
+    def ordered_rows(self) -> list[str]:
+        """Innermost those for which reductions read the same again; outermost what moves furthest."""
+
+        def key(row: str) -> tuple[int, int]:
+            places = [(m.variables[row], place) for m in self.members for place in m.view.all_places]
+            reused = sum(place.is_reduced and variable not in place.strides for variable, place in places)
+            return reused, -max(abs(place.strides.get(variable, 0)) for variable, place in places)
+
+        return sorted(self.rows, key=key)
+
+    def blocks(self, target: TargetDescription) -> dict[str, int]:
+        """How many of each row run together: few that keep a nest busy, and stay in the first-level cache.
+
+        The tiles of a contraction have many rows, at the price of the second-level cache.
+        """
+        blocks = dict.fromkeys(self.rows, 1)
+        contracts = self.contracts
+        enough = POINTS_OF_A_CONTRACTION if contracts else POINTS_OF_A_BLOCK
+        near = target.l2_bytes // 2 if contracts else target.l1_bytes // 2
+        for row in reversed(self.ordered_rows()):
+            for divisor in divisors(self.rows[row])[1:]:
+                if self.points(blocks) >= enough:
+                    return blocks
+                larger = {**blocks, row: divisor}
+                if (self.largest(larger) if contracts else self.bytes(larger)) > near:
+                    return blocks
+                blocks = larger
+        return blocks
+
+    def points(self, blocks: Mapping[str, int]) -> int:
+        """The points of the largest nest in a block of rows; steps of a contraction are none."""
+        members = [m for m in self.members if not (m.view.is_contraction and m.sums_along(blocks))]
+        return max(
+            [
+                math.prod(
+                    [size for name, size in member.extents(blocks).items() if name in member.view.counted]
+                )
+                for member in members
+            ],
+            default=1,
+        )
+
+    def bytes(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
+        """What the nests touch in a block of rows; `spanned` counts gaps."""
+        largest: dict[SSAValue, int] = {}
+        for member in self.members:
+            for node, size in member.touched(blocks, spanned).items():
+                largest[node] = max(size, largest.get(node, 0))
+        return sum(largest.values())
+
+    def largest(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
+        """What the nest that touches most touches in a block of rows."""
+        return max(sum(member.touched(blocks, spanned).values()) for member in self.members)
+
+    @property
+    def contracts(self) -> bool:
+        return any(member.view.is_contraction for member in self.members)
+
+    def saved(self, target: TargetDescription, uses: Mapping[SSAValue, int]) -> float:
+        """The cycles saved by finding in the cache what an earlier nest touched, less those to start nests.
+
+        `uses` tells how many nests touch a local node in all: a node that no other nest touches never leaves
+        the cache.
+        """
+        single = dict.fromkeys(self.rows, 1)
+        near = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
+        if near > target.l2_bytes // 2:
+            return float("-inf")
+        blocks = self.blocks(target)
+        contracting = [member for member in self.members if member.view.is_contraction]
+        outermost = next((row for row in self.ordered_rows() if self.rows[row] > blocks[row]), None)
+        if outermost is not None and any(member.sums_along((outermost,)) for member in contracting):
+            return float("-inf")
+        runs = math.prod(size // blocks[row] for row, size in self.rows.items())
+        if runs == 1:
+            return float("-inf")
+        added = sum(member.added_up(blocks) for member in contracting)
+        total = (
+            self._streaming(target)
+            - runs * added
+            - runs * sum(member.view.started for member in self.members)
+        )
+        for node, count in self.touched.items():
+            bytes = max(member.view.reach.get(node, 0) for member in self.members)
+            if self.axes[node] and is_far(bytes, target):
+                times = count - 1 + (uses.get(node) == count and self.passes_on(node))
+                total += times * _fetch(bytes, FARTHEST)
+        return total - runs * self._read_again(target)
+
+    def _read_again(self, target: TargetDescription) -> float:
+        """The cycles in which reductions read, for a block of rows, what they read for the one before."""
+        rows = self.ordered_rows()
+        total = 0.0
+        distance = FAR if self.bytes(dict.fromkeys(self.rows, 1)) <= target.l2_bytes else FARTHEST
+        for member in self.members:
+            for place in member.view.places_reduced:
+                lacking = [k for k, row in enumerate(rows) if member.variables[row] not in place.strides]
+                if lacking:
+                    size = place.size(member.extents(dict.fromkeys(rows[: lacking[0]], 1)))
+                    if size > target.l2_bytes // 2:
+                        return float("inf")
+                    total += _fetch(size, distance) if size > target.l1_bytes // 2 else 0.0
+        return total
+
+    def _streaming(self, target: TargetDescription) -> float:
+        """What it saves to sum rows in the order in which they lie in memory."""
+        total = 0.0
+        for member in self.members:
+            summed = member.view.summed
+            if summed is None or member.view.is_contraction or not member.sums_along(self.rows):
+                continue
+            for place in member.view.places_reduced:
+                size = place.size(member.view.sizes)
+                total += _fetch(size, FARTHEST) / 4 if is_far(size, target) else 0.0
+        return total
+
+
+def is_far(bytes: int, target: TargetDescription) -> bool:
+    """So much does not wait in the caches of a core until the next nest."""
+    return bytes > target.l2_bytes
+
+
+def _fetch(bytes: int, distance: float) -> float:
+    """How much longer it takes to touch so many bytes than if they were in the first-level cache."""
+    return bytes / LINE * (distance - 1) / 2
+
+
+def _row_axes(places: list[Place], variables: Mapping[str, str]) -> dict[int, str]:
+    """The axes at which all accesses of a nest to a node are at a row's variable."""
+    rows = {variable: row for row, variable in variables.items()}
+    found: dict[int, str] = {}
+    for axis, index in enumerate(places[0].indices):
+        row = rows.get(index.variable or "")
+        if row is not None and all(place.indices[axis] == index for place in places):
+            found[axis] = row
+    return found
+
+
+def _agreeing(axes: Mapping[int, str], places: list[Place], matched: Mapping[str, str]) -> list[int]:
+    """The axes along rows at which all accesses of a nest are at its variables for the same rows."""
+    return [
+        axis
+        for axis, row in axes.items()
+        if row in matched and all(place.indices[axis].variable == matched[row] for place in places)
+    ]
+
+
+def divisors(size: int) -> list[int]:
+    small = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]
+    return sorted({*small, *(size // d for d in small)})

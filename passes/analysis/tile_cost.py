@@ -1,0 +1,276 @@
+"""An estimate of the cycles that a nest takes with a register tile.
+
+It only has to rank schedules: loads and arithmetic overlap, two of each a cycle; a reduction waits for its
+accumulators; what is not contiguous along the lanes moves element by element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from ocannl.dialects.assign import memref_shape
+from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.nest_facts import Access, Scope
+from ocannl.passes.analysis.target import INTERLEAVED, TargetDescription
+
+LOOP_OVERHEAD = 0.25
+ADDITION_LATENCY = 4.0
+MOVED_ELEMENT = 2.0
+TRANSPOSED_VECTOR = 2.5
+# A shuffle of a vector, for each other row beside which its elements stand.
+INTERLEAVED_ROW = 2.0
+# How much longer a load takes from the second-level cache, and from beyond it.
+FAR, FARTHEST = 2.0, 6.0
+LINE = 64
+# The lines that are not read meanwhile where a tile from beyond the caches does not follow the last one.
+APART = 3.5
+# Places at a multiple of these distances compete in a cache. Only steps over several tiles waste lines so.
+L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
+HORIZONTAL_STEP = 1.5
+PACKING_SETUP = 5000.0
+PACKED_ELEMENT = 0.4
+# The cycles that a run must save for more code: an operation, an element moved alone, a vector transposed, a
+# vector summed over its lanes.
+CODE_OPERATION, CODE_ELEMENT, CODE_TRANSPOSED, CODE_HORIZONTAL = 4.0, 20.0, 40.0, 60.0
+# Accumulators that hide the latency of a reduction along the lanes.
+INDEPENDENT = 8
+
+
+class Layout(Enum):
+    """How an access lies along the lanes.
+
+    `TRANSPOSED` if it is contiguous in the rows of a square tile, `INTERLEAVED` if the tile is one block of
+    memory that has the rows element by element beside each other.
+    """
+
+    UNIFORM = auto()
+    CONTIGUOUS = auto()
+    TRANSPOSED = auto()
+    INTERLEAVED = auto()
+    STRIDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The tile in one scope: the variables there, its lanes and rows, and how many tiles there are."""
+
+    sizes: Mapping[str, int]
+    lanes: str | None
+    width: int
+    vectors: int
+    rows: str | None
+    height: float
+    runs: float
+
+    def stride(self, access: Access) -> int:
+        return 0 if self.lanes is None else access.strides.get(self.lanes, 0)
+
+    def row_stride(self, access: Access) -> int:
+        return 0 if self.rows is None else access.strides.get(self.rows, 0)
+
+
+@dataclass(slots=True)
+class TileCost:
+    """Costs the tile of a schedule for a nest over the variables `own`.
+
+    `packed` are the loads that are worth a contiguous copy, found on the way.
+    """
+
+    schedule: Schedule
+    target: TargetDescription
+    element_bytes: int
+    own: Mapping[str, int]
+    packed: list[LoadOp] = field(default_factory=list[LoadOp])
+    code: float = 0.0
+
+    def nest(self, facts: Scope) -> float:
+        """The cycles of a nest, and what its code counts in cycles."""
+        return self.scope(facts) + self.code
+
+    def scope(self, scope: Scope) -> float:
+        """The cycles of a scope and of the scopes in it."""
+        view = self.view(scope)
+        arithmetic = scope.work * view.height * view.vectors
+        self.code += CODE_OPERATION * view.height * (scope.work + 1)
+        if isinstance(scope.op, NestOp):
+            memory = sum([self.access(a, view, self.distance(self.bytes(a, view))) for a in scope.accesses])
+            self.code += sum([self.code_size(access, view) for access in scope.accesses])
+            total = view.runs * self.step(memory, arithmetic)
+        else:
+            total = self.reduction(scope, view, arithmetic)
+        for inner in scope.inner:
+            total += self.scope(inner)
+        return total
+
+    def step(self, memory: float, arithmetic: float) -> float:
+        return max(memory, arithmetic) / 2 + LOOP_OVERHEAD
+
+    def reduction(self, scope: Scope, view: View, arithmetic: float) -> float:
+        """The cycles of a reduction, with copies of the operands for which that pays."""
+        moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
+        costs = [self.reduced_access(access, scope, view) for access in moving]
+        memory, copies = sum([direct for direct, _ in costs]), 0.0
+        total = view.runs * max(self.step(memory, arithmetic), self.latency(scope, view))
+        saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0])
+        for access, (direct, copied) in saving_most:
+            if access.op.positions:
+                self.code += self.code_size(access, view)
+                continue
+            rest = memory - direct + copied
+            copy = copies + PACKING_SETUP + PACKED_ELEMENT * self.bytes(access, view) / access.bytes
+            packed = copy + view.runs * max(self.step(rest, arithmetic), self.latency(scope, view))
+            code = self.code_size(access, view)
+            if packed < total + code:
+                assert isinstance(access.op, LoadOp)
+                self.packed.append(access.op)
+                memory, copies, total = rest, copy, packed
+            else:
+                self.code += code
+        return total + self.across_lanes(scope, view)
+
+    def view(self, scope: Scope) -> View:
+        sizes = scope.around | scope.space
+        involved = scope.varies | scope.space.keys()
+        lanes, width = self.lanes(scope) or (None, 1)
+        rows, height = self.schedule.rows or (None, 1)
+        runs = 1
+        for name in involved:
+            extent = width if name == lanes else height if name == rows else 1
+            runs *= math.ceil(sizes[name] / extent)
+        if lanes not in involved:
+            lanes, width = None, 1
+        mean_height = mean_extent(sizes[rows], height) if rows is not None and rows in involved else 1.0
+        return View(sizes, lanes, width, self.vectors(width), rows, mean_height, runs)
+
+    def lanes(self, scope: Scope) -> tuple[str, int] | None:
+        """The vector dimension of a scope: a reduction that all lanes share has lanes of its own."""
+        lanes = self.schedule.lanes
+        if lanes is None or lanes[0] in scope.varies or lanes[0] in scope.space or lanes[0] not in self.own:
+            return lanes
+        last = next(reversed(scope.space), None)
+        strides = {access.strides.get(last, 0) for access in scope.accesses if last}
+        return (last, lanes[1]) if last and strides <= {0, 1} and 1 in strides else None
+
+    def vectors(self, width: int) -> int:
+        return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
+
+    def reduced_access(self, access: Access, scope: Scope, view: View) -> tuple[float, float]:
+        """The cost of an access in a reduction: as it is, and from a copy that fits the lanes."""
+        if view.lanes not in self.own or access.op.positions:
+            direct = self.access(access, view, self.distance(self.bytes(access, view)))
+            return direct, direct
+        rows, stride = self.rows(access, view), view.stride(access)
+        instructions = rows * (view.vectors if stride else 1)
+        tile = rows * (self.lane_count(view) if stride else 1) * access.bytes
+        steps = [name for name in scope.space if name in access.strides]
+        whole = access.bytes * math.prod(memref_shape(access.op.node))
+        total = min(whole, int(tile) * math.prod([scope.space[name] for name in steps]))
+        pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
+        is_compact = 1 in (stride, view.row_stride(access))
+        lines = max(tile, min(LINE, pitch) if is_compact else 0) / LINE
+        distance = self.distance(total, int(tile), pitch)
+        if distance == FARTHEST and pitch > tile:
+            lines += APART
+        direct = self.access(access, view, 1.0) + (distance - 1) * lines
+        return direct, instructions + (self.distance(total) - 1) * tile / LINE
+
+    def distance(self, total: int, tile: int = 1, pitch: int = 1) -> float:
+        """How many times as long as in the first-level cache a load takes.
+
+        The `total` bytes are read again and again, in tiles that stand `pitch` bytes apart.
+        """
+        for size, way, factor in ((self.target.l1_bytes, L1_WAY, 1.0), (self.target.l2_bytes, L2_WAY, FAR)):
+            # Steps by multiples of a large power of two meet in few places of a cache.
+            apart = math.gcd(way, pitch)
+            room = size // apart * tile if apart >= WIDE_STEP * tile else size
+            if total <= min(room, size // 2):
+                return factor
+        return FARTHEST
+
+    def access(self, access: Access, view: View, distance: float) -> float:
+        """The cost of an access of one tile, in instructions, with what converts it."""
+        rows = self.rows(access, view)
+        converted = access.conversion * rows * (view.vectors if view.stride(access) else 1)
+        return converted + self.moved(access, view, rows, distance)
+
+    def moved(self, access: Access, view: View, rows: float, distance: float) -> float:
+        """The cost of the loads or stores of an access."""
+        issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
+        match self.layout(access, view):
+            case Layout.UNIFORM:
+                return issue * rows
+            case Layout.CONTIGUOUS:
+                return issue * rows * view.vectors * distance
+            case Layout.TRANSPOSED:
+                return issue * rows * view.vectors * TRANSPOSED_VECTOR * distance
+            case Layout.INTERLEAVED:
+                return issue * rows * view.vectors * (distance + INTERLEAVED_ROW * (rows - 1))
+            case Layout.STRIDED:
+                return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
+
+    def code_size(self, access: Access, view: View) -> float:
+        """The price of an access's code."""
+        match self.layout(access, view):
+            case Layout.TRANSPOSED:
+                return CODE_TRANSPOSED * self.rows(access, view)
+            case Layout.INTERLEAVED:
+                return CODE_OPERATION * self.rows(access, view) ** 2 * view.vectors
+            case Layout.STRIDED:
+                return CODE_ELEMENT * self.rows(access, view) * self.lane_count(view)
+            case _:
+                return 0.0
+
+    def layout(self, access: Access, view: View) -> Layout:
+        """How the elements of an access lie along the lanes."""
+        stride = view.stride(access)
+        if view.lanes in access.scattered:
+            return Layout.STRIDED
+        if stride in (0, 1):
+            return Layout.CONTIGUOUS if stride else Layout.UNIFORM
+        if view.row_stride(access) != 1 or view.rows in access.scattered:
+            return Layout.STRIDED
+        if view.height == view.width:
+            return Layout.TRANSPOSED
+        return Layout.INTERLEAVED if stride == view.height <= INTERLEAVED else Layout.STRIDED
+
+    def lane_count(self, view: View) -> float:
+        return 1.0 if view.lanes is None else mean_extent(view.sizes[view.lanes], view.width)
+
+    def rows(self, access: Access, view: View) -> float:
+        return view.height if view.rows in access.strides else 1.0
+
+    def bytes(self, access: Access, view: View) -> int:
+        """What an access reads or writes in the whole nest."""
+        return access.bytes * math.prod([view.sizes[name] for name in access.strides if name in view.sizes])
+
+    def latency(self, scope: Scope, view: View) -> float:
+        """The cycles between two steps of a reduction, which depend on each other."""
+        if isinstance(scope.op, NestOp):
+            return 0.0
+        if view.lanes not in scope.space:
+            return ADDITION_LATENCY / chains(view.height * view.vectors, self.target)
+        across = min(INDEPENDENT / view.height, scope.space[view.lanes] // view.width)
+        return ADDITION_LATENCY / max(1.0, across)
+
+    def across_lanes(self, scope: Scope, view: View) -> float:
+        """The cycles of combining the lanes at the end of a reduction along them."""
+        if view.lanes not in scope.space:
+            return 0.0
+        self.code += CODE_HORIZONTAL * view.height
+        results = max(1.0, view.runs * view.width / math.prod(scope.space.values()))
+        return results * view.height * math.log2(max(2, view.width)) * HORIZONTAL_STEP
+
+
+def chains(accumulators: float, target: TargetDescription) -> int:
+    """The parts in which a reduction with so many accumulators is added up, so that additions overlap."""
+    most = (target.vector_registers - 4) // max(1, math.ceil(accumulators))
+    return max(1, min(most, math.ceil(INDEPENDENT / accumulators)))
+
+
+def mean_extent(size: int, extent: int) -> float:
+    """The points in a tile of `extent`, on average over all tiles."""
+    return size / math.ceil(size / extent) if size else 1.0

@@ -1,0 +1,136 @@
+"""`bypass-caches`: what will have left all caches before it is touched again is written past them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.cache_lines import fills_lines
+from ocannl.passes.analysis.nests import accesses, functions, nests_of, nodes, steps
+from ocannl.passes.analysis.shared_rows import Place
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.plan_memory import byte_size
+from ocannl.passes.loops.schedule.pack import variable_sizes
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The bytes of each node of a routine that a nest or a group touches, and what it loads."""
+
+    bytes: Mapping[SSAValue, int]
+    loaded: set[SSAValue]
+
+    @staticmethod
+    def of(step: NestOp | GroupOp, whole: Mapping[SSAValue, int], near: int) -> Touched:
+        """`whole` are the bytes of the nodes; of those that have no more than `near`, all count."""
+        touched: dict[SSAValue, int] = {}
+        loaded: set[SSAValue] = set()
+        for nest in nests_of(step):
+            for op in accesses(nest):
+                node = op.node
+                size = whole.get(node)
+                if size is None:
+                    continue
+                if size > near:
+                    sizes = scope_sizes(nest) | variable_sizes(nest)
+                    size = min(size, Place.of(op, set()).size(sizes))
+                touched[node] = max(size, touched.get(node, 0))
+                if isinstance(op, LoadOp):
+                    loaded.add(node)
+        return Touched(touched, loaded)
+
+
+def footprint(touched: Iterable[Touched], most: float = math.inf) -> int:
+    """The bytes of all that several steps touch, or of the first ones that touch more than `most`."""
+    largest: dict[SSAValue, int] = {}
+    total = 0
+    for own in touched:
+        for node, size in own.bytes.items():
+            known = largest.get(node, 0)
+            if size > known:
+                largest[node] = size
+                total += size - known
+        if total > most:
+            break
+    return total
+
+
+class Bypass:
+    """Chooses the stores of one function."""
+
+    def __init__(self, func: FuncOp, whole: Mapping[SSAValue, int], target: TargetDescription) -> None:
+        self.near = target.l2_bytes
+        self.room = target.lasting_bytes
+        self.steps = steps(func)
+        self.touched = [Touched.of(step, whole, self.near) for step in self.steps]
+        self.positions: dict[SSAValue, list[int]] = {}
+        for number, own in enumerate(self.touched):
+            for node in own.bytes:
+                self.positions.setdefault(node, []).append(number)
+        self.total = footprint(self.touched)
+
+    def run(self) -> None:
+        for number, step in enumerate(self.steps):
+            far = {node for node in self.candidates(number) if self.is_left(number, node)}
+            for nest in nests_of(step) if far else ():
+                schedule = nest.schedule.data if nest.schedule is not None else Schedule()
+                for op in nest.body.block.ops:
+                    if isinstance(op, StoreOp) and op.node in far and fills_lines(op, schedule):
+                        op.properties["nontemporal"] = UnitAttr()
+
+    def candidates(self, number: int) -> list[SSAValue]:
+        """The large nodes that a step stores to and does not load."""
+        own = self.touched[number]
+        return [node for node, size in own.bytes.items() if size > self.near and node not in own.loaded]
+
+    def is_left(self, number: int, node: SSAValue) -> bool:
+        """What a step stores to a node leaves the caches before a step touches the node again, this one or
+        another; after the last step, the first one may follow.
+        """
+        positions = self.positions[node]
+        other = positions[bisect_right(positions, number) % len(positions)]
+        if other == number:
+            return self.total > self.room
+        between = self.between(number, other)
+        with_both = [self.touched[number], *between, self.touched[other]]
+        # Half of the step passes after the store, on average, and half of the other one before the access.
+        return footprint(between, 2 * self.room) + footprint(with_both, 2 * self.room) > 2 * self.room
+
+    def between(self, number: int, other: int) -> list[Touched]:
+        """What runs after a step and before another one, in the next run if that does not come later."""
+        if number < other:
+            return self.touched[number + 1 : other]
+        return [*self.touched[number + 1 :], *self.touched[:other]]
+
+
+@dataclass(frozen=True)
+class BypassCachesPass(ModulePass):
+    """Marks stores of whole cache lines that no step loads before they have left all caches.
+
+    A line that is written past the caches need not be read from memory first. What a step stores to is
+    compared by how many bytes are touched until the next step touches it, in the next run if need be.
+    """
+
+    name = "bypass-caches"
+
+    l2_bytes: int = TargetDescription.l2_bytes
+    last_level_bytes: int = TargetDescription.last_level_bytes
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = TargetDescription(l2_bytes=self.l2_bytes, last_level_bytes=self.last_level_bytes)
+        for func in functions(op):
+            whole: dict[SSAValue, int] = {
+                node.result: byte_size(node) for node in nodes(func) if node.mode.data != "virtual"
+            }
+            if sum(whole.values()) > target.lasting_bytes:
+                Bypass(func, whole, target).run()

@@ -1,0 +1,76 @@
+"""Replaces the elementary functions of `math` on scalar f32 and f64, and random numbers, by straight-line
+arithmetic.
+
+Without branches and tables, so that an expansion vectorizes lane by lane. The errors, in units in the last
+place, are stated by each function and tested; NaN, infinities and zeros are as in IEEE 754. The arithmetic
+must be compiled as it is written: reassociation undoes the rounding to integers and the error terms.
+
+The polynomials are minimax fits, derived by `bench/fit_math_coefficients.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from xdsl.context import Context
+from xdsl.dialects import math
+from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.loops import UniformOp
+from ocannl.dialects.scalar.arith_builder import ConstantKey
+from ocannl.passes.loops.expand_math.builder import MathBuilder
+from ocannl.passes.loops.expand_math.error_function import erf
+from ocannl.passes.loops.expand_math.exponential import exp, exp2
+from ocannl.passes.loops.expand_math.hyperbolic import tanh
+from ocannl.passes.loops.expand_math.logarithm import log, log2
+from ocannl.passes.loops.expand_math.power import powf
+from ocannl.passes.loops.expand_math.trigonometric import cos, sin
+from ocannl.passes.loops.expand_math.uniform import Blocks, uniform
+
+EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
+    math.CosOp: cos,
+    math.ErfOp: erf,
+    math.Exp2Op: exp2,
+    math.ExpOp: exp,
+    math.Log2Op: log2,
+    math.LogOp: log,
+    math.PowFOp: powf,
+    math.SinOp: sin,
+    math.TanhOp: tanh,
+}
+
+
+def expand_block(block: Block) -> None:
+    """Expands in order, so that the operations of a block share their constants and random words."""
+    constants: dict[ConstantKey, SSAValue] = {}
+    drawn: Blocks = {}
+    for op in block.ops:
+        for region in op.regions:
+            for inner in region.blocks:
+                expand_block(inner)
+        expand = EXPANSIONS.get(type(op))
+        if expand is None and not isinstance(op, UniformOp):
+            continue
+        type_ = op.results[0].type
+        if isinstance(type_, Float32Type | Float64Type):
+            builder = MathBuilder(type_, constants=constants)
+            if expand is not None:
+                value = expand(builder, *op.operands)
+            else:
+                assert isinstance(op, UniformOp)
+                value = uniform(builder, op, drawn)
+            Rewriter.replace_op(op, builder.ops, [value])
+
+
+class ExpandMathPass(ModulePass):
+    """Expands `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tanh`, `erf`, `powf` and `loops.uniform`."""
+
+    name = "expand-math"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                expand_block(block)

@@ -1,0 +1,83 @@
+"""`exp` and `exp2`: 2^n times a polynomial of what is left, n the integer nearest to the binary logarithm."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from ocannl.passes.loops.expand_math.builder import MathBuilder
+
+# ln 2 as an unevaluated sum.
+LN2 = {
+    32: (0.693147182, -1.90465421e-09),
+    64: (0.69314718055994529, 2.3190468138462996e-17),
+}
+# Q in e^r = 1 + r + r^2 Q(r) for |r| <= ln(2) / 2.
+EXP = {
+    32: (0.49999994, 0.166665196, 0.0416683927, 0.00836877991, 0.00138144661),
+    64: (
+        0.50000000000000111,
+        0.1666666666666641,
+        0.041666666666529191,
+        0.0083333333334956721,
+        0.0013888888943921691,
+        0.00019841269504664233,
+        2.4801492763740248e-05,
+        2.7557587432413289e-06,
+        2.7630378291923183e-07,
+        2.4999936573031641e-08,
+    ),
+}
+# Q in 2^r = 1 + r Q(r) for |r| <= 1 / 2.
+EXP2 = {
+    32: (0.693147182, 0.240226477, 0.0555033199, 0.00961843878, 0.00133990031, 0.000153532528),
+    64: (
+        0.69314718055994529,
+        0.24022650695910133,
+        0.05550410866482007,
+        0.0096181291075938466,
+        0.0013333558146777396,
+        0.00015403530457492893,
+        1.5252733491254434e-05,
+        1.3215435077140707e-06,
+        1.0178200030249916e-07,
+        7.0738208322845765e-09,
+        4.4347489354473645e-10,
+    ),
+}
+
+
+def exp(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Within 1 ulp in f32 and f64; a result below the smallest normal number is 0."""
+    r, shifted = reduce_exp(b, x, 1)
+    power = b.times_power_of_two(b.polynomial(r, (1.0, 1.0, *b.pick(EXP))), shifted)
+    return saturate(b, x, power, math.log(2))
+
+
+def exp2(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Within 1 ulp in f32 and f64; a result below the smallest normal number is 0."""
+    shifted = b.add(x, b.round_magic())
+    r = b.sub(x, b.sub(shifted, b.round_magic()))
+    return saturate(b, x, exp2_reduced(b, r, shifted), 1.0)
+
+
+def reduce_exp(b: MathBuilder, x: SSAValue, factor: int) -> tuple[SSAValue, SSAValue]:
+    """`r` and `n + round_magic()` such that `factor * x = n ln(2) + r`, for a factor of 1 or 2."""
+    shifted = b.fma(x, b.const(factor / math.log(2)), b.round_magic())
+    n = b.sub(shifted, b.round_magic())
+    high, low = b.pick(LN2)
+    scaled = x if factor == 1 else b.mul(x, b.const(factor))
+    return b.fma(n, b.const(-low), b.fma(n, b.const(-high), scaled)), shifted
+
+
+def exp2_reduced(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:
+    """`2^(n + r)` for |r| <= 1 / 2, given `n + round_magic()`, where the result is a normal number."""
+    return b.times_power_of_two(b.polynomial(r, (1.0, *b.pick(EXP2))), shifted)
+
+
+def saturate(b: MathBuilder, x: SSAValue, power: SSAValue, log_base: float) -> SSAValue:
+    """0 and infinity where a power with an exponent x is out of the range of normal numbers."""
+    lowest, overflow = (1 - b.bias) * log_base, (1 + b.bias) * log_base
+    finite = b.select(b.cmp("oge", x, b.const(overflow)), b.infinity(), power)
+    return b.select(b.cmp("olt", x, b.const(lowest)), b.const(0.0), finite)

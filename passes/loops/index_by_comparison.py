@@ -1,0 +1,350 @@
+"""`index-by-comparison`: what only one position of an axis gives is found there, not searched along the axis.
+
+A sum over `v` of `x[v]` where `v == id`, and of 0 elsewhere, is `x[id]`: a gather. A nest over `v` that sums
+what points with `id == v` contribute is a nest over those points, each of which adds to the cell `id`: a
+scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops.values import POSITION, element_type
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.passes.analysis.choices import Choice, Elsewhere, choices, slice_of, variables_of
+from ocannl.passes.analysis.nests import (
+    Copier,
+    Names,
+    fresh_label,
+    functions,
+    names_in,
+    nests,
+    nodes,
+    operations,
+    points,
+    remove_unused_operations,
+    with_reduced,
+)
+from ocannl.passes.loops.simplify import boolean
+
+# Accumulations that leave a single value as it is: others, such as `or`, change it.
+ACCUMULATIONS: Mapping[str, type[Operation]] = {
+    "add": arith.AddfOp,
+    "mul": arith.MulfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
+}
+
+
+def neutral_of(accum: str) -> float:
+    neutral = SCALAR_OPS[accum].neutral
+    assert neutral is not None
+    return neutral
+
+
+def place(block: Block, choice: Choice) -> SSAValue:
+    """Sets a variable to the id that it is compared with, throughout a block; returns whether the id is a
+    position.
+
+    The operations that give the id come first.
+    """
+    needed = slice_of([choice.id])
+    first = [op for op in block.ops if op in needed]
+    for op in first:
+        op.detach()
+    rest = list(block.ops)
+    b = ArithBuilder(float_type(choice.id))
+    found = PositionOp(integer_id(choice.id), choice.size)
+    holds = boolean(b, True)
+    block.insert_ops_before([*first, found, *b.ops], rest[0])
+    for op in with_reduced(rest):
+        if isinstance(op, LoadOp | StoreOp):
+            move_access(op, choice.variable, found.position)
+        elif isinstance(op, IndexOp):
+            move_index(op, choice)
+    choice.comparison.result.replace_all_uses_with(holds)
+    return found.inside
+
+
+def integer_id(id: SSAValue) -> SSAValue:
+    """The integer that was converted for the comparison, if it was one."""
+    return id.owner.operands[0] if isinstance(id.owner, arith.SIToFPOp) else id
+
+
+def float_type(value: SSAValue) -> ScalarType:
+    assert isinstance(value.type, Float32Type | Float64Type)
+    return value.type
+
+
+def move_access(op: LoadOp | StoreOp, variable: str, position: SSAValue) -> None:
+    """Puts a position in the place of a variable in an access."""
+    if variable not in names_in(op.indices.data):
+        return
+    known = list(op.positions)
+    if position not in known:
+        known.append(position)
+        op.operands = [*op.operands, position]
+    name = Linear.var(f"{POSITION}{known.index(position)}")
+    op.properties["indices"] = MapAttr(tuple(i.substitute({variable: name}) for i in op.indices.data))
+
+
+def move_index(op: IndexOp, choice: Choice) -> None:
+    """Computes an index expression in which a variable is the id."""
+    coefficient = op.index.coefficient(choice.variable)
+    if coefficient == 0:
+        return
+    b = ArithBuilder(float_type(op.result))
+    value = choice.id
+    if value.type != b.type:
+        widens = isinstance(b.type, Float64Type)
+        value = b.convert(arith.ExtFOp if widens else arith.TruncFOp, value, b.type)
+    if coefficient != 1:
+        value = b.mul(value, b.const(coefficient))
+    rest = op.index + Linear.var(choice.variable) * -coefficient
+    if rest != Linear():
+        others = IndexOp(rest, b.type)
+        b.ops.append(others)
+        value = b.add(value, others.result)
+    block = op.parent
+    if b.ops:
+        assert block is not None
+        block.insert_ops_before(b.ops, op)
+    op.result.replace_all_uses_with(value)
+    Rewriter.erase_op(op)
+
+
+def gather(reduce: ReduceOp) -> bool:
+    """Takes a variable out of a reduction if only one of its values contributes; returns whether it did."""
+    accum, block = reduce.accum.data, reduce.body.block
+    if accum not in ACCUMULATIONS or points(reduce.space.data) == 0:
+        return False
+    for choice in choices(block.ops, dict(reduce.space.data)):
+        if Elsewhere(choice.comparison, neutral_of(accum)).holds(reduce.yielded):
+            _gather(reduce, choice)
+            return True
+    return False
+
+
+def _gather(reduce: ReduceOp, choice: Choice) -> None:
+    inside = place(reduce.body.block, choice)
+    last = reduce.body.block.last_op
+    assert isinstance(last, YieldOp)
+    b = ArithBuilder(float_type(last.value))
+    chosen = b.select(inside, last.value, b.const(neutral_of(reduce.accum.data)))
+    reduce.body.block.insert_ops_before(b.ops, last)
+    last.operands[0] = chosen
+    reduce.properties["space"] = SpaceAttr(tuple(d for d in reduce.space.data if d[0] != choice.variable))
+    if not reduce.space.data:
+        dissolve(reduce)
+
+
+def dissolve(reduce: ReduceOp) -> None:
+    """Puts the body of a reduction over one point in its place."""
+    yielded, block = reduce.yielded, reduce.parent
+    assert block is not None
+    for op in list(reduce.body.block.ops):
+        if not isinstance(op, YieldOp):
+            op.detach()
+            block.insert_op_before(op, reduce)
+    reduce.result.replace_all_uses_with(yielded)
+    Rewriter.erase_op(reduce)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A reduction in a nest whose points each contribute to the cells that `choices` name.
+
+    A choice compares a variable of the nest with an id that varies in the reduction.
+    """
+
+    nest: NestOp
+    reduce: ReduceOp
+    choices: Sequence[Choice]
+
+
+def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
+    if nest.schedule is not None:
+        return None
+    for op in nest.body.block.ops:
+        if isinstance(op, ReduceOp) and op.accum.data in ACCUMULATIONS and points(op.space.data):
+            if points(nest.space.data) * points(op.space.data) <= searched:
+                continue
+            found = list(scattered_choices(nest, op))
+            if found:
+                return Scatter(nest, op, found)
+    return None
+
+
+def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[Choice]:
+    """One choice for each variable of the nest that has one."""
+    neutral = neutral_of(reduce.accum.data)
+    placed: set[str] = set()
+    for choice in choices(reduce.body.block.ops, dict(nest.space.data)):
+        id_varies_with = variables_of(choice.id)
+        if id_varies_with.isdisjoint(reduce.space.names) or not placed.isdisjoint(
+            {choice.variable, *id_varies_with}
+        ):
+            continue
+        if Elsewhere(choice.comparison, neutral).holds(reduce.yielded):
+            placed.add(choice.variable)
+            yield choice
+
+
+class Scatterer:
+    """Takes apart nests of one function that search through more than `searched` points."""
+
+    def __init__(self, func: FuncOp, searched: int) -> None:
+        self.func = func
+        self.searched = searched
+
+    def run(self, nest: NestOp) -> None:
+        """Makes nests of their own of the scatters in a nest."""
+        while (found := find_scatter(nest, self.searched)) is not None:
+            store = self.store_of(found)
+            if store is None:
+                self.separate(found)
+            else:
+                self.rewrite(found, store)
+                return
+
+    def store_of(self, scatter: Scatter) -> StoreOp | None:
+        """The store of the nest, if it is the only one and can accumulate the contributions one by one."""
+        stores = [op for op in scatter.nest.body.block.ops if isinstance(op, StoreOp)]
+        if len(stores) != 1 or scatter.nest.clashing:
+            return None
+        (store,) = stores
+        reduce = scatter.reduce
+        if not reduce.result.has_one_use() or element_type(store.node) != reduce.result.type:
+            return None
+        if any(isinstance(op, LoadOp) and op.node is store.node for op in slice_of([reduce.result])):
+            return None
+        return store if store.value is reduce.result or self.rest_of(scatter, store) is not None else None
+
+    def rest_of(self, scatter: Scatter, store: StoreOp) -> SSAValue | None:
+        """`x` of a stored `x + contributions`."""
+        op, result = store.value.owner, scatter.reduce.result
+        if not isinstance(op, ACCUMULATIONS[scatter.reduce.accum.data]) or result not in op.operands:
+            return None
+        return next((operand for operand in op.operands if operand is not result), None)
+
+    def separate(self, scatter: Scatter) -> None:
+        """Gives the reduction a nest and a node of its own."""
+        nest, reduce = scatter.nest, scatter.reduce
+        type = MemRefType(reduce.result.type, [size for _, size in nest.space.data])
+        label = fresh_label(f"{nest.label.data}.parts", {node.label.data for node in nodes(self.func)})
+        node = NodeOp(label, "local", f"scattered for {nest.label.data}", type)
+        Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
+        indices = identity_map(nest.space.names)
+        copier = Copier(Names(set()), {})
+        copied = [copier.copy(op) for op in self.needed(nest, reduce)]
+        store = StoreOp(copier.values[reduce.result], node.result, indices)
+        own = NestOp(label, nest.space.data, Region(Block([*copied, store])))
+        own.location = nest.location
+        Rewriter.insert_op(own, InsertPoint.before(nest))
+        load = LoadOp(node.result, indices)
+        nest.body.block.insert_op_before(load, reduce)
+        reduce.result.replace_all_uses_with(load.result)
+        Rewriter.erase_op(reduce)
+        remove_unused_operations(nest.body.block)
+        self.run(own)
+
+    def needed(self, nest: NestOp, reduce: ReduceOp) -> list[Operation]:
+        wanted = slice_of([reduce.result])
+        return [op for op in nest.body.block.ops if op in wanted]
+
+    def rewrite(self, scatter: Scatter, store: StoreOp) -> None:
+        """The nest stores what there is beside the contributions, and a nest after it adds those."""
+        nest = scatter.nest
+        own = self.contributions(scatter, store)
+        Rewriter.insert_op(own, InsertPoint.after(nest))
+        rest = self.rest_of(scatter, store)
+        if rest is None:
+            b = ArithBuilder(float_type(store.value))
+            rest = b.const(neutral_of(scatter.reduce.accum.data))
+            nest.body.block.insert_ops_before(b.ops, store)
+        store.operands[0] = rest
+        remove_unused_operations(nest.body.block)
+        if is_same_cell(rest, store):
+            Rewriter.erase_op(nest)
+
+    def contributions(self, scatter: Scatter, store: StoreOp) -> NestOp:
+        """The nest over the points of the reduction, which accumulate in turn."""
+        nest, reduce = scatter.nest, scatter.reduce
+        copier = Copier(Names(set()), {})
+        around = [copier.copy(op) for op in self.needed(nest, reduce) if op is not reduce]
+        inner = [copier.copy(op) for op in reduce.body.block.ops if not isinstance(op, YieldOp)]
+        old = LoadOp(store.node, store.indices.data)
+        b = ArithBuilder(float_type(reduce.result))
+        new = SCALAR_OPS[reduce.accum.data].emit(b, old.result, copier.values[reduce.yielded])
+        stored = StoreOp(new, store.node, store.indices.data)
+        block = Block([*around, *inner, old, *b.ops, stored])
+        placed = {choice.variable for choice in scatter.choices}
+        for choice in scatter.choices:
+            comparison = copier.values[choice.comparison.result].owner
+            assert isinstance(comparison, arith.CmpfOp)
+            id = copier.values.get(choice.id, choice.id)
+            inside = place(block, Choice(comparison, choice.variable, choice.size, id))
+            guard = ArithBuilder(b.type)
+            stored.operands[0] = guard.select(inside, stored.value, old.result)
+            block.insert_ops_before(guard.ops, stored)
+        space = (*reduce.space.data, *(d for d in nest.space.data if d[0] not in placed))
+        own = NestOp(f"{nest.label.data} scatter", space, Region(block))
+        own.location = nest.location
+        remove_unused_operations(block)
+        return own
+
+
+def is_same_cell(value: SSAValue, store: StoreOp) -> bool:
+    """The value is what the cell holds."""
+    op = value.owner
+    return isinstance(op, LoadOp) and op.node is store.node and op.indices == store.indices
+
+
+@dataclass(frozen=True)
+class IndexByComparisonPass(ModulePass):
+    """Evaluates reductions over a variable that is compared with an id at that id only, and turns nests
+    whose cells each search for the points that contribute to them into nests over those points.
+
+    It applies where the reduced value is the accumulation's neutral element unless a variable equals a
+    number that does not depend on it. Values stay the same to the bit, but for sums that are scattered,
+    which are added one by one to what is there; and for the products with 0 of what is not chosen, which
+    count as 0 also if that is infinite or NaN.
+
+    Attributes:
+        searched: cells that search through so many points in all go on with it: a GPU does so at once, where
+            what is scattered would be added in turn.
+    """
+
+    name = "index-by-comparison"
+
+    searched: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            for nest in nests(func):
+                rewrite_nest(func, nest, self.searched)
+
+
+def rewrite_nest(func: FuncOp, nest: NestOp, searched: int) -> None:
+    if not any(isinstance(op, arith.CmpfOp) for op in operations(nest.body.block)):
+        return
+    changed = False
+    for op in reversed(operations(nest.body.block)):
+        if isinstance(op, ReduceOp):
+            while op.parent is not None and gather(op):
+                changed = True
+    if changed:
+        remove_unused_operations(nest.body.block)
+    Scatterer(func, searched).run(nest)

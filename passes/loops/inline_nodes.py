@@ -1,0 +1,449 @@
+"""`inline-nodes`: values are computed where they are used instead of passing through memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
+
+from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, UniformOp
+from ocannl.passes.analysis.choices import Elsewhere, choices
+from ocannl.passes.analysis.nests import (
+    SMALL_REDUCTION_WORK,
+    ZERO,
+    Accesses,
+    Copier,
+    Indexed,
+    Names,
+    covering_axes,
+    drop_unit_variables,
+    names_in,
+    nests,
+    node_mode,
+    operations,
+    points,
+    reduction_work,
+    rename,
+    renamed,
+    ungrouped,
+    with_reduced,
+)
+from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+
+# The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...
+FREE = (arith.ConstantOp, IndexOp, LoadOp, ReduceOp)
+COSTS: Mapping[type[Operation], int] = {
+    arith.DivfOp: 4,
+    math_dialect.SqrtOp: 5,
+    math_dialect.RsqrtOp: 5,
+    UniformOp: 150,
+}
+# ... or a transcendental function if it is of the `math` dialect and not one of these.
+SIMPLE_MATH = (
+    math_dialect.AbsFOp,
+    math_dialect.CeilOp,
+    math_dialect.CopySignOp,
+    math_dialect.FloorOp,
+    math_dialect.FmaOp,
+    math_dialect.RoundEvenOp,
+    math_dialect.RoundOp,
+    math_dialect.TruncOp,
+)
+TRANSCENDENTAL = 20
+# A body up to this cost is rather computed again than stored and loaded ...
+CHEAP = 4
+# ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
+CHEAP_IF_UNIFORM = 16
+# ... and one that is 0 unless an index is some number, up to this one.
+CHEAP_IF_CHOOSING = 8
+# Longer bodies are not copied, as a chain of them would be copied over and over; fusion joins them instead.
+LONGEST_BODY = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
+
+    A uniform body has the same value at every point. One that chooses is 0 unless an index is some number: a
+    reduction over that index is then evaluated at the number alone.
+    """
+
+    operations: int
+    arrays: int
+    reduction_work: int
+    is_uniform: bool
+    chooses: bool
+
+    @property
+    def is_free(self) -> bool:
+        if self.reduction_work or self.arrays > 1:
+            return False
+        if self.chooses and self.operations <= CHEAP_IF_CHOOSING:
+            return True
+        return self.operations == 0 or (self.is_uniform and self.operations <= CHEAP_IF_UNIFORM)
+
+
+@dataclass(slots=True)
+class Version:
+    """What a nest leaves in a node: where it is read, and whether it has to be in memory all the same.
+
+    `copies` are nests that only copy it to another node, and `repeated` tells that a reduction reads it more
+    often than it is computed.
+    """
+
+    points: int
+    sites: set[tuple[NestOp, Map]] = field(default_factory=set[tuple[NestOp, Map]])
+    copies: list[Version] = field(default_factory=list["Version"])
+    kept: bool = True
+    repeated: bool = False
+
+    @property
+    def readers(self) -> int:
+        """The sites, those of copies in place of these."""
+        return len(self.sites) + sum(copy.readers for copy in self.copies)
+
+    @property
+    def is_stored(self) -> bool:
+        """Some reader finds it, or a copy, in memory, whatever others do."""
+        return self.kept or self.repeated or any(copy.is_stored for copy in self.copies)
+
+
+@dataclass(slots=True)
+class Definition:
+    """How the value of a node is computed: the operations of a nest on which a store to all of it depends."""
+
+    nest: NestOp
+    store: StoreOp
+    axes: dict[str, int]
+    ops: list[Operation]
+    cost: Cost
+    version: Version
+    accesses: Accesses
+    stamps: dict[SSAValue, int]
+    """How often each node that is read had been written before."""
+
+    @property
+    def is_for_one_load(self) -> bool:
+        """The nest does nothing but compute the value for a single load."""
+        node, version = self.store.node, self.version
+        if version.kept or version.readers > 1 or node_mode(node) != "local":
+            return False
+        has_two_uses = len(list(itertools.islice(node.uses, 3))) == 2
+        return has_two_uses and len(operations_of(self.nest.body.block)) == len(self.ops) + 1
+
+    def variables_at(self, indices: Map) -> dict[str, Linear]:
+        """The values of the nest's variables at the point that computes the element at `indices`."""
+        space = self.nest.space.names
+        return {name: indices[self.axes[name]] if name in self.axes else ZERO for name in space}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A load: the operation before which its value can be computed, and how often it is."""
+
+    load: LoadOp
+    anchor: Operation
+    evaluations: int
+    in_reduction: bool
+
+    @staticmethod
+    def of(load: LoadOp, nest: NestOp) -> Site:
+        """A value that does not vary in the reductions around it is computed before them."""
+        names = names_in(load.indices.data)
+        anchor: Operation = load
+        evaluations, in_reduction = 1, False
+        inner: Operation = load
+        parent = load.parent_op()
+        while isinstance(parent, ReduceOp):
+            if in_reduction or not names.isdisjoint(parent.space.names):
+                if not in_reduction:
+                    anchor = inner
+                in_reduction = True
+                evaluations *= points(parent.space.data)
+            inner, parent = parent, parent.parent_op()
+        if not in_reduction:
+            anchor = inner
+        return Site(load, anchor, evaluations * points(nest.space.data), in_reduction)
+
+    def repeats(self, points: int) -> bool:
+        """A reduction would compute the value more often than once at so many points."""
+        return self.in_reduction and self.evaluations > points
+
+
+def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
+    """Weighs computing a value again against storing and loading it."""
+    cost, version = definition.cost, definition.version
+    multiplied = site.evaluations > points(definition.nest.space.data)
+    if len(definition.ops) > LONGEST_BODY:
+        return False
+    if version.kept or cost.is_free:
+        return cost.is_free
+    if cost.reduction_work:
+        return _takes_reduction(definition, site, nest) and not multiplied
+    if site.repeats(points(definition.nest.space.data)):
+        return False
+    if cost.operations <= CHEAP:
+        # Reading the operands at every site is no more traffic than one store, and one load a site.
+        # One load is less traffic than those of the operands, where the value is stored all the same.
+        if version.is_stored and not multiplied and cost.arrays > 1:
+            return False
+        return (version.readers - 1) * (cost.arrays - 1) <= 2
+    return version.readers == 1 and not multiplied
+
+
+def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
+    """A reduction moves to its only reader, which keeps to one contraction unless both are small."""
+    if definition.version.readers != 1 or site.in_reduction:
+        return False
+    own = reduction_work(nest.body.block.ops)
+    work = (own + definition.cost.reduction_work) * points(nest.space.data)
+    return own == 0 or work <= SMALL_REDUCTION_WORK
+
+
+def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
+    """Operations inside reductions count once, as reductions have a rule of their own; those on constants
+    not at all.
+    """
+    total, is_uniform = 0, True
+    arrays: set[tuple[SSAValue, Map]] = set()
+    constants: set[SSAValue] = set()
+    variables = {name for name, size in space if size > 1}
+    for op in with_reduced(ops):
+        if is_constant(op, constants):
+            constants.update(op.results)
+            continue
+        total += operation_cost(op)
+        if isinstance(op, Indexed):
+            varying = variables & names_in(op.indices.data)
+            is_uniform = is_uniform and not varying
+            if isinstance(op, LoadOp) and varying == variables:
+                arrays.add((op.node, op.indices.data))
+    chooses = any(Elsewhere(choice.comparison, 0.0).holds(value) for choice in choices(ops, dict(space)))
+    return Cost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
+
+
+def is_constant(op: Operation, constants: set[SSAValue]) -> bool:
+    if isinstance(op, arith.ConstantOp):
+        return True
+    if not constants or not op.operands or not op.has_trait(Pure):
+        return False
+    return all(operand in constants for operand in op.operands)
+
+
+def operation_cost(op: Operation) -> int:
+    return _cost_of_kind(type(op))
+
+
+@cache
+def _cost_of_kind(kind: type[Operation]) -> int:
+    if issubclass(kind, FREE):
+        return 0
+    if kind.name.startswith("math.") and kind not in COSTS and not issubclass(kind, SIMPLE_MATH):
+        return TRANSCENDENTAL
+    return COSTS.get(kind, 1)
+
+
+def operations_for(store: StoreOp, block: Block) -> list[Operation]:
+    """The operations of a nest that the stored value depends on, in order."""
+    needed: set[SSAValue] = {store.value}
+    found: list[Operation] = []
+    for op in reversed(operations_of(block)):
+        if any(result in needed for result in op.results):
+            found.append(op)
+            needed.update(op.operands)
+            if isinstance(op, ReduceOp):
+                needed.update(operand for inner in operations(op.body.block) for operand in inner.operands)
+    found.reverse()
+    return found
+
+
+def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
+    """What each nest leaves in each node that it stores to."""
+    versions: dict[tuple[NestOp, SSAValue], Version] = {}
+    current: dict[SSAValue, Version] = {}
+    for nest in nests(func):
+        ops, size = operations(nest.body.block), points(nest.space.data)
+        copied: Version | None = None
+        for op in ops:
+            if isinstance(op, LoadOp) and op.node in current:
+                version = current[op.node]
+                if is_local_copy(ops) and size == version.points:
+                    copied = version
+                else:
+                    version.sites.add((nest, op.indices.data))
+                    version.repeated = version.repeated or Site.of(op, nest).repeats(version.points)
+            elif isinstance(op, StoreOp):
+                if op.node in current and covering_axes(op, nest.space.data) is not None:
+                    current[op.node].kept = False
+                current[op.node] = versions[nest, op.node] = Version(size)
+                if copied is not None:
+                    copied.copies.append(current[op.node])
+    for node, version in current.items():
+        version.kept = node_mode(node) != "local"
+    return versions
+
+
+def is_local_copy(ops: Sequence[Operation]) -> bool:
+    """A nest does nothing but load a value and store it to a local node."""
+    return len(ops) == 2 and isinstance(ops[1], StoreOp) and node_mode(ops[1].node) == "local"
+
+
+class Inliner:
+    """Goes through a function once, in order, and knows how the present content of each node is computed."""
+
+    def __init__(self, func: FuncOp) -> None:
+        self.func = func
+        self.versions = versions_of(func)
+        self.definitions: dict[SSAValue, Definition] = {}
+        self.writes: dict[SSAValue, int] = {}
+        self.inlined: set[SSAValue] = set()
+
+    def run(self) -> None:
+        for nest in nests(self.func):
+            self._inline_into(nest)
+            self._define(nest)
+
+    def _define(self, nest: NestOp) -> None:
+        stored = list(stores_by_node(nest).items())
+        found = [d for node, found in stored if (d := self._definition(nest, node, found)) is not None]
+        for node, _ in stored:
+            self.writes[node] = self.writes.get(node, 0) + 1
+            self.definitions.pop(node, None)
+        for definition in found:
+            self.definitions[definition.store.node] = definition
+
+    def _definition(self, nest: NestOp, node: SSAValue, stored: list[StoreOp]) -> Definition | None:
+        axes = covering_axes(stored[0], nest.space.data)
+        if len(stored) > 1 or axes is None:
+            return None
+        ops = operations_for(stored[0], nest.body.block)
+        accesses = Accesses.of(with_reduced(ops))
+        stamps = {read: self.writes.get(read, 0) for read in accesses.read}
+        cost = cost_of(ops, nest.space.data, stored[0].value)
+        return Definition(nest, stored[0], axes, ops, cost, self.versions[nest, node], accesses, stamps)
+
+    def _inline_into(self, nest: NestOp) -> None:
+        body = operations(nest.body.block)
+        if not any(isinstance(op, LoadOp) and op.node in self.definitions for op in body):
+            return
+        rewriter = NestInliner(self.func, nest)
+        stored: set[SSAValue] = set()
+        for op in body:
+            if isinstance(op, StoreOp):
+                stored.add(op.node)
+            elif isinstance(op, LoadOp) and op.node in self.definitions and op.node not in stored:
+                definition = self.definitions[op.node]
+                if self._is_current(definition, stored) and rewriter.inline(definition, op):
+                    self.inlined.add(definition.store.node)
+
+    def _is_current(self, definition: Definition, stored: set[SSAValue]) -> bool:
+        """Nothing that the definition reads has been written since."""
+        stamps = definition.stamps
+        return all(self.writes.get(node, 0) == stamps[node] and node not in stored for node in stamps)
+
+
+class NestInliner:
+    """Replaces loads of one nest by the computations of their values."""
+
+    def __init__(self, func: FuncOp, nest: NestOp) -> None:
+        self.func = func
+        self.nest = nest
+        self.stored = stores_by_node(nest)
+        self.in_turn = bool(nest.clashing)
+        self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
+        self.names: Names | None = None
+
+    def inline(self, definition: Definition, load: LoadOp) -> bool:
+        """Whether the load was replaced; one at a position that is found at run time never is."""
+        if load.positions:
+            return False
+        site = Site.of(load, self.nest)
+        variables = definition.variables_at(load.indices.data)
+        if self.in_turn and load.node in self.stored:
+            return False
+        if not is_worthwhile(definition, site, self.nest) or not self._is_safe(definition, variables):
+            return False
+        block = site.anchor.parent
+        assert block is not None
+        key = (block, load.node, load.indices.data)
+        if key not in self.known:
+            self.known[key] = self._compute(definition, variables, site.anchor, block)
+        load.result.replace_all_uses_with(self.known[key])
+        Rewriter.erase_op(load)
+        return True
+
+    def _is_safe(self, definition: Definition, variables: dict[str, Linear]) -> bool:
+        """What the nest stores to is read at the same point only, so that its points stay independent.
+
+        Cells that several points store to are read nowhere.
+        """
+        for node in definition.accesses.read:
+            for store in self.stored.get(node, ()):
+                if self.in_turn:
+                    return False
+                for indices in definition.accesses.maps[node]:
+                    if renamed(indices, variables) != store.indices.data:
+                        return False
+        return True
+
+    def _compute(
+        self, definition: Definition, variables: dict[str, Linear], anchor: Operation, block: Block
+    ) -> SSAValue:
+        """The value at a site; what nobody else needs moves there, which costs half of a copy."""
+        if self.names is None:
+            self.names = Names.of(self.func, self.nest)
+        if definition.is_for_one_load:
+            for op in definition.ops:
+                op.detach()
+            rename(definition.ops, self.names, variables)
+            block.insert_ops_before(definition.ops, anchor)
+            value = definition.store.value
+            Rewriter.erase_op(definition.nest)
+            return value
+        copier = Copier(self.names, variables)
+        block.insert_ops_before([copier.copy(op) for op in definition.ops], anchor)
+        return copier.values[definition.store.value]
+
+
+def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
+    found: dict[SSAValue, list[StoreOp]] = {}
+    for op in operations_of(nest.body.block):
+        if isinstance(op, StoreOp):
+            found.setdefault(op.node, []).append(op)
+    return found
+
+
+@dataclass(frozen=True)
+class InlineNodesPass(ModulePass):
+    """Replaces loads by the computation of the loaded value; nodes that then need no memory become
+    `virtual`.
+
+    It applies to a load where one nest has computed the whole node, each element at the point of its own,
+    and nothing that this nest reads has been written since. The policy: constants, copies and slices are
+    always computed again; cheap scalar bodies where this costs neither memory traffic nor repetition inside
+    a reduction; costly bodies and reductions only at their only reader, and at most as often as before.
+    """
+
+    name = "inline-nodes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in ungrouped(op):
+            for nest in nests(func):
+                drop_unit_variables(nest)
+            remove_dead_stores(func)
+            inliner = Inliner(func)
+            inliner.run()
+            remove_dead_stores(func)
+            mark_virtual(func, inliner.inlined)

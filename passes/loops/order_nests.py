@@ -1,0 +1,117 @@
+"""`order-nests`: nests that free more memory than they take run as soon as they can."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.passes.analysis.nests import declaration, nests, node_mode, operations, ungrouped
+from ocannl.passes.loops.plan_memory import byte_size
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The nodes that a nest loads from and stores to; `local` are those of all that take space in the
+    arena.
+    """
+
+    loaded: dict[SSAValue, None]
+    stored: dict[SSAValue, None]
+    local: list[SSAValue]
+
+    @staticmethod
+    def of(nest: NestOp) -> Touched:
+        ops = operations(nest.body.block)
+        loaded = {op.node: None for op in ops if isinstance(op, LoadOp)}
+        stored = {op.node: None for op in ops if isinstance(op, StoreOp)}
+        return Touched(loaded, stored, [node for node in loaded | stored if node_mode(node) == "local"])
+
+
+def followers(touched: Sequence[Touched]) -> list[set[int]]:
+    """For each nest those that have to stay after it, as one of the two writes what the other touches; what
+    follows from these is left out.
+    """
+    found: list[set[int]] = [set() for _ in touched]
+    writer: dict[SSAValue, int] = {}
+    readers: dict[SSAValue, list[int]] = {}
+    for position, own in enumerate(touched):
+        for node in own.loaded:
+            if node in writer:
+                found[writer[node]].add(position)
+            readers.setdefault(node, []).append(position)
+        for node in own.stored:
+            for earlier in (*readers.pop(node, ()), *((writer[node],) if node in writer else ())):
+                if earlier != position:
+                    found[earlier].add(position)
+            writer[node] = position
+    return found
+
+
+class Order:
+    """Takes the nests of a function one by one, with what is live between them."""
+
+    def __init__(self, touched: Sequence[Touched]) -> None:
+        self.touched = touched
+        self.followers = followers(touched)
+        self.waiting = Counter(later for found in self.followers for later in found)
+        """For each nest, how many of those before it have not run."""
+        self.left = Counter(node for own in touched for node in own.local)
+        """How many nests that touch a node have not run."""
+        self.bytes = {node: byte_size(declaration(node)) for node in self.left}
+        self.live: set[SSAValue] = set()
+
+    def run(self) -> list[int]:
+        ready = [position for position in range(len(self.touched)) if not self.waiting[position]]
+        order: list[int] = []
+        while ready:
+            chosen = next((position for position in ready if self.uses_up(position)), ready[0])
+            ready.remove(chosen)
+            order.append(chosen)
+            self.take(chosen)
+            for later in self.followers[chosen]:
+                self.waiting[later] -= 1
+                if not self.waiting[later]:
+                    insort(ready, later)
+        return order
+
+    def uses_up(self, position: int) -> bool:
+        """A nest touches live nodes, and takes no more bytes than are free after it."""
+        local = self.touched[position].local
+        taken = sum(self.bytes[node] for node in local if node not in self.live)
+        freed = sum(self.bytes[node] for node in local if self.left[node] == 1)
+        return taken <= freed and not self.live.isdisjoint(local)
+
+    def take(self, position: int) -> None:
+        for node in self.touched[position].local:
+            self.live.add(node)
+            self.left[node] -= 1
+
+
+def reorder(func: FuncOp) -> None:
+    found = nests(func)
+    order = Order([Touched.of(nest) for nest in found]).run()
+    for nest in found:
+        nest.detach()
+    func.body.block.add_ops(found[position] for position in order)
+
+
+@dataclass(frozen=True)
+class OrderNestsPass(ModulePass):
+    """Runs a nest that frees as many bytes of the arena as it takes as soon as what it needs is there.
+
+    Others keep their order. So a gradient is used up before the next one is computed.
+    """
+
+    name = "order-nests"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in ungrouped(op):
+            reorder(func)

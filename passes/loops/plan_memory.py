@@ -1,0 +1,155 @@
+"""`plan-memory`: the local nodes of a routine share one arena."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FixedBitwidthType, IntAttr, IntegerAttr, MemRefType, ModuleOp, i64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.loops import FuncOp, GroupOp
+from ocannl.passes.analysis.nests import functions, nodes, steps, used_nodes
+
+ALIGNMENT = 64
+ADDRESSES = 2**48  # the bytes that a processor tells apart
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of the memory of one node."""
+
+    label: str
+    bytes: int
+    mode: str
+    offset: int | None
+    why: str
+
+
+def memory_report(func: FuncOp) -> list[Row]:
+    """The nodes of a function in the order of their declaration, then those that live inside its groups; a
+    virtual node takes no bytes.
+    """
+    inside = [node for step in steps(func) if isinstance(step, GroupOp) for node in step.nodes]
+    return [
+        Row(
+            node.label.data,
+            0 if node.mode.data == "virtual" else byte_size(node),
+            node.mode.data,
+            None if node.offset is None else node.offset.data,
+            node.why.data,
+        )
+        for node in (*nodes(func), *inside)
+    ]
+
+
+def byte_size(node: NodeOp) -> int:
+    """Raises `OcannlError` for a node that no machine can hold."""
+    type = node.result.type
+    assert isinstance(type, MemRefType)
+    element = type.element_type
+    assert isinstance(element, FixedBitwidthType)
+    size = element.size * type.element_count()
+    if size > ADDRESSES:
+        raise OcannlError(at_line(node, f"`{node.label.data}` would take {size} bytes"))
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """The positions of the first and the last nest or group that touch a node."""
+
+    first: int
+    last: int
+
+
+def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
+    """Of every node of a routine that is touched, in the order of their first nests."""
+    first: dict[SSAValue, int] = {}
+    last: dict[SSAValue, int] = {}
+    for position, step in enumerate(steps(func)):
+        for node in used_nodes(step):
+            first.setdefault(node, position)
+            last[node] = position
+    return {node: Lifetime(position, last[node]) for node, position in first.items()}
+
+
+class Arena:
+    """Best fit: a block goes into the smallest gap that holds it, or to the end."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.gaps: list[tuple[int, int]] = []
+        """Start and end of the free blocks, in order, never adjacent."""
+
+    def take(self, size: int) -> int:
+        fitting = [(end - start, i) for i, (start, end) in enumerate(self.gaps) if end - start >= size]
+        if not fitting:
+            return self._extend(size)
+        _, i = min(fitting)
+        start, end = self.gaps[i]
+        self.gaps[i : i + 1] = [(start + size, end)] if end - start > size else []
+        return start
+
+    def _extend(self, size: int) -> int:
+        """At the end, with the gap there if there is one."""
+        start = self.end
+        if self.gaps and self.gaps[-1][1] == self.end:
+            start, _ = self.gaps.pop()
+        self.end = start + size
+        return start
+
+    def give(self, start: int, size: int) -> None:
+        """Frees a block, joined with the gaps beside it."""
+        end = start + size
+        i = next((i for i, gap in enumerate(self.gaps) if gap[0] >= end), len(self.gaps))
+        before = after = i
+        if i > 0 and self.gaps[i - 1][1] == start:
+            start, before = self.gaps[i - 1][0], i - 1
+        if i < len(self.gaps) and self.gaps[i][0] == end:
+            end, after = self.gaps[i][1], i + 1
+        self.gaps[before:after] = [(start, end)]
+
+
+def plan(func: FuncOp) -> int:
+    """Gives every local node an offset, and returns the size of the arena."""
+    arena = Arena()
+    ending: dict[int, list[tuple[int, int]]] = {}
+    freed = 0
+    for value, lifetime in lifetimes(func).items():
+        node = value.owner
+        assert isinstance(node, NodeOp)
+        if node.mode.data != "local":
+            continue
+        while freed < lifetime.first:
+            for start, size in ending.pop(freed, ()):
+                arena.give(start, size)
+            freed += 1
+        size = aligned(byte_size(node))
+        start = arena.take(size)
+        node.properties["offset"] = IntAttr(start)
+        ending.setdefault(lifetime.last, []).append((start, size))
+    return arena.end
+
+
+def aligned(size: int) -> int:
+    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(ModulePass):
+    """Places each local node at an offset in the arena of its function; `arena` is the size of that in
+    bytes.
+
+    Two nodes share bytes only if the last nest that touches the one is before the first that touches the
+    other. Offsets are multiples of 64 bytes. Nodes that no nest touches get none.
+    """
+
+    name = "plan-memory"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            func.attributes["arena"] = IntegerAttr(plan(func), i64)

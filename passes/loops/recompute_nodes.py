@@ -1,0 +1,357 @@
+"""`recompute-nodes`: what is cheap for its size is computed again where it is read late, and not kept."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp, MulfOp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.passes.analysis.layers import LAST, folded_layers
+from ocannl.passes.analysis.nest_facts import instructions
+from ocannl.passes.analysis.nests import (
+    Copier,
+    Names,
+    covering_axes,
+    declaration,
+    nests,
+    node_mode,
+    nodes,
+    operations,
+    points,
+    ungrouped,
+    with_reduced,
+)
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.eliminate_common_subexpressions import Eliminator
+from ocannl.passes.loops.fuse import Fuser
+from ocannl.passes.loops.inline_nodes import operations_for, stores_by_node
+from ocannl.passes.loops.plan_memory import byte_size
+from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+
+# So many second-level caches hold little enough for nothing to be computed again.
+LITTLE = 8
+# To free a part of all bytes is worth a part of all instructions that is so much smaller; and a byte so many
+# instructions at most, which a layer of 64 inputs takes for each.
+WORTH, HIGHEST_PRICE = 0.3, 16.0
+# What is so much larger than all that it is computed from, as the scores of long sequences, or takes so few
+# instructions for a byte, need not be in memory at all where it is passed on within a group.
+MUCH_LARGER, LOWEST_PRICE = 6, 2.0
+# An input that is so much smaller than a node is rather kept than computed again.
+SMALL_INPUT = 1 / 8
+# Nodes that are computed again for one.
+LONGEST_CHAIN = 4
+
+
+class Timeline:
+    """When the nests of a function touch its nodes, and how many bytes of the arena are live at each."""
+
+    def __init__(self, found: Sequence[NestOp]) -> None:
+        self.touches: dict[SSAValue, list[int]] = {}
+        self.writes: dict[SSAValue, list[int]] = {}
+        for position, nest in enumerate(found):
+            ops = [op for op in operations(nest.body.block) if isinstance(op, LoadOp | StoreOp)]
+            for node in dict.fromkeys(op.node for op in ops):
+                self.touches.setdefault(node, []).append(position)
+            for node in dict.fromkeys(op.node for op in ops if isinstance(op, StoreOp)):
+                self.writes.setdefault(node, []).append(position)
+        self.bytes = {node: byte_size(declaration(node)) for node in self.touches}
+        self.local = [node for node in self.touches if node_mode(node) == "local"]
+        self.live = [0] * len(found)
+        for node in self.local:
+            self.change(self.touches[node][0], self.touches[node][-1] + 1, self.bytes[node])
+
+    def change(self, start: int, stop: int, bytes: int) -> None:
+        for position in range(start, stop):
+            self.live[position] += bytes
+
+    def gap(self, node: SSAValue, position: int) -> tuple[int, int] | None:
+        """The touches of a node before and after a position, if there are any, and none at it."""
+        touches = self.touches[node]
+        at = bisect_left(touches, position)
+        if at in (0, len(touches)) or touches[at] == position:
+            return None
+        return touches[at - 1], touches[at]
+
+    def longest_rest(self, node: SSAValue) -> int:
+        """The first position of the longest time in which a node is not touched."""
+        pairs = list(pairwise(self.touches[node]))
+        return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0, 0))[0] + 1
+
+    def first_write(self, node: SSAValue, after: int) -> int:
+        """The position of the first nest after another that writes a node, or beyond all."""
+        return next((at for at in self.writes.get(node, ()) if at > after), len(self.live))
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The only store to a node, to all of it, and the operations of its nest on which that depends."""
+
+    position: int
+    nest: NestOp
+    store: StoreOp
+    ops: list[Operation]
+    inputs: dict[SSAValue, None]
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a node is computed again: the nests before which this can be, after the last early touch.
+
+    `chain` are the nodes to compute, inputs first; `inputs` are the others that are read.
+    """
+
+    node: SSAValue
+    after: int
+    before: int
+    chain: list[SSAValue] = field(default_factory=list[SSAValue])
+    inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    cost: int = 0
+    gain: int = 0
+    read: int = 0
+
+    @property
+    def price(self) -> float:
+        """Instructions for a byte."""
+        return self.cost / self.gain
+
+
+class Recomputer:
+    """Takes nodes out of the moment at which most bytes are live, those that are cheapest for their size
+    first.
+    """
+
+    def __init__(self, func: FuncOp) -> None:
+        self.func = func
+        self.nests = nests(func)
+        self.position = {nest: position for position, nest in enumerate(self.nests)}
+        self.time = Timeline(self.nests)
+        self.costs = [instructions_in(nest.body.block, points(nest.space.data)) for nest in self.nests]
+        all_bytes = max([1, *self.time.live])
+        self.highest_price = min(HIGHEST_PRICE, WORTH * sum(self.costs) / all_bytes)
+        declared = nodes(func)
+        self.labels = Names({node.label.data for node in declared})
+        self.last_node = declared[-1]
+        self.definitions: dict[SSAValue, Definition | None] = {}
+        self.versions: dict[SSAValue, list[tuple[int, SSAValue]]] = {}
+        """What stands for a node from a position on."""
+        self.kept = set[SSAValue]()
+        """What lives longer for something that is computed again."""
+        self.clones: dict[int, list[tuple[int, NestOp]]] = {}
+        """The nests that were put before one, with the positions of those that they repeat."""
+
+    def run(self, enough: int) -> None:
+        """Goes on until no more than `enough` bytes are live at once, or nothing is cheap any more."""
+        live, in_sight = self.time.live, enough * self.part_in_sight()
+        if live and max(live) > in_sight:
+            self.cut([node for node in self.time.local if self.time.bytes[node] > enough])
+        while live and max(live) > in_sight and self.relieve(live.index(max(live))):
+            pass
+        self.fuse()
+
+    def part_in_sight(self) -> float:
+        """The part of the bytes, when most are live, that is not in layers left out by `fold-layers`."""
+        layers, most = folded_layers(self.func), max(self.time.live, default=0)
+        if layers is None or not most:
+            return 1.0
+        touches = self.time.touches
+        position = self.time.live.index(most)
+        last = [node for node in self.time.local if layers.level(declaration(node).label.data) == LAST]
+        passing = [node for node in last if touches[node][0] <= position <= touches[node][-1]]
+        return most / (most + layers.left_out * sum(self.time.bytes[node] for node in passing))
+
+    def cut(self, large: Sequence[SSAValue]) -> None:
+        """Computes again what is much larger than its inputs, after its longest rest; what reads it goes
+        first, so that both are computed at the same place.
+        """
+        for node in reversed(large):
+            plan = self.plan(node, self.time.longest_rest(node))
+            if plan is not None and (plan.read * MUCH_LARGER <= plan.gain or plan.price <= LOWEST_PRICE):
+                self.apply(plan)
+
+    def relieve(self, position: int) -> bool:
+        """Computes again what is cheap and live at a position, while most is live there; tells if any is."""
+        live, found = self.time.live, False
+        plans = [self.plan(node, position) for node in self.time.local if node not in self.kept]
+        for first in sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.price):
+            if max(live) > live[position] or first.price > self.highest_price:
+                break
+            # What it needs may live longer by now, or no longer.
+            plan = self.plan(first.node, position)
+            if plan is not None and plan.price <= self.highest_price:
+                self.apply(plan)
+                found = True
+        return found
+
+    def plan(self, node: SSAValue, position: int) -> Plan | None:
+        """How a node that is not touched at a position need not be kept there."""
+        gap = self.time.gap(node, position)
+        if gap is None:
+            return None
+        plan = Plan(node, *gap)
+        if not self.collect(node, plan) or plan.before <= position:
+            return None
+        bytes = self.time.bytes
+        definitions = [found for link in plan.chain if (found := self.definition(link)) is not None]
+        plan.cost = sum(self.costs[found.position] for found in definitions)
+        plan.read = sum(bytes[input] for input in plan.inputs)
+        plan.gain = bytes[node] - sum(bytes[input] for input, _ in self.to_keep(plan))
+        return plan if plan.gain > 0 else None
+
+    def collect(self, node: SSAValue, plan: Plan) -> bool:
+        """Adds a node to a chain, after those of its inputs that are neither kept anyway nor small."""
+        found = self.definition(node)
+        if found is None or len(plan.chain) == LONGEST_CHAIN:
+            return False
+        for input in found.inputs:
+            plan.before = min(plan.before, self.time.first_write(input, found.position))
+            is_kept = node_mode(input) != "local" or self.last_touch(input, plan.before) >= plan.before
+            if is_kept or self.time.bytes[input] <= SMALL_INPUT * self.time.bytes[plan.node]:
+                plan.inputs[input] = None
+            elif input not in plan.chain and not self.collect(input, plan):
+                return False
+        plan.chain.append(node)
+        return True
+
+    def to_keep(self, plan: Plan) -> Iterable[tuple[SSAValue, int]]:
+        """The inputs that would not live until then, and the positions of their last touches."""
+        for input in plan.inputs:
+            last = self.last_touch(input, plan.before)
+            if node_mode(input) == "local" and last < plan.before:
+                yield input, last
+
+    def last_touch(self, node: SSAValue, position: int) -> int:
+        return self.time.touches[self.version(node, position)][-1]
+
+    def version(self, node: SSAValue, position: int) -> SSAValue:
+        """What stands for a node at a position."""
+        earlier = [value for start, value in self.versions.get(node, ()) if start <= position]
+        return earlier[-1] if earlier else node
+
+    def definition(self, node: SSAValue) -> Definition | None:
+        if node not in self.definitions:
+            self.definitions[node] = self.find_definition(node)
+        return self.definitions[node]
+
+    def find_definition(self, node: SSAValue) -> Definition | None:
+        writes = self.time.writes.get(node, ())
+        if len(writes) != 1 or writes[0] == len(self.nests):
+            return None
+        (position,) = writes
+        nest = self.nests[position]
+        stores = stores_by_node(nest)
+        (store, *others) = stores[node]
+        if others or store.positions or covering_axes(store, nest.space.data) is None:
+            return None
+        ops = operations_for(store, nest.body.block)
+        inputs = {op.node: None for op in with_reduced(ops) if isinstance(op, LoadOp)}
+        return None if inputs.keys() & stores.keys() else Definition(position, nest, store, ops, inputs)
+
+    def apply(self, plan: Plan) -> None:
+        node, before, time = plan.node, plan.before, self.time
+        for input, last in self.to_keep(plan):
+            time.change(last + 1, before + 1, time.bytes[input])
+            self.kept.add(input)
+        for input in plan.inputs:
+            if before not in (touches := time.touches[self.version(input, before)]):
+                insort(touches, before)
+        copies: dict[SSAValue, SSAValue] = {input: self.version(input, before) for input in plan.inputs}
+        for link in plan.chain:
+            copies[link] = self.repeat(link, before, copies)
+            time.touches[copies[link]], time.bytes[copies[link]] = [before], time.bytes[link]
+        new, touches = copies[node], time.touches[node]
+        time.touches[new] += [at for at in touches if at >= before]
+        time.touches[node] = [at for at in touches if at < before]
+        time.change(plan.after + 1, before, -time.bytes[node])
+        for use in list(node.uses):
+            if isinstance(use.operation, LoadOp) and self.position[nest_around(use.operation)] >= before:
+                use.operation.operands[use.index] = new
+        self.versions.setdefault(node, []).append((before, new))
+
+    def repeat(self, node: SSAValue, before: int, inputs: dict[SSAValue, SSAValue]) -> SSAValue:
+        """Puts a nest that computes a node again into a new one before another nest."""
+        found = self.definition(node)
+        assert found is not None
+        old = declaration(node)
+        new = NodeOp(self.labels.fresh(f"{old.label.data}.again"), "local", "computed again", old.result.type)
+        new.result.name_hint = node.name_hint
+        Rewriter.insert_op(new, InsertPoint.after(self.last_node))
+        self.last_node = new
+        names = Names(set(self.func.ranges) | set(found.nest.space.names))
+        copier = Copier(names, {}, {**inputs, node: new.result})
+        copied = [copier.copy(op) for op in (*found.ops, found.store)]
+        nest = NestOp(new.label.data, found.nest.space.data, Region(Block(copied)))
+        nest.location = found.nest.location
+        self.position[nest] = before
+        others = self.clones.setdefault(before, [])
+        at = bisect_left(others, found.position, key=lambda other: other[0])
+        following = others[at][1] if at < len(others) else self.nests[before]
+        Rewriter.insert_op(nest, InsertPoint.before(following))
+        others.insert(at, (found.position, nest))
+        return new.result
+
+    def fuse(self) -> None:
+        """Merges nests that were put before another one with each other, and with that one."""
+        forwarded: set[SSAValue] = set()
+        for before, others in self.clones.items():
+            fuser = Fuser(self.func, upwards=True)
+            fuser.run([*(nest for _, nest in others), self.nests[before]])
+            forwarded |= fuser.forwarded
+            for group in fuser.groups:
+                Eliminator().run(group.nest.body.block)
+        if self.clones:
+            remove_dead_stores(self.func)
+            mark_virtual(self.func, forwarded)
+
+
+def instructions_in(block: Block, times: int) -> int:
+    """Of a block that runs so many times; a product that is summed is part of the addition."""
+    total = 0
+    for op in block.ops:
+        if isinstance(op, ReduceOp):
+            inner = times * points(op.space.data)
+            total += instructions_in(op.body.block, inner)
+            total += 0 if isinstance(op.yielded.owner, MulfOp) else inner
+        elif not isinstance(op, LoadOp | StoreOp | IndexOp | ConstantOp | YieldOp):
+            total += times * instructions(op)
+    return total
+
+
+def nest_around(op: Operation) -> NestOp:
+    parent = op.parent_op()
+    while not isinstance(parent, NestOp):
+        assert parent is not None
+        parent = parent.parent_op()
+    return parent
+
+
+@dataclass(frozen=True)
+class RecomputeNodesPass(ModulePass):
+    """Computes local nodes again before they are read late, so that the arena need not keep them meanwhile.
+
+    It applies where one nest stores to all of a node, and nothing that it reads has been written since. The
+    policy: while more is live than a few second-level caches hold, what is live when most is, and takes the
+    fewest instructions for its bytes, is computed again, if these are a much smaller part of all instructions
+    than the bytes are of all bytes; what alone is so large always, if it is much larger than what it is
+    computed from. Inputs that are not kept anyway are kept if they are small, else computed
+    again too. What is computed again at the same place is fused.
+    """
+
+    name = "recompute-nodes"
+
+    l2_bytes: int = TargetDescription.l2_bytes
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in ungrouped(op):
+            if not nodes(func):
+                continue
+            Recomputer(func).run(LITTLE * self.l2_bytes)

@@ -1,0 +1,43 @@
+"""Groups of variables over which one loop can run, because all accesses move by equal steps along it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import TypeAlias
+
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.linear import Space
+from ocannl.dialects.loops import NestOp, ReduceOp
+from ocannl.dialects.loops.values import address_of
+from ocannl.passes.analysis.nests import Indexed
+
+Group: TypeAlias = tuple[str, ...]
+
+
+def mergeable_loops(nest: NestOp) -> tuple[Group, ...]:
+    """The largest groups of the variables of a nest, and of each of its reductions; outermost first."""
+    addresses = [address_of(op) for op in nest.walk() if isinstance(op, Indexed)]
+    spaces = [op.space.data for op in nest.walk() if isinstance(op, NestOp | ReduceOp)]
+    return tuple(group for space in spaces for group in _groups(space, addresses) if len(group) > 1)
+
+
+def _groups(space: Space, addresses: Sequence[Address]) -> list[Group]:
+    sizes = dict(space)
+    groups: list[Group] = [(name,) for name in sizes]
+    while (pair := _pair(groups, sizes, addresses)) is not None:
+        outer, inner = pair
+        groups[groups.index(outer)] = outer + inner
+        groups.remove(inner)
+    return groups
+
+
+def _pair(
+    groups: Sequence[Group], sizes: dict[str, int], addresses: Sequence[Address]
+) -> tuple[Group, Group] | None:
+    """Two groups that are one: the first moves by as much as all steps of the second."""
+    for outer, inner in permutations(groups, 2):
+        used = [a for a in addresses if a.stride(outer[-1]) or a.stride(inner[0])]
+        if used and all(address.moves_as_one((outer[-1], inner[0]), sizes) for address in used):
+            return outer, inner
+    return None

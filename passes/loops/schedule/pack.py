@@ -1,0 +1,141 @@
+"""Copies of operands in the order in which a nest reads them: panels that are contiguous along the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Operation, Region
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import element_type
+from ocannl.dialects.routine import enclosing_routine
+from ocannl.passes.analysis.nests import Names, names_in, nodes, operations, steps, substitute_indices
+
+
+def labels_of(func: FuncOp) -> Names:
+    """The labels of all nodes of a function, those in groups too."""
+    inside = (nodes(step) for step in steps(func) if isinstance(step, GroupOp))
+    return Names({node.label.data for found in (nodes(func), *inside) for node in found})
+
+
+def pack(
+    nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule, labels: Names
+) -> tuple[Schedule, list[NestOp]]:
+    """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write them.
+
+    If whole vectors cover the variable of the lanes, it becomes two: one of panels, and one of lanes in a
+    panel.
+    """
+    assert schedule.lanes is not None
+    lanes, width = schedule.lanes
+    size = dict(nest.space.data).get(lanes, 0)
+    panel = None
+    if size > width and size % width == 0:
+        panel, schedule = split(nest, schedule, lanes, width)
+    return schedule, [copy_nest(nest, load, schedule, panel, labels) for load in loads]
+
+
+def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[str, Schedule]:
+    """Splits a variable of a nest, of which `width` divides the size: another one, which it returns, counts
+    panels.
+    """
+    func = enclosing_routine(nest)
+    assert isinstance(func, FuncOp)
+    panel = Names.of(func, nest).fresh(f"{variable}_panel")
+    space: list[tuple[str, int]] = []
+    for name, size in nest.space.data:
+        space += [(panel, size // width), (variable, width)] if name == variable else [(name, size)]
+    nest.properties["space"] = SpaceAttr(tuple(space))
+    substitute_indices(operations(nest.body.block), {variable: Linear.of({panel: width, variable: 1})})
+    place = schedule.order.index(variable)
+    order = (*schedule.order[:place], panel, variable, *schedule.order[place + 1 :])
+    return panel, replace(schedule, order=order)
+
+
+def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None, labels: Names) -> NestOp:
+    """Makes a load read a copy that is laid out by its variables; returns the nest that writes it.
+
+    Variables of one loop stay together: the lanes last, a panel before what is reduced.
+    """
+    assert schedule.lanes is not None
+    lanes = schedule.lanes[0].split("*")
+    sizes = variable_sizes(nest)
+    used = {name for index in load.indices.data for name in index.names if name in sizes}
+    own = dict.fromkeys(name for loop in schedule.loops(nest.space.data) for name in loop.split("*"))
+    reduced = [
+        name for loop in schedule.loops(tuple(sizes.items())) for name in loop.split("*") if name not in own
+    ]
+    outer = [name for name in own if name != panel and name not in lanes]
+    inner = [*([] if panel is None else [panel]), *reduced, *lanes]
+    names = [name for name in (*outer, *inner) if name in used]
+    space = tuple((name, sizes[name]) for name in names)
+
+    source = load.node.owner
+    assert isinstance(source, NodeOp)
+    label = labels.fresh(f"{source.label.data}.packed")
+    widened = only_extension(load)
+    element = element_type(load.node) if widened is None else widened.result.type
+    type = MemRefType(element, [size for _, size in space])
+    node = NodeOp(label, "local", f"contiguous copy for {nest.label.data}", type)
+    reader = step_that_copies(nest, load)
+    Rewriter.insert_op(node, after_declarations(reader))
+
+    indices = identity_map(names)
+    copied: list[Operation] = [LoadOp(load.node, load.indices.data)]
+    if widened is not None:
+        copied.append(arith.ExtFOp(copied[0].results[0], element))
+    stored = StoreOp(copied[-1].results[0], node.result, indices)
+    copy = NestOp(label, space, Region(Block([*copied, stored])))
+    Rewriter.insert_op(copy, InsertPoint.before(reader))
+    if widened is None:
+        load.operands[0] = node.result
+        load.properties["indices"] = MapAttr(indices)
+    else:
+        Rewriter.replace_op(widened, LoadOp(node.result, indices))
+        Rewriter.erase_op(load)
+    return copy
+
+
+def only_extension(load: LoadOp) -> arith.ExtFOp | None:
+    """The conversion to a wider float, if that is all that becomes of a number: the copy then has that."""
+    users = [use.operation for use in load.result.uses]
+    if len(users) == 1 and isinstance(users[0], arith.ExtFOp):
+        return users[0]
+    return None
+
+
+def after_declarations(step: NestOp | GroupOp) -> InsertPoint:
+    """Where a node is declared: after all others, which stand before the first step of a block."""
+    op = step.prev_op
+    while op is not None and not isinstance(op, NodeOp):
+        op = op.prev_op
+    if op is not None:
+        return InsertPoint.after(op)
+    assert step.parent is not None
+    return InsertPoint.at_start(step.parent)
+
+
+def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
+    """Before which a load's operand is copied: the whole group around the nest if it is the same for that."""
+    group = nest.parent_op()
+    if not isinstance(group, GroupOp) or not names_in(load.indices.data).isdisjoint(group.space.names):
+        return nest
+    inside = [op for inner in group.nests for op in operations(inner.body.block)]
+    is_written = any(isinstance(op, StoreOp) and op.node is load.node for op in inside)
+    return nest if is_written else group
+
+
+def variable_sizes(nest: NestOp) -> dict[str, int]:
+    """The sizes of all iteration variables of a nest, outermost first."""
+    sizes = dict(nest.space.data)
+    for op in operations(nest.body.block):
+        if isinstance(op, ReduceOp):
+            sizes.update(op.space.data)
+    return sizes

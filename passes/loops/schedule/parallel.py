@@ -1,0 +1,65 @@
+"""Which loops of a nest or a group threads share, and in what blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ocannl.dialects.loops import GroupOp, NestOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.nest_facts import nest_facts
+from ocannl.passes.analysis.target import TargetDescription
+
+# Less work is done before other threads could help, or before a task of its own would pay.
+SHARED_CYCLES, TASK_CYCLES = 2.0**15, 2.0**12
+# Several tasks for every core even out their differences.
+TASKS_PER_CORE = 4
+# A reduction that every task computes anew costs this part of the nest at most.
+REPEATED = 0.01
+
+
+def parallel_nest(
+    nest: NestOp, schedule: Schedule, cycles: float, target: TargetDescription
+) -> tuple[tuple[str, int], ...]:
+    """The `parallel` blocks for a nest that is about to get a schedule, and takes so many cycles."""
+    if isinstance(nest.parent_op(), GroupOp) or not is_shared(cycles, target):
+        return ()
+    facts = nest_facts(nest, schedule.merged)
+    heavy = [s for s in facts.walk() if s is not facts and s.points * max(1, s.work) > REPEATED * cycles]
+    clashing = nest.clashing
+    loops = [
+        (loop, facts.space[loop], schedule.tile(loop))
+        for loop in schedule.order
+        if clashing.isdisjoint(loop.split("*")) and all(loop in scope.varies for scope in heavy)
+    ]
+    return blocks(loops, cycles, target)
+
+
+def parallel_group(group: GroupOp, cycles: float, target: TargetDescription) -> tuple[tuple[str, int], ...]:
+    """The `parallel` blocks for a group whose nests take so many cycles in all."""
+    if not is_shared(cycles, target):
+        return ()
+    clashing = group.clashing
+    return blocks(
+        ((name, size, 1) for name, size in group.space.data if name not in clashing), cycles, target
+    )
+
+
+def is_shared(cycles: float, target: TargetDescription) -> bool:
+    return target.cores > 1 and cycles >= SHARED_CYCLES
+
+
+def blocks(
+    loops: Iterable[tuple[str, int, int]], cycles: float, target: TargetDescription
+) -> tuple[tuple[str, int], ...]:
+    """Cuts loops, given by variable, size and tile from the outside in, until there are tasks enough."""
+    tasks = min(TASKS_PER_CORE * target.cores, int(cycles / TASK_CYCLES))
+    found: list[tuple[str, int]] = []
+    for name, size, tile in loops:
+        tiles = size // tile
+        block = -(-tiles // tasks)
+        if tiles > block:
+            found.append((name, block * tile))
+            tasks //= -(-tiles // block)
+        if tasks < 2:
+            break
+    return tuple(found)

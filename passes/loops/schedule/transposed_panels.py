@@ -1,0 +1,48 @@
+"""Nests that transpose more than the caches hold read several lines beside each other before they go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocannl.dialects.loops import LoadOp, NestOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
+from ocannl.passes.analysis.shared_rows import View
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.schedule.pack import split
+
+# How many tiles are beside each other in a panel.
+TILES = 2
+
+
+def in_panels(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule:
+    """Cuts the variable along which such a nest reads into panels, and returns its new schedule.
+
+    The tiles of a panel run one after the other: while those of a column follow each other in memory, each
+    reads one line only of what the processor then fetches.
+    """
+    variable = crossed_variable(nest, schedule)
+    if variable is None or sum(View.of(nest).reach.values()) <= target.lasting_bytes:
+        return schedule
+    width = TILES * schedule.tile(variable)
+    size = dict(nest.space.data)[variable]
+    if size <= width or size % width:
+        return schedule
+    _, schedule = split(nest, schedule, variable, width)
+    return replace(schedule, order=(*(name for name in schedule.order if name != variable), variable))
+
+
+def crossed_variable(nest: NestOp, schedule: Schedule) -> str | None:
+    """The variable of a square tile along which a nest reads, if it runs along the other one."""
+    if schedule.rows is None or schedule.lanes is None or schedule.rows[1] != schedule.lanes[1]:
+        return None
+    sizes, last = dict(nest.space.data), schedule.order[-1]
+    for variable, _ in (schedule.rows, schedule.lanes):
+        loads = [op for op in nest.body.block.ops if isinstance(op, LoadOp)]
+        if (
+            variable != last
+            and variable in sizes
+            and any(address_of(op).stride(variable) == 1 for op in loads)
+        ):
+            return variable
+    return None

@@ -1,0 +1,326 @@
+"""`unfold-layers`: adds the layers that `fold-layers` has left out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from operator import attrgetter
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.assign import OWN_MEMORY, NodeOp
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
+from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
+from ocannl.passes.analysis.nests import Names, accesses, functions, nodes, steps, used_nodes
+from ocannl.passes.analysis.structure import Structures
+
+# What is no part of a word.
+OTHER_CHARACTER = re.compile(r"\W")
+
+
+@dataclass(eq=False)
+class View:
+    """A step at its position, and the last layer that it touches, if it touches any."""
+
+    step: NestOp | GroupOp
+    position: int
+    level: int | None = None
+
+    @cached_property
+    def nodes(self) -> list[SSAValue]:
+        return used_nodes(self.step)
+
+    @cached_property
+    def stored(self) -> set[SSAValue]:
+        return {op.node for op in accesses(self.step) if isinstance(op, StoreOp)}
+
+
+# A step, by that of the last layer before those left out, with the layer that the node has there, if any.
+Use: TypeAlias = tuple[View, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A step with its place among all, and what it is in the routine: for one of the layers left out, or of
+    the first one after them, that of the last one before, so many layers earlier.
+    """
+
+    place: int
+    step: Operation
+    view: View
+    distance: int = 0
+
+
+@dataclass
+class Chain:
+    """Steps of the last layer before those left out, each with the step of the first layer after them that is
+    equal to it, where they run one layer after the other.
+    """
+
+    is_forward: bool
+    start: int
+    stop: int
+    pairs: list[tuple[View, View]] = field(default_factory=list[tuple[View, View]])
+
+    def add(self, last: View, first: View) -> None:
+        self.pairs.append((last, first))
+        self.start = min(self.start, last.position, first.position)
+        self.stop = max(self.stop, last.position + 1, first.position + 1)
+
+    @cached_property
+    def period(self) -> int:
+        """How many steps a layer has: where code begins or ends, some of them may stand elsewhere."""
+        ((distance, _),) = Counter(abs(a.position - b.position) for a, b in self.pairs).most_common(1)
+        return distance
+
+    def is_before(self, view: View) -> bool:
+        """The step runs before those of the layers left out."""
+        if not self.start <= view.position < self.stop:
+            return view.position < self.start
+        if view.level is None:
+            raise irregular(view.step)
+        return (view.level <= LAST) == self.is_forward
+
+
+class Unfolder:
+    """Puts steps of the layers left out between those of the layers before and after them."""
+
+    def __init__(self, func: FuncOp, layers: Layers) -> None:
+        self.func = func
+        self.left_out = layers.left_out
+        declared: dict[str, SSAValue] = {node.label.data: node.result for node in nodes(func)}
+        self.names = Names({*declared, *(label for row in layers.rows for label in row)})
+        self.layers = layers
+        self.levels = {
+            node: level for label, node in declared.items() if (level := layers.level(label)) is not None
+        }
+        self.following = {
+            declared[row[LAST]]: declared[row[-FIRST]]
+            for row in layers.rows
+            if row[LAST] in declared and row[-FIRST] in declared
+        }
+        self.structures = Structures()
+        self.views = [View(step, position) for position, step in enumerate(steps(func))]
+        self.number_views()
+        self.chains = self.find_chains()
+        self.copies: dict[SSAValue, list[SSAValue]] = {}
+
+    def number_views(self) -> None:
+        """Numbers the layers of steps; nodes that passes have made belong to the first one that uses them."""
+        known = -1
+        while known < len(self.levels):
+            known = len(self.levels)
+            used: dict[SSAValue, set[int]] = {}
+            for view in self.views:
+                levels = [level for node in view.nodes if (level := self.levels.get(node)) is not None]
+                view.level = max(levels, default=None) if view.level is None else view.level
+                for node in view.nodes:
+                    if view.level is not None and node not in self.levels:
+                        used.setdefault(node, set()).add(view.level)
+            self.levels |= {node: min(found) for node, found in used.items() if max(found) - min(found) <= 1}
+        for view in self.views:
+            levels = {level for node in view.nodes if (level := self.levels.get(node)) is not None}
+            if view.level is not None and not levels <= {view.level - 1, view.level}:
+                raise irregular(view.step)
+
+    def find_chains(self) -> list[Chain]:
+        """The chains, in the order in which they run: each begins after the one before."""
+        last, first = ([view for view in self.views if view.level == level] for level in (LAST, FIRST))
+        if len(last) != len(first):
+            raise irregular(self.func)
+        found: list[Chain] = []
+        for one, other in zip(last, first, strict=True):
+            self.match(one, other)
+            is_forward, start = one.position < other.position, min(one.position, other.position)
+            if not found or found[-1].is_forward != is_forward or start >= found[-1].stop:
+                found.append(Chain(is_forward, start, start))
+            found[-1].add(one, other)
+        if not found or any(later.start < earlier.stop for earlier, later in pairwise(found)):
+            raise irregular(self.func)
+        return found
+
+    def match(self, last: View, first: View) -> None:
+        """Raises `IrregularLayers` unless two steps are equal but for the layer."""
+        number, own = self.structures.number_and_nodes(last.step)
+        first_number, following = self.structures.number_and_nodes(first.step)
+        if number != first_number:
+            raise irregular(last.step)
+        for node, other in zip(own, following, strict=True):
+            level = self.levels.get(node)
+            if level is None:
+                fits = node is other
+            else:
+                fits = self.levels.get(other) == level + 1 and self.following.setdefault(node, other) is other
+            if not fits:
+                raise irregular(last.step)
+
+    def run(self) -> None:
+        self.declare()
+        order = sorted(self.placed(), key=attrgetter("place"))
+        self.check_order(order)
+        for chain in self.chains:
+            for _, first in chain.pairs:
+                self.redirect(first)
+        for view in self.views:
+            view.step.detach()
+        self.func.body.block.add_ops(placed.step for placed in order)
+
+    def placed(self) -> Iterator[Placed]:
+        """All steps, those of the layers left out among them."""
+        others = dict.fromkeys(self.views)
+        for chain in self.chains:
+            for last, first in chain.pairs:
+                yield Placed(self.place(last), last.step, last)
+                yield Placed(self.place(first), first.step, last, self.left_out + 1)
+                for distance, place in self.places(chain, last, first):
+                    yield Placed(place, self.copy(last, distance), last, distance)
+                del others[last], others[first]
+        yield from (Placed(self.place(view), view.step, view) for view in others)
+
+    def check_order(self, order: Sequence[Placed]) -> None:
+        """Raises `IrregularLayers` unless each layer and the one before use their nodes in the same order as
+        those that stay, and all use what belongs to no layer in the same order, all layers at once.
+        """
+        folded = {view: Placed(view.position, view.step, view) for view in self.views}
+        for chain in self.chains:
+            folded |= {first: Placed(first.position, first.step, last, 1) for last, first in chain.pairs}
+        expected = self.uses(folded.values(), 1)
+        found = self.uses(order, self.left_out + 1)
+        shared = [uses for (node, _), uses in expected.items() if node not in self.levels]
+        is_kept = all(uses == expected.get((node, 0)) for (node, _), uses in found.items())
+        if not is_kept or any(len(set[Use]().union(*uses)) < sum(map(len, uses)) for uses in shared):
+            raise irregular(self.func)
+
+    def uses(self, order: Iterable[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
+        """For each node of no layer, and of the last one and so many that follow: what stores to it, one
+        after the other, and what loads from it in between. Nodes that follow stand there as that of the last.
+        """
+        found: dict[tuple[SSAValue, int], list[set[Use]]] = {}
+        for placed in order:
+            view = placed.view
+            for node in view.nodes:
+                level, last, distance = self.levels.get(node), node, 0
+                if level is not None:
+                    distance = placed.distance + level - LAST
+                    if view.level != LAST or not 0 <= distance < layers:
+                        continue
+                    last = node if level == LAST else self.following[node]
+                uses = found.setdefault((last, distance), [set()])
+                uses += [set(), set()] if node in view.stored else ()
+                uses[-2 if node in view.stored else -1].add((view, level))
+        return found
+
+    def place(self, view: View) -> int:
+        """The position of a step among all."""
+        passed = [chain for chain in self.chains if not chain.is_before(view)]
+        return view.position + sum(self.left_out * chain.period for chain in passed)
+
+    def places(self, chain: Chain, last: View, first: View) -> Iterator[tuple[int, int]]:
+        """The positions of the steps for the layers left out, by how many layers after the last one they are.
+
+        They begin where the one that runs earlier is.
+        """
+        start = self.place(last if chain.is_forward else first)
+        for k in range(1, self.left_out + 1):
+            yield k if chain.is_forward else self.left_out + 1 - k, start + k * chain.period
+
+    def declare(self) -> None:
+        """Declares the nodes of the layers left out."""
+        last = [node for node in nodes(self.func) if self.levels.get(node.result) == LAST]
+        self.copies = {node.result: [] for node in last}
+        declared: list[NodeOp] = []
+        for distance in range(1, self.left_out + 1):
+            for node in last:
+                copy = copied(node, {})
+                self.rename(copy, distance)
+                declared.append(copy)
+                self.copies[node.result].append(copy.result)
+        for node in last:
+            self.rename(node, 0)
+        self.func.body.block.insert_ops_after(declared, nodes(self.func)[-1])
+        kept = [node.label.data for node in nodes(self.func) if node.mode.data in OWN_MEMORY]
+        if len(set(kept)) < len(kept):
+            raise irregular(self.func)
+
+    def rename(self, node: NodeOp, distance: int) -> None:
+        """Gives a node the label of that so many layers later. Users know those of what keeps its values."""
+        label, is_known = node.label.data, node.mode.data in OWN_MEMORY
+        found = self.layers.at(label, distance)
+        if found is None and is_known:
+            raise irregular(node)
+        if found == label:
+            return
+        if found is None or not (is_known or label in self.layers.places):
+            found = self.names.fresh(found or label)
+        node.properties["label"] = StringAttr(found)
+        node.result.name_hint = hint(found)
+
+    def at(self, node: SSAValue, distance: int) -> SSAValue:
+        """The node in place of one that the last layer before those left out uses, so many layers later."""
+        level = self.levels.get(node)
+        if level is None:
+            return node
+        last, distance = (node, distance) if level == LAST else (self.following[node], distance - 1)
+        return (last, *self.copies[last])[distance]
+
+    def copy(self, view: View, distance: int) -> Operation:
+        """The step of a layer left out, by that of the last layer before."""
+        copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
+        if isinstance(copy, GroupOp):
+            for node in nodes(copy):
+                self.rename(node, distance)
+        self.relabel(copy, distance)
+        return copy
+
+    def relabel(self, step: NestOp | GroupOp, distance: int) -> None:
+        for op in (step, *(step.nests if isinstance(step, GroupOp) else ())):
+            label = op.label.data
+            op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
+
+    def redirect(self, view: View) -> None:
+        """The first layer after those left out follows on the last of them."""
+        self.relabel(view.step, self.left_out)
+        for op in view.step.walk():
+            for k, node in enumerate(op.operands):
+                if self.levels.get(node) == LAST:
+                    op.operands[k] = self.at(node, self.left_out)
+
+
+def hint(label: str) -> str | None:
+    name = OTHER_CHARACTER.sub("_", label)
+    return name if SSAValue.is_valid_name(name) else None
+
+
+class IrregularLayers(OcannlError):
+    """Layers that were equal are not any more: none stands for those left out."""
+
+
+def irregular(op: Operation) -> IrregularLayers:
+    return IrregularLayers(at_line(op, "what passes made of equal layers differs: do without `fold-layers`"))
+
+
+@dataclass(frozen=True)
+class UnfoldLayersPass(ModulePass):
+    """Adds nests and nodes of the layers left out: copies of those of the last layer before them.
+
+    Raises `IrregularLayers` where that layer and the first one after are not equal any more.
+    """
+
+    name = "unfold-layers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in functions(op):
+            layers = folded_layers(func)
+            if layers is not None:
+                Unfolder(func, layers).run()
+                del func.attributes[ATTRIBUTE]

@@ -1,0 +1,107 @@
+"""A reduction whose points are shared out: parts of it are accumulated apart, and added up in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import Map, Space, identity_map
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops.values import address_of
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.passes.analysis.nests import remove_unused_operations, with_reduced
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """`before` fills the accumulators `node`, `inside` adds to them, `after` goes on with their sums."""
+
+    node: NodeOp
+    before: NestOp
+    inside: NestOp
+    after: NestOp
+
+
+def share_out(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Shared:
+    """Takes the reduction out of a nest, which becomes `after`.
+
+    There is an accumulator for each point of the nest and each of the `parts`, a space of no or one variable
+    that `inside` leaves to what is around it. They lie as what the reduction loads.
+    """
+    type, accum = reduction.result.type, reduction.accum.data
+    assert isinstance(type, Float32Type | Float64Type)
+    space = (*parts, *in_memory_order(nest.space.data, reduction))
+    cells = identity_map(name for name, _ in space)
+    shape = MemRefType(type, [size for _, size in space])
+    node = NodeOp(label, "local", f"partial results of {nest.label.data}", shape)
+
+    b = ArithBuilder(type)
+    neutral = SCALAR_OPS[accum].neutral
+    assert neutral is not None
+    value = b.const(neutral)
+    before = nest_of(f"{label} reset", space, [*b.ops, StoreOp(value, node.result, cells)])
+
+    copied, total = copies_for(reduction)
+    old = LoadOp(node.result, cells)
+    b = ArithBuilder(type)
+    value = SCALAR_OPS[accum].emit(b, old.result, total)
+    store = StoreOp(value, node.result, cells)
+    inside = nest_of(label, nest.space.data, [*copied, old, *b.ops, store])
+
+    replace_reduction(reduction, node.result, cells, parts, type)
+    remove_unused_operations(nest.body.block)
+    return Shared(node, before, inside, nest)
+
+
+def nest_of(label: str, space: Space, ops: Sequence[Operation]) -> NestOp:
+    return NestOp(label, space, Region(Block(ops)))
+
+
+def copies_for(reduction: ReduceOp) -> tuple[list[Operation], SSAValue]:
+    """Copies of a reduction and of what it needs from before it, and the value of the former."""
+    needed: set[SSAValue] = {operand for op in with_reduced((reduction,)) for operand in op.operands}
+    block = reduction.parent
+    assert block is not None
+    found: list[Operation] = [reduction]
+    for op in reversed(list(block.ops)):
+        if any(result in needed for result in op.results):
+            found.append(op)
+            needed.update(op.operands)
+    mapping: dict[SSAValue, SSAValue] = {}
+    copied = [op.clone(mapping) for op in reversed(found)]
+    return copied, copied[-1].results[0]
+
+
+def in_memory_order(space: Space, reduction: ReduceOp) -> Space:
+    """The variables of a nest, those last along which the loads of its reduction are contiguous."""
+    nearest: dict[str, int] = {}
+    for op in with_reduced((reduction,)):
+        if isinstance(op, LoadOp):
+            for name, stride in address_of(op).terms:
+                nearest[name] = min(abs(stride), nearest.get(name, abs(stride)))
+    return tuple(sorted(space, key=lambda extent: -nearest.get(extent[0], 0)))
+
+
+def replace_reduction(
+    reduction: ReduceOp, node: SSAValue, cells: Map, parts: Space, type: ScalarType
+) -> None:
+    """Puts the sum of the parts in place of a reduction."""
+    block = reduction.parent
+    nest = reduction.parent_op()
+    assert block is not None
+    assert isinstance(nest, NestOp)
+    load = LoadOp(node, cells)
+    total: Operation = load
+    if parts:
+        body = Region(Block([load, YieldOp(load.result)]))
+        total = ReduceOp(reduction.accum.data, parts, body, type)
+    block.insert_op_before(total, reduction)
+    total.results[0].name_hint = reduction.result.name_hint
+    reduction.result.replace_all_uses_with(total.results[0])
+    reduction.detach()
+    reduction.erase()

@@ -1,0 +1,132 @@
+"""Tangents: how everything that depends on some values changes with them, from the first operation to the
+last.
+
+The tangent of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` has the same iteration space and maps, and
+adds up the tangents of the operands times the derivatives of `op`: it is the transpose of reverse mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import App, Arg, Term, simplify
+from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.derivatives import CustomOp
+from ocannl.dialects.texpr.parts import Part
+from ocannl.passes.analysis.derivative_paths import (
+    all_operands,
+    dependencies,
+    dependents,
+    differentiable_operands,
+)
+from ocannl.passes.texpr.differentiate.derivative_builder import (
+    broadcast_to,
+    gradient_type,
+    insert,
+    parts_of,
+    sum_of,
+)
+from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
+from ocannl.passes.texpr.differentiate.slopes import ZERO, gated, partial
+
+
+class Tangents:
+    """The tangents of what depends on some values, which are given for these; each is made once."""
+
+    def __init__(self, block: Block, given: Iterable[tuple[SSAValue, SSAValue]], before: Operation) -> None:
+        self.block = block
+        seeds: dict[SSAValue, list[SSAValue]] = {}
+        for value, tangent in given:
+            seeds.setdefault(value, []).append(broadcast_to(tangent, value, before))
+        self.seeds = {value: sum_of(tangents, before) for value, tangents in seeds.items()}
+        self.known: dict[SSAValue, SSAValue | None] = {}
+
+    def of(self, value: SSAValue, before: Operation) -> SSAValue | None:
+        """The tangent of a value; None where it does not change.
+
+        Raises `OcannlError` where there is no derivative.
+        """
+        for op in dependencies(self.block, [value], self._unknown_operands):
+            (result,) = op.results
+            self.known[result] = self._of_result(op, before)
+        return self._known(value)
+
+    def _unknown_operands(self, op: Operation) -> Sequence[SSAValue]:
+        """The differentiable operands of what has no tangent yet."""
+        return () if any(result in self.known for result in op.results) else differentiable_operands(op)
+
+    def _known(self, value: SSAValue) -> SSAValue | None:
+        return self.known[value] if value in self.known else self.seeds.get(value)
+
+    def _of_result(self, op: Operation, before: Operation) -> SSAValue | None:
+        (result,) = op.results
+        pushed = self._pushed(op, before)
+        found = [tangent for tangent in (self.seeds.get(result), pushed) if tangent is not None]
+        return sum_of(found, before) if found else None
+
+    def _pushed(self, op: Operation, before: Operation) -> SSAValue | None:
+        """The tangent of a result by those of the operands."""
+        if isinstance(op, CustomOp):
+            return self._through_custom(op, before)
+        assert isinstance(op, ApplyOp)
+        parts = [self._part(op, part) for part in parts_of(op)]
+        if all(part.combination.term == ZERO for part in parts):
+            return None
+        if op.accum is not None:
+            parts = [part for part in parts if part.combination.term != ZERO]
+        accum = None if op.accum is None else "add"
+        tangent = insert(ApplyOp.of_parts(parts, gradient_type(op.result), accum), before).result
+        tangent.name_hint = f"{op.result.name_hint}_tangent" if op.result.name_hint else None
+        return tangent
+
+    def _part(self, op: ApplyOp, part: Part) -> Part:
+        args, maps = part.combination.operands, part.combination.maps
+        result = Arg(len(args))
+        operands, indices = [*args, op.result], [*maps, part.result_map]
+        products: list[Term] = []
+        for index, (operand, map) in enumerate(zip(args, maps, strict=True)):
+            tangent = self._known(operand)
+            if tangent is not None:
+                products.append(App("mul", (Arg(len(operands)), partial(op, part, index, result))))
+                operands.append(tangent)
+                indices.append(map)
+        slope = simplify(reduce(lambda a, b: App("add", (a, b)), products, ZERO))
+        combination = Combination.of(gated(op, part, slope, result), operands, indices)
+        return Part(combination, part.result_map, part.space)
+
+    def _through_custom(self, op: CustomOp, before: Operation) -> SSAValue | None:
+        """A pullback that is linear in the cotangent is the transpose of what takes tangents forward.
+
+        Raises `OcannlError` for one that is not.
+        """
+        found: list[SSAValue] = []
+        for x, pullback in zip(op.wrt, op.pullbacks, strict=True):
+            tangent = self._known(x)
+            if tangent is None:
+                continue
+            seed = broadcast_to(tangent, pullback, before)
+            path = dependencies(self.block, [pullback])
+            transposed = [a for _, a in adjoints(path, pullback, seed, [op.adjoint], before)]
+            if not self._is_linear(pullback, op.adjoint, transposed):
+                message = (
+                    "there is no forward mode through this custom gradient: "
+                    "its pullback is not linear in the cotangent"
+                )
+                raise OcannlError(at_line(op, message))
+            found += transposed
+        return sum_of(found, before) if found else None
+
+    def _is_linear(self, value: SSAValue, argument: SSAValue, transposed: Sequence[SSAValue]) -> bool:
+        """Whether `argument` goes through plain operations alone to a value, whose slopes do not have it."""
+        path = dependencies(self.block, [value], all_operands)
+        active = dependents(path, [argument], all_operands)
+        steps = [op for op in path if any(r in active and r is not argument for r in op.results)]
+        if not all(isinstance(op, ApplyOp) and op.stop is None for op in steps):
+            return False
+        slopes = dependencies(self.block, transposed, all_operands)
+        return active.isdisjoint({*transposed, *(operand for op in slopes for operand in op.operands)})

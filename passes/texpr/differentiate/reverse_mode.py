@@ -1,0 +1,140 @@
+"""Adjoints: how a number changes with each cell of what it depends on, from the last operation to the first.
+
+The adjoint of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` with respect to one operand is the same
+iteration space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d op`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.index.images import box_of, covers, tiles
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import App, Arg, simplify
+from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.derivatives import CustomOp
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.passes.analysis.derivative_paths import all_operands, dependencies, dependents
+from ocannl.passes.texpr.differentiate.derivative_builder import (
+    gradient_type,
+    insert,
+    parts_of,
+    sum_of,
+    sum_to,
+)
+from ocannl.passes.texpr.differentiate.slopes import ZERO, gated, partial
+
+
+def adjoints(
+    path: Sequence[Operation],
+    value: SSAValue,
+    seed: SSAValue,
+    targets: Collection[SSAValue],
+    before: Operation,
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """The targets that `value` depends on, with their adjoints, where that of `value` is `seed`.
+
+    `path` is the dependencies of `value`. Expressions are put before an operation. A target from which
+    nothing reaches `value` is left out. Raises `OcannlError` where there is no gradient.
+    """
+    active = dependents(path, targets)
+    contributions: dict[SSAValue, list[SSAValue]] = {value: [seed]}
+    for step in reversed(path):
+        (result,) = step.results
+        if result not in contributions or result not in active:
+            continue
+        adjoint = _total(contributions.pop(result), before)
+        if result in targets:
+            yield result, adjoint
+        for operand, contribution in _contributions(step, adjoint, active, before):
+            contributions.setdefault(operand, []).append(contribution)
+    for target in targets:
+        if target in contributions:
+            yield target, _total(contributions[target], before)
+
+
+def _total(values: Sequence[SSAValue], before: Operation) -> SSAValue:
+    """The sum of contributions. Those to boxes of cells, as of slices, are one operation: none needs an array
+    of its own that is zero elsewhere.
+    """
+    boxes = [value.owner for value in values if _is_box(value)]
+    if len(boxes) < 2:
+        return sum_of(values, before)
+    ops = [op for op in boxes if isinstance(op, ApplyOp)]
+    parts = [part for op in ops for part in op.parts]
+    type, hint = ops[0].result.type, ops[0].result.name_hint
+    images = [(part.result_map, dict(part.space)) for part in parts]
+    accum = None if tiles(images, shape_of(ops[0].result).memory_sizes) else "add"
+    others = [value for value in values if value.owner not in boxes]
+    for op in ops:
+        Rewriter.erase_op(op)
+    together = insert(ApplyOp.of_parts(parts, type, accum), before).result
+    together.name_hint = hint
+    return sum_of([together, *others], before)
+
+
+def _is_box(value: SSAValue) -> bool:
+    """Whether a contribution fills a box of cells, each by one point, and nothing else has used it."""
+    op = value.owner
+    if not isinstance(op, ApplyOp) or op.accum_name != "add" or value.uses.get_length():
+        return False
+    return all(box_of(part.result_map, dict(part.space)) is not None for part in op.parts)
+
+
+def _contributions(
+    op: Operation, adjoint: SSAValue, active: Collection[SSAValue], before: Operation
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """What the adjoint of an operation's result adds to those of its active operands."""
+    if isinstance(op, CustomOp):
+        yield from _pulled_back(op, adjoint, active, before)
+    elif isinstance(op, ApplyOp):
+        for part in parts_of(op):
+            for index, operand in enumerate(part.combination.operands):
+                if operand in active and (found := _contribution(op, part, index, adjoint)) is not None:
+                    yield operand, insert(found, before).result
+
+
+def _contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
+    """The adjoint expression of one argument; None where the derivative is identically zero."""
+    args, arg_maps = part.combination.operands, part.combination.maps
+    target, target_map = args[index], arg_maps[index]
+    result = Arg(len(args))
+    slope = simplify(App("mul", (Arg(len(args) + 1), partial(op, part, index, result))))
+    if slope == ZERO:
+        return None
+    term = gated(op, part, slope, result)
+    operands, maps = [*args, op.result, adjoint], [*arg_maps, part.result_map, part.result_map]
+    accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
+    combination = Combination.of(term, operands, maps)
+    adjoined = ApplyOp.projected(combination, gradient_type(target), accum, target_map, part.space)
+    hint = target.name_hint
+    adjoined.result.name_hint = f"{hint}_grad" if hint else None
+    return adjoined
+
+
+def _pulled_back(
+    op: CustomOp, adjoint: SSAValue, active: Collection[SSAValue], before: Operation
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    pairs = [(x, value) for x, value in zip(op.wrt, op.pullbacks, strict=True) if x in active]
+    values = substituted([value for _, value in pairs], op.adjoint, adjoint, before)
+    for (x, _), value in zip(pairs, values, strict=True):
+        yield x, sum_to(value, x, before)
+
+
+def substituted(
+    values: Sequence[SSAValue], old: SSAValue, new: SSAValue, before: Operation
+) -> list[SSAValue]:
+    """Expressions with one value for another: copies of the operations that depend on it."""
+    block = before.parent_block()
+    assert block is not None
+    copies = {old: new}
+    for op in dependencies(block, values, all_operands):
+        if any(operand in copies for operand in op.operands):
+            copy = op.clone(copies)
+            insert(copy, before)
+            copy.location = op.location
+    return [copies.get(value, value) for value in values]

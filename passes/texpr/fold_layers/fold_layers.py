@@ -1,0 +1,275 @@
+"""`fold-layers`: of many equal layers a few stay, to be compiled for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.ir.op_helpers import copied, operations_of
+from ocannl.dialects.texpr import (
+    CommentOp,
+    ConstantOp,
+    MemoryOp,
+    OfOp,
+    TensorOp,
+    TexprRoutineOp,
+)
+from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.passes.analysis.final_shapes import check_shapes
+from ocannl.passes.analysis.layers import ATTRIBUTE, ENDS, LAST, Layers
+from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Code, Layering
+
+# Fewer layers than this are compiled as they are.
+LEAST_LAYERS = 2 * ENDS + 2
+# The number of no value.
+NONE = -1
+
+
+class Folding:
+    """The layers inside of a routine, compared with each other."""
+
+    def __init__(self, layering: Layering) -> None:
+        self.layering = layering
+        self.code = layering.code
+        self.level = layering.level
+        self.of = layering.of
+        self.layers = layering.layers
+        self.first_after = self.layers - ENDS
+        """The first layer after those that are left out."""
+        self.following = np.full(len(self.level), NONE)
+        """The values of the next layer, by those of a layer in place of which they stand."""
+        self.inner = [self.statements(level) for level in range(LAST, self.first_after + 1)]
+        """The statements of each layer from the last one before those left out to the first one after: those
+        that stand for each other are at the same place.
+        """
+        has_effect = np.array([not op.results for op in self.code.statements], np.bool_)
+        self.effects: list[int] = np.flatnonzero(has_effect).tolist()
+        """The statements that compute no value."""
+        self.turn = np.where(has_effect, np.cumsum(has_effect & (self.of == NO_LAYER)), 0)
+        """How many of these, of no layer, run before one of a layer."""
+        self.names = names_of(self.code.results)
+        """Labels and names of values."""
+
+    def is_possible(self) -> bool:
+        """All layers but the outer ones are equal, use those before them at most, and are used alike."""
+        if self.layers < LEAST_LAYERS or not self.inner[0] or len(set(map(len, self.inner))) > 1:
+            return False
+        rows = np.array(self.inner, np.int64)
+        return (
+            self.do_the_same(rows)
+            and self.use_alike(rows)
+            and all(self.are_used_alike(*pair) for pair in (self.inner[:2], self.inner[-2:]))
+            and not self.uses_left_out()
+            and self.run_one_by_one()
+            and self.follow_on_last()
+            and self.have_names()
+        )
+
+    def statements(self, level: int) -> list[int]:
+        return np.flatnonzero(self.of == level).tolist()
+
+    def do_the_same(self, rows: NDArray[np.int64]) -> bool:
+        """Statements of all layers do the same, after the same ones of no layer, and have no numbers."""
+        differ = any((numbers[rows] != numbers[rows[0]]).any() for numbers in (self.code.codes, self.turn))
+        return not differ and not any(is_number(self.code.statements[place]) for place in self.inner[0])
+
+    def use_alike(self, rows: NDArray[np.int64]) -> bool:
+        """Statements of a layer use values of their own and of the layer before, or what has no derivative:
+        derivatives of all layers are summed up for what they share.
+        """
+        values = self.code.values_at(rows)
+        own, following = values[:-1], values[1:]
+        at, level = np.arange(LAST, self.first_after)[:, None], self.level[own]
+        is_near = (at - 1 <= level) & (level <= at) & (self.level[following] == level + 1)
+        is_shared = (level == NO_LAYER) & (own == following) & ~np.array(self.code.is_active)[own]
+        self.following[own[is_near]] = following[is_near]
+        return bool((is_near & (self.following[own] == following) | is_shared).all())
+
+    def are_used_alike(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        """What uses a layer does what uses the next one."""
+        return all(
+            self.users(value) == self.users(following)
+            for places in zip(one, other, strict=True)
+            for value, following in zip(*map(self.code.computed, places), strict=True)
+        )
+
+    def users(self, value: int) -> list[int]:
+        return sorted(self.code.codes[self.code.users[value]].tolist())
+
+    def uses_left_out(self) -> bool:
+        """Anything outside uses what is left out."""
+        is_outside = (self.of <= 0) | (self.of >= self.layers - 1)
+        level = self.level[self.code.flat[np.repeat(is_outside, self.code.counts)]]
+        return bool(((level >= ENDS) & (level < self.first_after)).any())
+
+    def run_one_by_one(self) -> bool:
+        """Statements of layers run in the order of layers, up or down: one layer after the other, or all that
+        do the same.
+        """
+        number = {place: at for places in self.inner for at, place in enumerate(places)}
+        stretches: list[list[int]] = []
+        waiting: dict[int, int] = {}
+        for place in self.effects:
+            level = int(self.of[place])
+            if level == NO_LAYER:
+                continue
+            if not waiting:
+                stretches.append([])
+            stretches[-1].append(level)
+            if place in number:
+                same = number[place]
+                left = waiting.pop(same, len(self.inner)) - 1
+                waiting |= {same: left} if left else {}
+        return all(levels in (sorted(levels), sorted(levels, reverse=True)) for levels in stretches)
+
+    def follow_on_last(self) -> bool:
+        """What the first layer after those left out uses of them is computed before in the last one, too."""
+        last = {
+            value: place
+            for place, later in zip(self.inner[0], self.inner[-2], strict=True)
+            for value in self.code.computed(later)
+        }
+        return all(
+            last.get(value, NONE) < place for place in self.inner[-1] for value in self.code.values[place]
+        )
+
+    def have_names(self) -> bool:
+        """Memory of layers has labels of its own, and no other names begin like those of layers."""
+        layers = Layers(self.rows)
+        return bool(self.rows) and all(
+            all(layers.level(name) is None for name in names)
+            if self.level[value] == NO_LAYER
+            else names[0] or not isinstance(self.code.results[value].owner, MemoryOp)
+            for value, names in self.names.items()
+        )
+
+    def folded(self, routine: TexprRoutineOp) -> TexprRoutineOp:
+        """A copy without the layers inside: what the first one after them uses is the last one before."""
+        left_out = set(chain.from_iterable(self.inner[1:-1]))
+        last_left_out = dict(zip(self.inner[0], self.inner[-2], strict=True))
+        kept: list[Operation] = []
+        values: dict[SSAValue, SSAValue] = {}
+        places = iter(range(len(self.code.statements)))
+        for op in operations_of(routine.body.block):
+            place = None if type(op) is CommentOp else next(places)
+            if place in left_out:
+                if kept and isinstance(kept[-1], CommentOp):
+                    kept.pop()
+                continue
+            kept.append(copied(op, values))
+            if place in last_left_out:
+                stand_for = self.code.statements[last_left_out[place]]
+                values |= zip(stand_for.results, kept[-1].results, strict=True)
+        attributes = {**routine.attributes, ATTRIBUTE: Layers(self.rows).attribute()}
+        body = Region(Block(kept))
+        name, indices = routine.sym_name.data, routine.indices.data
+        return TexprRoutineOp(name, indices, body, attributes, routine.location)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The names of values that stand for each other; of outer layers, also those that stand for none."""
+        return tuple(row for values in self.chains() for row in self.names_in(values))
+
+    def chains(self) -> Iterator[Sequence[int]]:
+        """The values that have names, those that stand for each other layer by layer."""
+        following, preceding = self.neighbours()
+        in_row: set[int] = set()
+        for inside in map(list[int], zip(*map(self.named, self.inner), strict=True)):
+            row = [preceding[inside[0]], *inside, following[inside[-1]]]
+            in_row |= {row[0], row[-1]}
+            yield row
+        for level in (0, self.layers - 1):
+            for value in self.named(self.statements(level)):
+                if value not in in_row:
+                    yield [value if at == level else NONE for at in range(self.layers)]
+
+    def names_in(self, values: Sequence[int]) -> Iterator[tuple[str, ...]]:
+        names = [self.names.get(value, ("", "")) for value in values]
+        yield from dict.fromkeys(row for row in zip(*names, strict=True) if any(row))
+
+    def named(self, places: Sequence[int]) -> list[int]:
+        """The values of those statements whose names are seen."""
+        return [
+            value
+            for place in places
+            if is_named(type(self.code.statements[place]))
+            for value in self.code.computed(place)
+        ]
+
+    def neighbours(self) -> tuple[list[int], list[int]]:
+        """The value of the next layer that stands for each one, and that of the layer before."""
+        following, preceding = np.full((2, len(self.level)), NONE)
+        own, other = self.layering.pairs()
+        # Of several, that at the first place.
+        following[own[::-1]] = other[::-1]
+        known = self.following != NONE
+        following[known] = self.following[known]
+        followed = np.flatnonzero(following != NONE)
+        preceding[following[followed]] = followed
+        return following.tolist(), preceding.tolist()
+
+
+def is_number(op: Operation) -> bool:
+    """Numbers of all layers are merged in one nest, so that layers that have some differ from then on."""
+    check_shapes(op)
+    if isinstance(op, ConstantOp):
+        return False
+    return all(shape_of(value).elements == 1 for value in (*op.results, *op.operands[:1]))
+
+
+@cache
+def is_named(kind: type[Operation]) -> bool:
+    """The names of other expressions are made from those that they belong to, or never seen."""
+    return issubclass(kind, TensorOp) and not issubclass(kind, OfOp | ConstantOp)
+
+
+def names_of(values: Iterable[SSAValue]) -> dict[int, tuple[str, str]]:
+    """The label of each value that has memory, and its name, from which passes make new labels: empty where
+    another value has it, too.
+    """
+    found: dict[int, tuple[str, str]] = {}
+    for number, value in enumerate(values):
+        op, name = value.owner, value.name_hint or ""
+        if not isinstance(op, OfOp):
+            found[number] = (op.label.data if isinstance(op, MemoryOp) else name, name)
+    often = Counter(name for both in found.values() for name in set(both))
+    known = {name: name if count == 1 else "" for name, count in often.items()}
+    return {number: (known[label], known[name]) for number, (label, name) in found.items()}
+
+
+@dataclass(frozen=True)
+class FoldLayersPass(ModulePass):
+    """Leaves layers out that are equal, but for their values, to those before and after them.
+
+    Two layers stay at each end. What is left out is noted at the routine, for `unfold-layers`. It applies to
+    the only routine of a module, and to six layers or more, which have no numbers of their own, and use
+    those before them at most. The routine stays as it was, beside its copy without the layers.
+    """
+
+    name = "fold-layers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ops = operations_of(op.body.block)
+        if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp) or ATTRIBUTE in ops[0].attributes:
+            return
+        statements = [inner for inner in operations_of(ops[0].body.block) if type(inner) is not CommentOp]
+        code = Code(statements)
+        for stretch in code.stretches:
+            if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:
+                continue
+            boundary = code.boundary(stretch)
+            folding = None if boundary is None else Folding(Layering(code, stretch, boundary))
+            if folding is not None and folding.is_possible():
+                ops[0].detach()
+                op.body.block.add_op(folding.folded(ops[0]))
+                return

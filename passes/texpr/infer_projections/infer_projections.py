@@ -1,0 +1,300 @@
+"""Infers iteration spaces and index maps, for each operation by itself, from its logic and the final shapes.
+
+Two axes of equal size are iterated together only if the operation's own logic ties them. A concatenation is
+several accumulations in turn. Operands that are indexed beyond their ends are copied with margins first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.index.images import tiles
+from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.ir.errors import OcannlError, SpecError, at_line
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.precisions import computed_in, has_infinity, is_float
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import Dim, Shape
+from ocannl.dialects.shapes.spec import parse_spec
+from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
+from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, whole
+from ocannl.passes.texpr.infer_projections.spec_projection import (
+    Margins,
+    SlotMap,
+    SpecPart,
+    padded_shape,
+    project_spec,
+)
+
+PLAIN = (".", "@", "T")
+"""The logics that are no specs."""
+
+
+def project_apply(op: ApplyOp, taken: frozenset[str]) -> None:
+    assert op.logic is not None
+    if op.logic.data not in PLAIN:
+        _project_spec_apply(op, op.logic.data, taken)
+        return
+    maps = plain_maps(op.logic.data, shape_of(op.result), _shapes(op.args), taken)
+    parts = [Part(Combination(op.term.data, tuple(op.args), maps.args), maps.result, maps.space)]
+    op.project(parts, _accumulation(op, parts, shape_of(op.result)))
+
+
+def _shapes(values: Sequence[SSAValue]) -> tuple[Shape, ...]:
+    return tuple([shape_of(value) for value in values])
+
+
+def _accumulation(op: ApplyOp, parts: Sequence[Part], result: Shape) -> str | None:
+    """Parts that reach every cell of the result once need no accumulation."""
+    accum = op.accum_name
+    if accum is None or accum in TRUTH_VALUES:
+        return accum
+    once = tiles(((part.result_map, dict(part.space)) for part in parts), result.memory_sizes)
+    return None if once else accum
+
+
+def _project_spec_apply(op: ApplyOp, spec: str, taken: frozenset[str]) -> None:
+    shape, element = shape_of(op.result), op.result.type.element_or_none
+    found = _spec_parts(op, spec, shape, _shapes(op.args), taken)
+    operands = PaddedOperands(op, op.accum_name, taken)
+    parts = operands.parts(op.term.data, op.args, found)
+    written = found[0].result
+    if not written.is_padded:
+        op.project(parts, _accumulation(op, parts, shape))
+        return
+    whole_type = TensorType.of(padded_shape(shape, written.margins), element)
+    accum = _accumulation(op, parts, whole_type.shape.data)
+    padded = _insert(ApplyOp.of_parts(parts, whole_type, accum, stop=op.stop is not None), op)
+    indices, space = whole(shape.memory_sizes, taken)
+    inner = Combination(Arg(0), (padded.result,), (inside(indices, written.margins),))
+    _replace(op, ApplyOp.projected(inner, op.result.type, None, indices, space))
+
+
+def _spec_parts(
+    op: ApplyOp | AssignOp, spec: str, result: Shape, args: tuple[Shape, ...], taken: frozenset[str]
+) -> tuple[SpecPart, ...]:
+    """Raises `OcannlError` for sizes that only shape inference knows, and did not note."""
+    dims = {} if op.dims is None else dict(op.dims.data)
+    sizes = {name: dim.size for name, dim in dims.items() if isinstance(dim, Dim)}
+    missing = parse_spec(spec, len(args)).structured_names - sizes.keys()
+    if missing:
+        names = ", ".join(f"`{name}`" for name in sorted(missing))
+        raise OcannlError(at_line(op, f"the size of {names} is not known: run infer-shapes first"))
+    return project_spec(spec, result, args, tuple(sizes.items()), taken)
+
+
+def inside(indices: Sequence[Linear], margins: Margins) -> Map:
+    """The indices of a tensor in its copy with margins."""
+    return tuple(index + Linear((), before) for index, (before, _) in zip(indices, margins, strict=True))
+
+
+@dataclass
+class PaddedOperands:
+    """Copies of one operation's operands with margins, in which indices that leave the array read what adds
+    nothing: zero in a product, else the neutral element of the accumulation.
+
+    The copy lets the operation itself run without guards.
+    """
+
+    op: ApplyOp | AssignOp
+    accum: str | None
+    taken: frozenset[str]
+    copies: dict[tuple[SSAValue, Margins, float], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Margins, float], SSAValue]
+    )
+
+    def parts(self, term: Term, args: Sequence[SSAValue], spaces: Sequence[SpecPart]) -> list[Part]:
+        """The accumulations of all spaces. A choice that lacks something in a space chooses nothing there."""
+        chooses = isinstance(term, App) and term.op == "where"
+        parts = [part for space in spaces if (part := self.part(term, args, space)) or not chooses]
+        if not parts or None in parts:
+            raise SpecError(at_line(self.op, f"an operand of `{term}` cannot be left out of a part"))
+        return [part for part in parts if part is not None]
+
+    def part(self, term: Term, args: Sequence[SSAValue], part: SpecPart) -> Part | None:
+        """One accumulation, of the operands that the space reads; None if they do not make sense alone."""
+        own = restrict(term, {operand: place for place, operand in enumerate(part.operands)})
+        if own is None:
+            return None
+        operands = tuple(self.operand(args[i], slot, own) for i, slot in part.operands.items())
+        maps = tuple(slot.indices for slot in part.operands.values())
+        return Part(Combination(own, operands, maps), part.result.indices, part.space)
+
+    def operand(self, value: SSAValue, slot: SlotMap, term: Term) -> SSAValue:
+        if not slot.is_padded:
+            return value
+        neutral = None if self.accum is None or is_product(term) else SCALAR_OPS[self.accum].neutral
+        key = value, slot.margins, neutral or 0.0
+        if key not in self.copies:
+            self.copies[key] = self.copy(value, slot.margins, self.accum if neutral else None)
+        return self.copies[key]
+
+    def copy(self, value: SSAValue, margins: Margins, accum: str | None) -> SSAValue:
+        """The margins hold the neutral element of `accum`, or zero."""
+        element = tensor_type(value).element_or_none
+        if element is not None and not is_float(element):
+            element = self.widest()
+        elif element is not None and accum is not None and not has_infinity(element):
+            element = computed_in(element)
+        type = TensorType.of(padded_shape(shape_of(value), margins), element)
+        indices, space = whole(shape_of(value).memory_sizes, self.taken)
+        combination = Combination(Arg(0), (value,), (indices,))
+        copy = ApplyOp.projected(combination, type, accum, inside(indices, margins), space)
+        copy.result.name_hint = f"{value.name_hint}_padded" if value.name_hint else None
+        return _insert(copy, self.op).result
+
+    def widest(self) -> Attribute | None:
+        """The element type of the result."""
+        result = self.op.result if isinstance(self.op, ApplyOp) else self.op.target
+        return tensor_type(result).element_or_none
+
+
+def is_product(term: Term) -> bool:
+    return isinstance(term, App) and (term.op == "mul" or any(map(is_product, term.args)))
+
+
+def restrict(term: Term, places: Mapping[int, int]) -> Term | None:
+    """The term of the operands that have a place, numbered by it; one of two combined ones stands alone.
+
+    None if what the term means without the others is not said.
+    """
+    match term:
+        case Arg(index):
+            return Arg(places[index]) if index in places else None
+        case Const():
+            return term
+        case App(op, args):
+            own = [restrict(arg, places) for arg in args]
+            left = [arg for arg in own if arg is not None]
+            if len(left) == len(args):
+                return App(op, tuple(left))
+            combined = op in ("mul", "add") and len(left) == 1 and not isinstance(left[0], Const)
+            return left[0] if combined else None
+
+
+def _insert(op: ApplyOp, before: Operation) -> ApplyOp:
+    op.location = before.location
+    block = before.parent_block()
+    assert block is not None
+    block.insert_op_before(op, before)
+    return op
+
+
+def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
+    projected.result.name_hint = op.result.name_hint
+    _insert(projected, op)
+    op.result.replace_all_uses_with(projected.result)
+    op.detach()
+    op.erase()
+
+
+def project_slice(op: SliceOp, taken: frozenset[str]) -> None:
+    projection = Projection(taken)
+    result = projection.result(shape_of(op.result))
+    if shape_of(op.source).memory_sizes[1:] != shape_of(op.result).memory_sizes:
+        raise MisfitError
+    source = RowMaps([op.index, *result.batch], result.input, result.output)
+    combination = Combination(Arg(0), (op.source,), (source.memory,))
+    space = tuple(projection.space.items())
+    _replace(op, ApplyOp.projected(combination, op.result.type, None, result.memory, space))
+
+
+def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
+    assert op.logic is not None
+    shape, value = shape_of(op.target), shape_of(op.value)
+    if op.logic.data in PLAIN:
+        maps = plain_maps(op.logic.data, shape, (value,), taken)
+        parts = [Part(Combination(Arg(0), (op.value,), maps.args), maps.result, maps.space)]
+    else:
+        operands = PaddedOperands(op, op.accum_name, taken)
+        found = _spec_parts(op, op.logic.data, shape, (value,), taken)
+        if found[0].result.is_padded:
+            _add_padded(op, taken)
+            return
+        parts = operands.parts(Arg(0), [op.value], found)
+    block = op.parent_block()
+    assert block is not None
+    for number, part in enumerate(parts):
+        block.insert_op_before(_assign_part(op, part, op.reset is not None and number == 0), op)
+    op.detach()
+    op.erase()
+
+
+def _add_padded(op: AssignOp, taken: frozenset[str]) -> None:
+    """What is written beyond the ends of the memory is accumulated apart from it, and cut off."""
+    assert op.logic is not None
+    dims = () if op.dims is None else op.dims.data
+    type, accum = tensor_type(op.target), op.accum_name
+    added = ApplyOp(Arg(0), [op.value], type, accum=accum, logic=op.logic.data, dims=dims)
+    kept = AssignOp(op.target, added.result, accum=accum, reset=op.reset is not None, logic=".")
+    kept.location = op.location
+    block = op.parent_block()
+    assert block is not None
+    _insert(added, op)
+    block.insert_op_before(kept, op)
+    op.detach()
+    op.erase()
+    project_apply(added, taken)
+    project_assign(kept, taken)
+
+
+def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:
+    (value,), (value_map,) = part.combination.operands, part.combination.maps
+    projected = AssignOp(
+        op.target,
+        value,
+        accum=op.accum_name,
+        reset=reset,
+        result_map=part.result_map,
+        value_map=value_map,
+        space=part.space,
+    )
+    projected.location = op.location
+    return projected
+
+
+def infer_projections(routine: TexprRoutineOp) -> None:
+    """Raises `OcannlError` where a shape is not final yet."""
+    taken = frozenset(routine.ranges)
+    for op in operations_of(routine.body.block):
+        if isinstance(op, TensorOp) and not shape_of(op.result).is_final:
+            raise OcannlError(
+                at_line(op, f"the shape {shape_of(op.result)} is not final: run infer-shapes first")
+            )
+        try:
+            project(op, taken)
+        except MisfitError:
+            message = "the shapes do not fit the operation: run infer-shapes, which says why"
+            raise OcannlError(at_line(op, message)) from None
+
+
+def project(op: Operation, taken: frozenset[str]) -> None:
+    """Projects one operation, if it is not projected yet. Raises `MisfitError`."""
+    if isinstance(op, SliceOp):
+        project_slice(op, taken)
+    elif isinstance(op, ApplyOp) and not op.is_projected:
+        project_apply(op, taken)
+    elif isinstance(op, AssignOp) and not op.is_projected:
+        project_assign(op, taken)
+
+
+@dataclass(frozen=True)
+class InferProjectionsPass(ModulePass):
+    """Gives every operation its iteration space and index maps in place of its logic."""
+
+    name = "infer-projections"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for routine in op.body.block.ops:
+            if isinstance(routine, TexprRoutineOp):
+                infer_projections(routine)

@@ -1,0 +1,244 @@
+"""Closing: decides what the constraints leave open, ranks first and then sizes.
+
+Every round looks at all that is open at once, decides what may be decided, and propagates: nothing depends on
+the order of constraints. In each round the first of these that applies:
+
+0. rows that refine each other around a cycle are equal;
+1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
+   they can; a leaf that something uses waits, and what only has operands that broadcast to anything (no axes,
+   size 1);
+2. leaves without operands take the greatest that their uses allow, through any results that are themselves
+   open; numbers do so after 3, since they broadcast to anything and should ask nothing of the others;
+   then dimensions in products, sums and strides that are still open, and droppable parts become 0;
+3. what only a number of elements decides gets one axis of what is left, and what waits since 1 takes the
+   least;
+4. a parameter that is still open is an error;
+5. what is left of a product or sum of known size goes to its last part;
+6. anything else gets no more axes, or size 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from ocannl.passes.texpr.infer_shapes.closing_graph import (
+    EqualRanks,
+    Graph,
+    Pairs,
+    dim_graph,
+    known_dim_pairs,
+    known_pairs,
+    row_cycles,
+    row_graph,
+)
+from ocannl.passes.texpr.infer_shapes.errors import MissingDimension, ShapeConflict
+from ocannl.passes.texpr.infer_shapes.propagation import Propagation
+from ocannl.passes.texpr.infer_shapes.relations import OpenRelation, open_relations
+from ocannl.passes.texpr.infer_shapes.rules import ClosingRule
+from ocannl.passes.texpr.infer_shapes.terms import (
+    EMPTY_ROW,
+    Dim,
+    DimVar,
+    Leaf,
+    LeafKind,
+    Row,
+    RowEq,
+    RowKind,
+    RowVar,
+)
+from ocannl.passes.texpr.infer_shapes.totals import open_totals
+
+# A hidden dimension is most often forgotten in an output row.
+_MISSING_ORDER: tuple[RowKind, ...] = ("output", "input", "batch")
+
+
+class Closing:
+    """One closing of everything that a store leaves open."""
+
+    def __init__(self, propagation: Propagation, leaves: Sequence[Leaf]) -> None:
+        self.propagation = propagation
+        self.store = propagation.store
+        self.leaves = leaves
+
+    def run(self) -> None:
+        """Raises `ShapeConflict`, `MissingDimension`."""
+        self._close_rows()
+        self._close_dims()
+
+    def _close_rows(self) -> None:
+        store, propagation = self.store, self.propagation
+        orders = known_pairs(store, ((rule.left, rule.right) for rule in store.orders))
+        for first, *others in row_cycles(orders):
+            for other in others:
+                propagation.add(RowEq(Row(var=first), Row(var=other)))
+        propagation.run()
+        equations: Pairs = [(rule.left, rule.right) for rule in store.equations]
+        owned = [(row, leaf) for leaf in self.leaves for row in leaf.shape]
+        while open_rows := store.open_rows():
+            # What is closed stays closed: later rounds look at what is left.
+            equations, orders = known_pairs(store, equations), known_pairs(store, orders)
+            owned = [(known, leaf) for row, leaf in owned if (known := store.row(row)).var is not None]
+            ranks = EqualRanks(equations)
+            owners = _owners((ranks.of(row.var), leaf) for row, leaf in owned if row.var is not None)
+            open_vars = {ranks.of(RowVar(var)) for var in open_rows}
+            for var, rank in self._choose_ranks(row_graph(orders, ranks), open_vars, owners, ranks).items():
+                axes = Row(trailing=tuple([store.fresh_dim() for _ in range(rank)])) if rank else EMPTY_ROW
+                propagation.rows.bind(RowVar(var), axes, _reason(owners.get(var)))
+            propagation.run()
+
+    def _close_dims(self) -> None:
+        store = self.store
+        owned = [
+            (axis, leaf)
+            for leaf in self.leaves
+            for row in leaf.shape
+            for axis in store.row(row).axes
+            if isinstance(axis, DimVar)
+        ]
+        pairs = list(store.paired)
+        while open_dims := store.open_dims():
+            owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
+            owners = _owners((dim.id, leaf) for dim, leaf in owned)
+            pairs = known_dim_pairs(store, pairs)
+            for var, size in self._choose_sizes(dim_graph(store, pairs), open_dims, owners).items():
+                self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
+            self.propagation.run()
+
+    # Ranks.
+
+    def _choose_ranks(
+        self, graph: Graph, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
+    ) -> dict[int, int]:
+        settled = graph.settled(open_vars, owners, patient=graph.used(owners))
+        if settled:
+            return dict.fromkeys(settled, 0)
+        limits = graph.limits()
+        numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
+        raised = graph.sources(var for var in owners if var in limits and var not in numbers)
+        if raised:
+            return {var: limits[var] for var in raised}
+        flat = self._flat_rows(ranks) or dict.fromkeys(graph.settled_at_last(open_vars), 0)
+        if flat:
+            return flat
+        met = {var: graph.bounds[var] for var in numbers if var in graph.bounds}
+        if met:
+            return met
+        self._check_rows(graph, ranks)
+        return dict.fromkeys(graph.sources(open_vars), 0)
+
+    def _flat_rows(self, equal: EqualRanks) -> dict[int, int]:
+        """Data given flat, of which nothing else is known or demanded, has one more axis: in the last row
+        that may have any.
+        """
+        ranks: dict[int, int] = {}
+        for rule, total in open_totals(self.store):
+            demanded = [self.store.lower.get(dim.id) for dim in total.dims.elements()]
+            sizes = [bound.size.size for bound in demanded if bound is not None]
+            if total.rows and len(sizes) == len(demanded) and total.known * math.prod(sizes) != rule.total:
+                ranks.setdefault(equal.of(total.rows[-1]), 1)
+        return ranks
+
+    def _check_rows(self, graph: Graph, ranks: EqualRanks) -> None:
+        """Raises `MissingDimension` for a parameter that may still have any number of axes."""
+        missing: list[tuple[int, Leaf, RowKind]] = [
+            (ranks.of(var), leaf, kind)
+            for leaf in self._parameters()
+            for kind in _MISSING_ORDER
+            if (var := self.store.row(leaf.shape.row(kind)).var) is not None
+            # A parameter that is only used pointwise has no input or batch axes, unless it is given some.
+            and (kind == "output" or ranks.of(var) in graph.operands)
+        ]
+        sources = graph.sources(var for var, _, _ in missing)
+        for var, leaf, kind in missing:
+            if var in sources:
+                raise MissingDimension(leaf, kind)
+
+    # Sizes.
+
+    def _choose_sizes(self, graph: Graph, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
+        store = self.store
+        relations = list(open_relations(store))
+        tied = {dim.id for relation in relations for dim in relation.unknown}
+        settled = graph.settled(open_vars - tied, owners, patient=graph.used(owners) | tied)
+        if settled:
+            return self._least(settled)
+        numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
+        raised = graph.sources(var for var in owners if var in store.lower and var not in numbers)
+        if raised:
+            return {var: store.lower[var].size for var in raised}
+        demanded = {var: store.lower[var].size for var in tied if var in store.lower}
+        dropped = {dim: 0 for relation in relations for dim in relation.droppable}
+        if demanded or dropped:
+            return demanded or self._at_least(dropped)
+        flat = self._flat_dims() or self._least(graph.settled_at_last(open_vars))
+        if flat:
+            return flat
+        raised = graph.sources(var for var in numbers if var in store.lower)
+        if raised:
+            return {var: store.lower[var].size for var in raised}
+        self._check_dims(graph)
+        wholes = {relation.whole.id for relation in relations if isinstance(relation.whole, DimVar)}
+        return self._split(relations) or self._least(graph.sources((open_vars - wholes) or open_vars))
+
+    def _split(self, relations: Sequence[OpenRelation]) -> dict[int, Dim]:
+        """The last unknown part of a known size gets what the others, which are least, leave of it.
+
+        Raises `ShapeConflict` where each is the last of another size.
+        """
+        known = [relation for relation in relations if isinstance(relation.whole, Dim) and relation.parts]
+        last = {relation.parts[-1] for relation in known}
+        others = {dim: relation.least for relation in known for dim in relation.parts[:-1]}
+        least = {dim: size for dim, size in others.items() if dim not in last}
+        if others and not least:
+            relation = min(known, key=lambda relation: relation.axis)
+            reason = f"nothing tells the sizes in `{relation.axis}` apart: fix one by its name"
+            raise ShapeConflict(reason, origin=relation.rule.origin, left=relation.whole)
+        return self._at_least(least)
+
+    def _at_least(self, dims: Mapping[DimVar, int]) -> dict[int, Dim]:
+        return {dim.id: Dim(max(least, self.store.minimum(dim))) for dim, least in dims.items()}
+
+    def _least(self, dims: Iterable[int]) -> dict[int, Dim]:
+        return {var: Dim(max(1, self.store.minimum(DimVar(var)))) for var in dims}
+
+    def _flat_dims(self) -> dict[int, Dim]:
+        """All but the innermost unknown axis of data given flat are 1; the innermost gets what is left."""
+        sizes: dict[int, Dim] = {}
+        for _, total in open_totals(self.store):
+            for dim in list(total.dims)[:-1]:
+                sizes.setdefault(dim.id, Dim(1))
+        return sizes
+
+    def _check_dims(self, graph: Graph) -> None:
+        """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""
+        missing: list[tuple[int, Leaf, RowKind, int]] = [
+            (dim.id, leaf, kind, axis)
+            for leaf in self._parameters()
+            for kind in _MISSING_ORDER
+            for axis, dim in enumerate(self.store.full_row(leaf.shape.row(kind)).axes)
+            if isinstance(dim, DimVar)
+        ]
+        sources = graph.sources(var for var, _, _, _ in missing)
+        for var, leaf, kind, axis in missing:
+            if var in sources:
+                raise MissingDimension(leaf, kind, axis)
+
+    # Leaves.
+
+    def _parameters(self) -> list[Leaf]:
+        """Those with an input row first: what scales a product, or is added to it, takes its size from it."""
+        found = [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
+        return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
+
+
+def _owners(owned: Iterable[tuple[int, Leaf]]) -> dict[int, Leaf]:
+    """The first leaf that has each variable."""
+    owners: dict[int, Leaf] = {}
+    for var, leaf in owned:
+        owners.setdefault(var, leaf)
+    return owners
+
+
+def _reason(leaf: Leaf | None) -> ClosingRule:
+    return ClosingRule(None if leaf is None else leaf.origin)

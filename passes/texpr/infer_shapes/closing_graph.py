@@ -1,0 +1,207 @@
+"""Who stands above whom among the variables that are still open."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ocannl.passes.texpr.infer_shapes.store import DimPair, Store
+from ocannl.passes.texpr.infer_shapes.terms import DimVar, Row, RowVar
+
+Pairs: TypeAlias = list[tuple[Row, Row]]
+"""The two sides of rules over rows."""
+
+
+@dataclass(slots=True)
+class Graph:
+    """The order between open variables, by number: dimensions, or row variables by their ranks.
+
+    `operands` are the variables above a variable, `has_known` those above which something known stands,
+    `has_unit` those above which something known broadcasts to anything (no axes, or size 1), and `bounds` the
+    greatest ranks that known results allow. `results` are the variables below a variable, with how much
+    higher its rank may be.
+    """
+
+    operands: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
+    results: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict[int, dict[int, int]](dict))
+    has_known: set[int] = field(default_factory=set[int])
+    has_unit: set[int] = field(default_factory=set[int])
+    bounds: dict[int, int] = field(default_factory=dict[int, int])
+
+    def relate(self, result: int, operand: int, slack: int) -> None:
+        """The operand's rank exceeds the result's by `slack` at most."""
+        if result != operand:
+            self.operands[result].add(operand)
+            results = self.results[operand]
+            if slack < results.get(result, slack + 1):
+                results[result] = slack
+
+    def bound(self, operand: int, limit: int) -> None:
+        """The operand's rank is `limit` at most."""
+        self.bounds[operand] = min(limit, self.bounds.get(operand, limit))
+
+    def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int]) -> set[int]:
+        """The variables with something known above them, directly or through others, but for `patient` ones.
+
+        So has a variable that is no leaf's and has nothing above it: nothing can ever ask more of it.
+        """
+        topmost = {var for var in open_vars if var not in owned and var not in self.operands}
+        return topmost | self._below(self.has_known & open_vars, patient)
+
+    def settled_at_last(self, open_vars: set[int]) -> set[int]:
+        """Those with anything known above them, where no leaf waits for its uses any more."""
+        return self._below((self.has_known | self.has_unit) & open_vars, ())
+
+    def _below(self, known: set[int], patient: Container[int]) -> set[int]:
+        settled = {var for var in known if var not in patient}
+        waiting = list(settled)
+        while waiting:
+            for result in self.results.get(waiting.pop(), ()):
+                if result not in settled and result not in patient:
+                    settled.add(result)
+                    waiting.append(result)
+        return settled
+
+    def used(self, variables: Iterable[int]) -> set[int]:
+        """Those that something else refines."""
+        return {var for var in variables if self.results.get(var)}
+
+    def limits(self) -> dict[int, int]:
+        """The greatest ranks that known results allow, directly or through others, where they limit them."""
+        limits = dict(self.bounds)
+        operands: dict[int, list[int]] = {var: list(above) for var, above in self.operands.items()}
+        waiting = list(limits)
+        while waiting:
+            result = waiting.pop()
+            for operand in operands.get(result, ()):
+                limit = limits[result] + self.results[operand][result]
+                if limit < limits.get(operand, limit + 1):
+                    limits[operand] = limit
+                    waiting.append(operand)
+        return limits
+
+    def sources(self, variables: Iterable[int]) -> set[int]:
+        """Those that no other variable stands above; all of them, if there is none such."""
+        given = set(variables)
+        return {var for var in given if var not in self.operands} or given
+
+
+class EqualRanks:
+    """Open row variables that have the same rank, since an equation between them waits to know it.
+
+    One stands for all of them: with its rank, the equations give the others theirs.
+    """
+
+    def __init__(self, equations: Pairs) -> None:
+        self._same: dict[int, int] = {}
+        for left, right in equations:
+            if left.var is not None and right.var is not None:
+                one, other = self.of(left.var), self.of(right.var)
+                if one != other:
+                    self._same[one] = other
+
+    def of(self, var: RowVar) -> int:
+        """The number of the variable that stands for `var`."""
+        number = var.id
+        while number in self._same:
+            number = self._same[number]
+        return number
+
+
+def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
+    """Rows as known now, without the pairs that are both closed, or both of one variable: they say nothing
+    more of ranks.
+    """
+    known = [(store.row(left), store.row(right)) for left, right in pairs]
+    return [(left, right) for left, right in known if left.var != right.var]
+
+
+def row_graph(orders: Pairs, ranks: EqualRanks) -> Graph:
+    """The order between open row variables, by rank."""
+    graph = Graph()
+    for res, opnd in orders:
+        if res.var is not None and opnd.var is not None:
+            graph.relate(ranks.of(res.var), ranks.of(opnd.var), res.known - opnd.known)
+        elif res.var is not None:
+            (graph.has_known if opnd.known else graph.has_unit).add(ranks.of(res.var))
+        elif opnd.var is not None:
+            graph.bound(ranks.of(opnd.var), res.known - opnd.known)
+    return graph
+
+
+def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
+    """Dimensions as known now, without the pairs of which one is known, or that are one."""
+    known = [(store.dim(left), store.dim(right)) for left, right in pairs]
+    return [
+        (left, right)
+        for left, right in known
+        if isinstance(left, DimVar) and isinstance(right, DimVar) and left != right
+    ]
+
+
+def dim_graph(store: Store, pairs: Iterable[DimPair]) -> Graph:
+    """The order between unknown dimensions."""
+    graph = Graph()
+    for res, opnd in pairs:
+        graph.relate(res.id, opnd.id, 0)
+    graph.has_unit |= store.topped.keys() - store.dims.keys()
+    return graph
+
+
+def row_cycles(orders: Pairs) -> list[list[RowVar]]:
+    """Row variables that refine each other around a cycle, and so are equal.
+
+    Memory that is updated from its own value has such rows.
+    """
+    above: dict[int, list[int]] = defaultdict(list[int])
+    for res, opnd in orders:
+        if res.var is not None and opnd.var is not None and not res.known and not opnd.known:
+            above[res.var.id].append(opnd.var.id)
+    return [
+        [RowVar(var) for var in sorted(component)] for component in components(above) if len(component) > 1
+    ]
+
+
+def components(successors: Mapping[int, Sequence[int]]) -> list[list[int]]:
+    """The strongly connected components of a graph (Tarjan, 1972), without recursion."""
+    found: list[list[int]] = []
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    place: dict[int, int] = {}
+    path: list[int] = []
+    on_path: set[int] = set()
+
+    def enter(node: int) -> tuple[int, Iterator[int]]:
+        number[node] = low[node] = len(number)
+        place[node] = len(path)
+        path.append(node)
+        on_path.add(node)
+        return node, iter(successors.get(node, ()))
+
+    def leave(node: int) -> None:
+        if low[node] == number[node]:
+            start = place[node]
+            found.append(path[start:])
+            on_path.difference_update(path[start:])
+            del path[start:]
+
+    for root in sorted(successors):
+        if root in number:
+            continue
+        work = [enter(root)]
+        while work:
+            node, following = work[-1]
+            for other in following:
+                if other not in number:
+                    work.append(enter(other))
+                    break
+                if other in on_path:
+                    low[node] = min(low[node], number[other])
+            else:
+                work.pop()
+                leave(node)
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+    return found

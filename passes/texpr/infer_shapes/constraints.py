@@ -1,0 +1,220 @@
+"""What each tensor operation demands of the shapes of its operands and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.errors import SpecError, at_line
+from ocannl.dialects.routine import IndicesAttr, enclosing_routine
+from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
+from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
+from ocannl.dialects.texpr.tensor_op import LikeOp
+from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.spec_rows import SpecRows, check_spec
+from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
+
+ShapeOf: TypeAlias = Callable[[SSAValue], Shape]
+_Pair: TypeAlias = tuple[RowKind, RowKind]
+
+_BATCH: _Pair = ("batch", "batch")
+_INPUT: _Pair = ("input", "input")
+_OUTPUT: _Pair = ("output", "output")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """A row of a value."""
+
+    value: SSAValue
+    kind: RowKind
+
+
+@dataclass(eq=False, slots=True)
+class Origin:
+    """Which operation demands something, of which rows: kept of every constraint, asked for by messages."""
+
+    op: Operation
+    left_value: SSAValue
+    left_kind: RowKind
+    right_value: SSAValue
+    right_kind: RowKind
+
+    @property
+    def left(self) -> Place:
+        return Place(self.left_value, self.left_kind)
+
+    @property
+    def right(self) -> Place:
+        return Place(self.right_value, self.right_kind)
+
+
+@dataclass(slots=True)
+class Demands:
+    """The constraints of one operation under construction."""
+
+    op: Operation
+    found: list[Constraint] = field(default_factory=list[Constraint])
+    names: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
+    """The dimensions of a spec whose sizes its projection needs by name."""
+
+    def refines(self, result: SSAValue, operand: SSAValue, *pairs: _Pair) -> None:
+        """Rows of `result` refine rows of `operand`; equal ones do."""
+        shape, other_shape = shape_of(result), shape_of(operand)
+        for kind, other in pairs:
+            refined, row = shape.row(kind), other_shape.row(other)
+            if refined != row:
+                self.found.append(RowLe(refined, row, Origin(self.op, result, kind, operand, other)))
+
+    def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:
+        origin = Origin(self.op, value, kind, value if other is None else other, kind)
+        self.found.append(RowEq(shape_of(value).row(kind), row, origin))
+
+    def same(self, value: SSAValue, other: SSAValue) -> None:
+        for kind in ROW_KINDS:
+            row = shape_of(other).row(kind)
+            if row != shape_of(value).row(kind):
+                self.equals(value, kind, row, other)
+
+    def pointwise(self, result: SSAValue, operand: SSAValue) -> None:
+        self.refines(result, operand, _BATCH, _INPUT, _OUTPUT)
+
+    def transpose(self, result: SSAValue, operand: SSAValue) -> None:
+        self.refines(result, operand, _BATCH, ("input", "output"), ("output", "input"))
+
+    def compose(self, result: SSAValue, left: SSAValue, right: SSAValue) -> None:
+        self.refines(left, right, ("input", "output"))
+        self.refines(result, left, _BATCH)
+        self.refines(result, right, _BATCH)
+        self.refines(result, left, _OUTPUT)
+        self.refines(result, right, _INPUT)
+
+
+def demands_of(op: Operation, solver: Solver) -> Demands:
+    """The constraints of one operation; none for code without shapes, nor for leaves but flat data.
+
+    Raises `SpecError` for a malformed spec.
+    """
+    demands = Demands(op)
+    match op:
+        case ApplyOp():
+            if op.logic is not None:
+                _apply(demands, op, op.logic.data, solver)
+        case AssignOp():
+            if op.logic is not None:
+                _assign(demands, op, op.logic.data, solver)
+        case ConstantOp():
+            pass
+        case SliceOp():
+            _slice(demands, op, solver)
+        case DataOp() if op.elements is not None:
+            _flat(demands, op, op.elements.data)
+        case LikeOp():
+            _like(demands, op)
+        case UniformOp(like=SSAValue() as like):
+            demands.same(op.result, like)
+        case _:
+            pass
+    return demands
+
+
+def _apply(demands: Demands, op: ApplyOp, logic: str, solver: Solver) -> None:
+    if logic == ".":
+        for arg in op.args:
+            demands.pointwise(op.result, arg)
+    elif logic == "T":
+        _check_operands(op, logic, 1)
+        demands.transpose(op.result, op.args[0])
+    elif logic == "@":
+        _check_operands(op, logic, 2)
+        demands.compose(op.result, *op.args)
+    else:
+        dims = {} if op.dims is None else dict(op.dims.data)
+        _spec(demands, logic, [*op.args, op.result], dims, solver)
+
+
+def _like(demands: Demands, op: LikeOp) -> None:
+    demands.same(op.result, op.like)
+    for result, operand in op.refinements:
+        demands.pointwise(result, operand)
+
+
+def _check_operands(op: ApplyOp, logic: str, count: int) -> None:
+    if len(op.args) != count:
+        raise SpecError(at_line(op, f'the logic "{logic}" takes {count} operands, found {len(op.args)}'))
+
+
+def _assign(demands: Demands, op: AssignOp, logic: str, solver: Solver) -> None:
+    if logic == ".":
+        demands.pointwise(op.target, op.value)
+    elif logic == "T":
+        demands.transpose(op.target, op.value)
+    elif logic == "@":
+        raise SpecError(at_line(op, 'the logic "@" combines two tensors, an assignment has one value'))
+    else:
+        dims = {} if op.dims is None else dict(op.dims.data)
+        _spec(demands, logic, [op.value, op.target], dims, solver)
+
+
+def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
+    rest = shape_of(op.result).batch
+    axis: DimTerm = solver.fresh_dim()
+    size = _range_of(op, op.index)
+    if size is not None:
+        axis = Dim(size)
+    row = Row((axis, *rest.leading), rest.var, rest.trailing)
+    demands.equals(op.source, "batch", row, op.result)
+    demands.equals(op.source, "input", shape_of(op.result).input, op.result)
+    demands.equals(op.source, "output", shape_of(op.result).output, op.result)
+    if op.index.is_constant:
+        origin = Origin(op, op.source, "batch", op.source, "batch")
+        demands.found.append(DimAtLeast(axis, op.index.constant + 1, origin))
+
+
+def _flat(demands: Demands, op: DataOp, elements: int) -> None:
+    shape = shape_of(op.result)
+    origin = Origin(op, op.result, "batch", op.result, "output")
+    # The last row that is open gets what no use determines.
+    rows = (shape.input, shape.batch, shape.output)
+    demands.found.append(TotalElements(rows, elements, origin))
+
+
+def _range_of(op: SliceOp, index: Linear) -> int | None:
+    """The range of a static index that is sliced at, from the routine or, outside one, from the operation."""
+    if index.variable is None:
+        return None
+    routine = enclosing_routine(op)
+    if routine is not None:
+        return routine.ranges.get(index.variable)
+    noted = op.attributes.get("indices")
+    return dict(noted.data).get(index.variable) if isinstance(noted, IndicesAttr) else None
+
+
+def _spec(
+    demands: Demands, text: str, values: Sequence[SSAValue], dims: Mapping[str, DimTerm], solver: Solver
+) -> None:
+    try:
+        spec = parse_spec(text, len(values) - 1)
+        check_spec(spec, text, dims, solver.dim)
+    except (SpecSyntaxError, SpecError) as error:
+        raise SpecError(at_line(demands.op, str(error))) from None
+    place = Place(values[0], "output")
+
+    def origin() -> Origin:
+        return Origin(demands.op, place.value, place.kind, place.value, place.kind)
+
+    rows = SpecRows(solver, spec, origin, dict(dims))
+    for slot, value in zip(spec.slots, values, strict=True):
+        for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
+            place = Place(value, kind)
+            demands.equals(value, kind, rows.row(row))
+    rows.capture_rows()
+    demands.found += rows.relations
+    demands.names = rows.named()

@@ -1,0 +1,142 @@
+"""The pass that infers every shape of a routine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape
+from ocannl.dialects.texpr import (
+    ConstantOp,
+    DataOp,
+    EmbedOp,
+    NodeOp,
+    ParamOp,
+    RangeOp,
+    SizeOp,
+    TensorOp,
+    TexprRoutineOp,
+)
+from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
+from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.passes.texpr.infer_shapes.constraints import demands_of
+from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
+from ocannl.passes.texpr.infer_shapes.messages import shape_error, tensor_name
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.terms import Leaf, LeafKind
+
+LEAF_KINDS: dict[type[Operation], LeafKind] = {
+    ParamOp: LeafKind.PARAM,
+    DataOp: LeafKind.DATA,
+    RangeOp: LeafKind.RANGE,
+    NodeOp: LeafKind.CONSTANT,
+    ConstantOp: LeafKind.CONSTANT,
+    UniformOp: LeafKind.DATA,
+    SizeOp: LeafKind.CONSTANT,
+    EmbedOp: LeafKind.CONSTANT,
+}
+
+
+@dataclass
+class ShapeInference:
+    """One routine's constraints and their solution."""
+
+    routine: TexprRoutineOp
+    solver: Solver = field(default_factory=Solver)
+    names: dict[Operation, dict[str, DimTerm]] = field(default_factory=dict[Operation, dict[str, DimTerm]])
+    """What projections need to know of the dimensions in specs."""
+
+    def known(self, value: SSAValue) -> Shape:
+        return self.solver.shape(shape_of(value))
+
+    def run(self) -> None:
+        """Raises `ShapeError`, `SpecError`."""
+        ops = operations_of(self.routine.body.block)
+        self.solver.reserve(*variable_counts(ops))
+        op: Operation = self.routine
+        try:
+            for op in ops:
+                demands = demands_of(op, self.solver)
+                self.solver.add(*demands.found)
+                if demands.names:
+                    self.names[op] = demands.names
+            op = self.routine
+            self.solver.close([leaf for op in ops for leaf in leaves_of(op)])
+        except ShapeInferenceError as error:
+            raise shape_error(error, op, self.known) from None
+        for op in ops:
+            if isinstance(op, TensorOp):
+                self._refine(op.result)
+        for op in ops:
+            names, noted = self.names.get(op), op.properties.get("dims")
+            if names is None and isinstance(noted, DimsAttr):
+                names = dict(noted.data)
+            if names is not None:
+                sizes = tuple((name, self.solver.dim(dim)) for name, dim in names.items())
+                op.properties["dims"] = DimsAttr(sizes)
+            if isinstance(op, SizeOp):
+                self._settle_size(op)
+            elif isinstance(op, UniformOp):
+                op.operands = [op.counter]
+
+    def _refine(self, value: SSAValue) -> None:
+        """Gives a value its final shape."""
+        type = tensor_type(value)
+        shape = type.shape.data
+        if not shape.is_final:
+            final = Shape(self._final(shape.batch), self._final(shape.input), self._final(shape.output))
+            refine_type(value, known_type(final, type.element_or_none))
+
+    def _final(self, written: Row) -> Row:
+        """A row keeps the split that it was written with, which decides where it broadcasts."""
+        row, split = self.solver.row(written), len(written.leading)
+        if len(row.leading) == split:
+            return row
+        return Row(row.axes[:split], None, row.axes[split:])
+
+    def _settle_size(self, op: SizeOp) -> None:
+        dim = self.solver.dim(op.dim)
+        assert isinstance(dim, Dim), "closing leaves no dimension open"
+        constant = ConstantOp(float(dim.size), op.result.type)
+        constant.location = op.location
+        Rewriter.replace_op(op, constant)
+
+
+def leaves_of(op: Operation) -> list[Leaf]:
+    """The leaf that an operation is, if it is one."""
+    kind = LEAF_KINDS.get(type(op))
+    if kind is None or not isinstance(op, TensorOp) or (isinstance(op, UniformOp) and op.like):
+        return []
+    return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
+
+
+def variable_counts(ops: Sequence[Operation]) -> tuple[int, int]:
+    """How many dimension and row variables the text of these operations numbers."""
+    rows = [row for op in ops if isinstance(op, TensorOp) for row in shape_of(op.result)]
+    bound = [dims.data for op in ops if isinstance(dims := op.properties.get("dims"), DimsAttr)]
+    terms = [axis for row in rows for axis in row.axes] + [term for dims in bound for _, term in dims]
+    return (
+        max((term.id for term in terms if isinstance(term, DimVar)), default=-1) + 1,
+        max((row.var.id for row in rows if row.var is not None), default=-1) + 1,
+    )
+
+
+@dataclass(frozen=True)
+class InferShapesPass(ModulePass):
+    """Solves the constraints of each routine, closes what is left, and writes the final shapes into the
+    types.
+    """
+
+    name = "infer-shapes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for routine in op.body.block.ops:
+            if isinstance(routine, TexprRoutineOp):
+                ShapeInference(routine).run()

@@ -1,0 +1,312 @@
+"""Shape errors as users read them: the operation and its line, both shapes in full with the clash marked,
+and why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import ROW_KINDS, Row, RowKind, Shape
+from ocannl.dialects.shapes.spec import parse_spec
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    ConstantOp,
+    DataOp,
+    EmbedOp,
+    GradOp,
+    MemoryOp,
+    RangeOp,
+    SizeOp,
+    SliceOp,
+    ValueOp,
+)
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.passes.texpr.infer_shapes.constraints import Origin, Place, ShapeOf
+from ocannl.passes.texpr.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
+from ocannl.passes.texpr.infer_shapes.terms import LeafKind
+
+# What follows each row in the text of a shape.
+SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
+
+
+def tensor_name(value: SSAValue) -> str:
+    """What a user would call a value."""
+    match value.owner:
+        case MemoryOp() as op:
+            return op.label.data
+        case GradOp() as op:
+            return f"{tensor_name(op.source)}.grad"
+        case ValueOp() as op:
+            return f"{tensor_name(op.source)}.value"
+        case ConstantOp() as op:
+            return f"{op.value:g}"
+        case EmbedOp() as op:
+            return str(op.index)
+        case SizeOp() as op:
+            return f"size {op.dim}"
+        case SliceOp() as op:
+            return f"{tensor_name(op.source)}[{op.index}]"
+        case RangeOp():
+            return "range"
+        case VjpOp() | JvpOp() | AdjointOp() as op:
+            return describe(op)
+        case CustomOp() as op:
+            return tensor_name(op.source) if value.name_hint is None else value.name_hint
+        case ApplyOp() as op:
+            return f"({_describe_apply(op, _short_name)})" if value.name_hint is None else value.name_hint
+        case UniformOp():
+            return value.name_hint or "uniform"
+        case _:
+            return "a tensor"
+
+
+def _short_name(value: SSAValue) -> str:
+    """The name of an operand of an operand: an expression without one is left out."""
+    return "..." if isinstance(value.owner, ApplyOp) and value.name_hint is None else tensor_name(value)
+
+
+def describe(op: Operation) -> str:
+    """An operation in the user's notation."""
+    match op:
+        case ApplyOp():
+            return _describe_apply(op, tensor_name)
+        case SliceOp():
+            return f"{tensor_name(op.source)}[{op.index}]"
+        case VjpOp():
+            return f"vjp({tensor_name(op.tensor)}, {tensor_name(op.wrt)})"
+        case JvpOp():
+            return f"jvp({tensor_name(op.tensor)}, {', '.join(map(tensor_name, op.wrt))})"
+        case AdjointOp():
+            return f"the cotangent of {tensor_name(op.source)}"
+        case CustomOp():
+            return f"custom gradient of {tensor_name(op.source)}"
+        case AssignOp():
+            return f"{tensor_name(op.target)} {op.accum_name or ''}= {tensor_name(op.value)}"
+        case DataOp():
+            return f"flat data {op.label.data}"
+        case _:
+            return op.name.removeprefix("texpr.")
+
+
+def chooses_positions(op: ApplyOp) -> bool:
+    """A gather or scatter: pairs of ids and of a range that they are compared with, then what they choose."""
+    term, count = op.term.data, len(op.args)
+    if not isinstance(term, App) or term.op != "where" or count < 3 or count % 2 == 0:
+        return False
+    return all(isinstance(arg.owner, RangeOp) for arg in op.args[1::2])
+
+
+def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
+    names = [name_of(a) for a in op.args]
+    logic = "" if op.logic is None else op.logic.data
+    term = op.term.data
+    if logic == "@":
+        return f"{names[0]} @ {names[1]}"
+    if logic == "T":
+        return f"{names[0]}.T"
+    if logic != "." and chooses_positions(op):
+        operands, result = logic.split("=>")
+        *pairs, own = operands.split(";")
+        name = "scatter" if pairs[1].strip() in result else "gather"
+        slots = "; ".join(slot.strip() for slot in (own, *pairs[::2]))
+        return f'{name}("{slots} =>{result}", {", ".join([names[-1], *names[:-1:2]])})'
+    if logic != ".":
+        return f'einsum("{logic}", {", ".join(names)})'
+    if isinstance(term, App):
+        parts = [_part_name(part, names) for part in term.args]
+        symbol = SCALAR_OPS[term.op].symbol
+        if symbol and len(parts) == 2:
+            return f"{parts[0]} {symbol} {parts[1]}"
+        return f"{term.op}({', '.join(parts)})"
+    return names[0]
+
+
+def _part_name(part: Term, names: Sequence[str]) -> str:
+    match part:
+        case Arg(index):
+            return names[index]
+        case Const(value):
+            return f"{value:g}"
+        case App(op):
+            return f"{op}(...)"
+
+
+def shape_error(error: ShapeInferenceError, op: Operation, shape_of: ShapeOf) -> ShapeError:
+    """The user's error for a solver's; `op` is where it showed, if the error does not say."""
+    if isinstance(error, MissingDimension):
+        return _missing(error, op)
+    if isinstance(error, ShapeConflict):
+        return _conflict(error, op, shape_of)
+    return ShapeError(at_line(op, str(error)))
+
+
+def _missing(error: MissingDimension, op: Operation) -> ShapeError:
+    origin = error.leaf.origin if isinstance(error.leaf.origin, Operation) else op
+    if error.leaf.kind is LeafKind.RANGE:
+        message = "nothing determines the size of this range: give it, or use it with something of known size"
+        return ShapeError(at_line(origin, message))
+    kind = error.row_kind
+    example = f"oc.param({error.leaf.name!r}, {kind}=16)"
+    message = (
+        f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} row)\n"
+        f"  nothing that uses `{error.leaf.name}` determines it; give it where the parameter is made, "
+        f"as in {example}, "
+        "or give the size of a parameter that is added to it"
+    )
+    return ShapeError(at_line(origin, message))
+
+
+def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeError:
+    origin = error.origin if isinstance(error.origin, Origin) else None
+    at = op if origin is None else origin.op
+    lines = [at_line(at, f"shapes do not fit in `{describe(at)}`")]
+    if origin is not None:
+        lines += _sides(error, origin, shape_of)
+    lines.append(f"  {error if origin is None else error.reason}")
+    others = _operations(error.because, at)
+    lines += [f"  because of {line}" for line in _because(others)]
+    hint = _hint(at, shape_of) or next(filter(None, map(_misspelt, [at, *others])), None)
+    return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
+
+
+def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]:
+    """Both sides of the clash; where a result and an operand clash, all operands: what the user wrote."""
+    left, right, op = origin.left, origin.right, origin.op
+    if isinstance(op, DataOp):
+        return [f"  {op.label.data}: {shape_of(op.result)}"]
+    if isinstance(op, ApplyOp) and left.value is right.value and left.kind == right.kind:
+        return _spec_lines(error, op, left, shape_of)
+    if isinstance(op, ApplyOp) and left.value is op.result and left.kind == right.kind and len(op.args) > 1:
+        from_end = _from_end(error)
+        return [line for arg in op.args for line in _operand_lines(arg, right.kind, from_end, shape_of)]
+    lines = _place_lines(left, error.left, error.left_axis, shape_of)
+    if right.value is not left.value or right.kind != left.kind:
+        lines += _place_lines(right, error.right, error.right_axis, shape_of)
+    return lines
+
+
+def _spec_lines(error: ShapeConflict, op: ApplyOp, place: Place, shape_of: ShapeOf) -> list[str]:
+    """All operands of a spec, with the axis marked that does not fit what its name has been so far."""
+    lines: list[str] = []
+    for arg in op.args:
+        if arg is place.value:
+            lines += _place_lines(place, error.left, error.left_axis, shape_of)
+        else:
+            lines.append(f"  {tensor_name(arg)}: {shape_of(arg)}")
+    note = _spec_note(op, place, error.left_axis, shape_of(place.value).row(place.kind))
+    return [*lines, f"  {note}"] if note else lines
+
+
+def _spec_note(op: ApplyOp, place: Place, axis: int | None, known: Row) -> str | None:
+    """What a spec calls an axis of an operand whose row is closed in it, or how many axes it has instead."""
+    if op.logic is None or place.value not in op.args:
+        return None
+    number, spec = list(op.args).index(place.value), op.logic.data
+    row = parse_spec(spec).operands[number].rows[ROW_KINDS.index(place.kind)]
+    slot = spec.partition("=>")[0].split(";")[number].strip()
+    if row.var is not None:
+        return None
+    if axis is not None:
+        return f"this axis is `{row.axes[axis]}` in the spec" if axis < len(row.axes) else None
+    if known.is_closed and known.known == len(row.axes):
+        return None
+    if not row.axes:
+        return f"its slot in the spec, `{slot}`, has no {place.kind} axes"
+    axes = "1 axis" if len(row.axes) == 1 else f"{len(row.axes)} axes"
+    return f"its slot in the spec, `{slot}`, has {axes} for this row"
+
+
+def _from_end(error: ShapeConflict) -> int | None:
+    """Where the clashing axis stands, counted from the end of the operand's row."""
+    if isinstance(error.right, Row) and error.right_axis is not None:
+        return len(error.right.axes) - error.right_axis
+    return None
+
+
+def _operand_lines(value: SSAValue, kind: RowKind, from_end: int | None, shape_of: ShapeOf) -> list[str]:
+    row = shape_of(value).row(kind)
+    axis = None if from_end is None or len(row.axes) < from_end else len(row.axes) - from_end
+    return _place_lines(Place(value, kind), row, axis, shape_of)
+
+
+def _place_lines(place: Place, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
+    name, shape = tensor_name(place.value), shape_of(place.value)
+    head = f"  {name}: "
+    line = f"{head}{shape}    (its {place.kind} row)"
+    marked = _mark(shape, place.kind, axis if isinstance(row, Row) else None)
+    if marked is None:
+        return [line]
+    start, width = marked
+    return [line, " " * (len(head) + start) + "^" * width]
+
+
+def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | None:
+    """Where a row, or one of its axes, stands in the text of the shape; None for a row without axes."""
+    start, text = 0, ""
+    for k in ROW_KINDS:
+        text = _row_text(shape, k)
+        if k == kind:
+            break
+        start += len(text) + (len(SEPARATORS[k]) if text else 0)
+    row, parts = shape.row(kind), text.split(",")
+    if not text:
+        return None
+    if axis is None or row.var is not None or not 0 <= axis < len(parts):
+        return start, len(text)
+    return start + sum(len(p) + 1 for p in parts[:axis]), len(parts[axis])
+
+
+def _row_text(shape: Shape, kind: RowKind) -> str:
+    """The text of one row, as it stands in the text of the shape."""
+    empty = Row()
+    alone = Shape(*(shape.row(k) if k == kind else empty for k in ROW_KINDS))
+    return str(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
+
+
+def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:
+    """The operations, other than `at`, that demanded something."""
+    found = [origin.op if isinstance(origin, Origin) else origin for origin in origins]
+    return [op for op in found if isinstance(op, Operation) and op is not at]
+
+
+def _because(ops: Sequence[Operation]) -> list[str]:
+    lines = [f"{location_text(op) or 'an earlier operation'}: `{describe(op)}`" for op in ops]
+    return list(dict.fromkeys(lines))[:4]
+
+
+def _misspelt(op: Operation) -> str | None:
+    """A long name that occurs once in a spec and is almost another one."""
+    if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
+        return None
+    words = re.findall(r"[^\W\d]\w+", op.logic.data) if "," in op.logic.data else []
+    for word in words:
+        near = get_close_matches(word, [other for other in words if other != word], 1, cutoff=0.75)
+        if words.count(word) == 1 and near:
+            return f"`{word}` occurs once in the spec: did you mean `{near[0]}`?"
+    return None
+
+
+def _hint(op: Operation, shape_of: ShapeOf) -> str | None:
+    if isinstance(op, SliceOp) and not _row_text(shape_of(op.source), "batch"):
+        name = tensor_name(op.source)
+        return f"`{name}` has no batch axis to slice; other axes take a fixed position in a spec"
+    if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:
+        return None
+    left, right = (shape_of(a) for a in op.args)
+    if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
+        return "`@` is the tensor product; `*` works point by point"
+    if op.logic.data == "@" and left.input.is_closed and not left.input.axes:
+        name = tensor_name(op.args[0])
+        return f"`{name}` has no input axes for `@` to sum over; weights stand on the left, `w @ x`"
+    if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
+        return "the product applies its right side first, as composed functions do: try to swap the operands"
+    return None

@@ -1,0 +1,151 @@
+"""What follows from arithmetic between dimensions: products, concatenations and affine axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
+from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
+from ocannl.passes.texpr.infer_shapes.provenance import origins_of, sides_of
+from ocannl.passes.texpr.infer_shapes.store import Store
+from ocannl.passes.texpr.infer_shapes.terms import Dim, DimProduct, DimSum, DimTerm, DimVar, Relation
+from ocannl.passes.texpr.infer_shapes.totals import Total, exact_root
+
+
+class RelationRules:
+    """Solves each relation for the one dimension of it that is not known."""
+
+    def __init__(self, store: Store, dims: DimRules) -> None:
+        self.store = store
+        self.dims = dims
+
+    def run_product(self, rule: DimProduct) -> None:
+        """Raises `ShapeConflict`."""
+        whole, total = self.store.dim(rule.whole), Total.of(self.store, rule.factors)
+        waiting = [*total.dims, *([whole] if isinstance(whole, DimVar) else [])]
+        self.store.wait(rule, total.rows, waiting)
+        factors = [axis for row in rule.factors for axis in self.store.full_row(row).axes]
+        self._check_bases(rule, [whole, *factors])
+        if not total.rows and not total.dims:
+            self._give(rule, whole, total.known)
+        elif isinstance(whole, Dim):
+            self._divide(rule, whole, total)
+
+    def _give(self, rule: DimProduct, whole: DimTerm, size: int) -> None:
+        if isinstance(whole, DimVar):
+            self.dims.assign(whole, Dim(size), rule)
+        elif whole.size != size:
+            raise self._conflict(rule, f"`{rule.axis}` makes {size}, the axis has size {whole}")
+
+    def _divide(self, rule: DimProduct, whole: Dim, total: Total) -> None:
+        if total.known == 0:
+            if whole.size:
+                raise self._conflict(rule, f"`{rule.axis}` makes 0, the axis has size {whole}")
+            return
+        rest, indivisible = divmod(whole.size, total.known)
+        if indivisible:
+            message = f"in `{rule.axis}` a size of {whole} does not divide by {total.known}"
+            raise self._conflict(rule, message)
+        if len(total.dims) == 1 and not total.rows:
+            ((var, times),) = total.dims.items()
+            size = exact_root(rest, times)
+            if size is None:
+                message = f"in `{rule.axis}` a size of {rest} does not make {times} equal factors"
+                raise self._conflict(rule, message)
+            self.dims.assign(var, Dim(size), rule)
+
+    def run_sum(self, rule: DimSum) -> None:
+        """Raises `ShapeConflict`."""
+        unknown: dict[DimVar, int] = {}
+        total = rule.constant
+        for coefficient, term in (*rule.terms, (-1, rule.whole)):
+            dim = self.store.dim(term)
+            if isinstance(dim, Dim):
+                total += coefficient * dim.size
+            else:
+                unknown[dim] = unknown.get(dim, 0) + coefficient
+        unknown = {dim: coefficient for dim, coefficient in unknown.items() if coefficient}
+        self.store.wait(rule, (), unknown)
+        self._check_bases(rule, [self.store.dim(dim) for _, dim in (*rule.terms, (-1, rule.whole))])
+        if not unknown:
+            self._check_sum(rule, total)
+        elif len(unknown) == 1:
+            ((dim, coefficient),) = unknown.items()
+            self._solve_sum(rule, dim, coefficient, -total)
+
+    def _check_sum(self, rule: DimSum, excess: int) -> None:
+        if not excess:
+            return
+        whole = self.store.dim(rule.whole)
+        if not isinstance(whole, Dim):
+            raise self._conflict(rule, f"`{rule.axis}` cannot be of the size of a part of it")
+        made = whole.size + excess
+        raise self._conflict(rule, f"`{rule.axis}` makes {made}, the axis has size {whole}")
+
+    def _solve_sum(self, rule: DimSum, dim: DimVar, coefficient: int, total: int) -> None:
+        size, rest = divmod(total, coefficient)
+        least = 0 if self.store.dim(rule.whole) == dim else rule.least
+        if rest or size < least:
+            raise self._conflict(rule, self._unsolvable(rule, coefficient, total))
+        self.dims.assign(dim, Dim(size), rule)
+
+    def _unsolvable(self, sum: DimSum, coefficient: int, total: int) -> str:
+        whole = self.store.dim(sum.whole)
+        if coefficient < 0 or not isinstance(whole, Dim):
+            return f"`{sum.axis}` has no size"
+        rest = total - coefficient if sum.window else total
+        if rest < 0:
+            return f"an axis of size {whole} is too short for `{sum.axis}`"
+        what = "leaves" if sum.window else "has"
+        return (
+            f"`{sum.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"
+        )
+
+    def _check_bases(self, rule: Relation, dims: Iterable[DimTerm]) -> None:
+        """Arithmetic is on plain sizes: what it makes of a unit is not known."""
+        for dim in dims:
+            if isinstance(dim, Dim) and dim.basis is not None:
+                raise self._conflict(rule, f"`{rule.axis}` takes sizes without a basis, found {dim}")
+
+    def _conflict(self, rule: Relation, reason: str) -> ShapeConflict:
+        because = origins_of(self.store, sides_of(rule), rule.origin)
+        whole = self.store.dim(rule.whole)
+        return ShapeConflict(reason, origin=rule.origin, left=whole, left_because=because)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRelation:
+    """A relation with unknown dimensions: `parts` without the whole, in order; some of them droppable."""
+
+    rule: Relation
+    whole: DimTerm
+    parts: tuple[DimVar, ...]
+    droppable: tuple[DimVar, ...]
+    least: int
+
+    @property
+    def axis(self) -> str:
+        return self.rule.axis
+
+    @property
+    def unknown(self) -> tuple[DimVar, ...]:
+        return (*self.parts, *((self.whole,) if isinstance(self.whole, DimVar) else ()))
+
+
+def open_relations(store: Store) -> Iterator[OpenRelation]:
+    """The relations that are not solved yet."""
+    for rule in store.relations:
+        if isinstance(rule, DimProduct):
+            parts = tuple(Total.of(store, rule.factors).dims)
+            relation = OpenRelation(rule, store.dim(rule.whole), parts, (), 1)
+        else:
+            parts = _unknown(store, tuple(dim for _, dim in rule.terms))
+            droppable = _unknown(store, rule.droppable)
+            relation = OpenRelation(rule, store.dim(rule.whole), parts, droppable, rule.least)
+        if relation.unknown:
+            yield relation
+
+
+def _unknown(store: Store, dims: tuple[DimTerm, ...]) -> tuple[DimVar, ...]:
+    return tuple(known for known in map(store.dim, dims) if isinstance(known, DimVar))

@@ -1,0 +1,40 @@
+"""What the solver runs: constraints, and what follows from them for single axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ocannl.passes.texpr.infer_shapes.terms import (
+    DimAtLeast,
+    DimTerm,
+    Relation,
+    RowEq,
+    RowLe,
+    TotalElements,
+)
+
+
+@dataclass(slots=True, eq=False)
+class AxisRule:
+    """Dimension `left` equals, or refines, dimension `right`.
+
+    If it comes from a rule over rows, `place` is the axis in both, counted from the end if negative.
+    """
+
+    equal: bool
+    left: DimTerm
+    right: DimTerm
+    origin: object
+    rows: RowEq | RowLe | None = None
+    place: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class ClosingRule:
+    """No constraint but a choice: made when the shapes of leaves and results were demanded."""
+
+    origin: object = None
+
+
+Rule: TypeAlias = RowEq | RowLe | AxisRule | DimAtLeast | TotalElements | Relation | ClosingRule

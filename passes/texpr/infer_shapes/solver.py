@@ -1,0 +1,100 @@
+"""The solver: constraints in, shapes out. It knows nothing of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from ocannl.passes.texpr.infer_shapes.closing import Closing
+from ocannl.passes.texpr.infer_shapes.propagation import Propagation
+from ocannl.passes.texpr.infer_shapes.store import Store
+from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, DimVar, Leaf, Row, RowVar, Shape
+
+
+class Solver:
+    """Knows at any time everything that the constraints added so far force.
+
+    What it knows is a function of the set of constraints, and so are the shapes that `close` chooses.
+    Constraints should hold rows as they are written in the program, not as `row` returns them: its `leading`
+    axes decide where a row broadcasts.
+    """
+
+    def __init__(self) -> None:
+        self._use(Store())
+
+    def _use(self, store: Store) -> None:
+        self._store = store
+        self._propagation = Propagation(store)
+        self._attempts = 0
+
+    def fresh_dim(self) -> DimVar:
+        """A dimension of which nothing is known."""
+        return self._store.fresh_dim()
+
+    def fresh_row(self) -> RowVar:
+        """A row variable of which nothing is known."""
+        return self._store.fresh_row()
+
+    def reserve(self, dims: int, rows: int) -> None:
+        """Makes the variables numbered below these counts known as variables, without anything known of
+        them.
+        """
+        self._store.next_dim = max(self._store.next_dim, dims)
+        self._store.next_row = max(self._store.next_row, rows)
+
+    def add(self, *constraints: Constraint) -> None:
+        """Adds constraints with all that they force; none of them, if it raises.
+
+        Raises `ShapeConflict` if they cannot hold together with those before, `RankCycle` if a row would have
+        to contain itself with more axes.
+        """
+        if not constraints:
+            return
+        with self.attempt():
+            for constraint in constraints:
+                self._propagation.add(constraint)
+                self._propagation.run()
+
+    def close(self, leaves: Sequence[Leaf]) -> None:
+        """Decides every row and dimension that is still open. Changes nothing, if it raises.
+
+        `leaves` are the tensors that no operation computes. Raises `ShapeConflict`, or `MissingDimension` for
+        a parameter that nothing determines.
+        """
+        with self.attempt():
+            Closing(self._propagation, leaves).run()
+
+    def row(self, row: Row) -> Row:
+        """`row` as known now."""
+        return self._store.full_row(row)
+
+    def dim(self, dim: DimTerm) -> DimTerm:
+        """`dim` as known now."""
+        return self._store.dim(dim)
+
+    def shape(self, shape: Shape) -> Shape:
+        """`shape` as known now."""
+        return Shape(self.row(shape.batch), self.row(shape.input), self.row(shape.output))
+
+    @contextmanager
+    def attempt(self) -> Generator[None]:
+        """Takes back everything that was added inside, if an exception leaves it."""
+        store = self._store
+        mark = len(store.log)
+        self._attempts += 1
+        try:
+            yield
+        except BaseException:
+            store.undo_to(mark)
+            self._propagation.queue.clear()
+            raise
+        finally:
+            self._attempts -= 1
+            if not self._attempts:
+                store.log.clear()
+
+    def copy(self) -> Solver:
+        """A solver that knows the same and goes its own way."""
+        other = Solver()
+        other._use(self._store.copy())
+        return other

@@ -1,0 +1,271 @@
+"""What is known of each variable, why, and which rules wait for more; with an undo log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeAlias
+
+from ocannl.passes.texpr.infer_shapes.rules import Rule
+from ocannl.passes.texpr.infer_shapes.terms import (
+    Dim,
+    DimTerm,
+    DimVar,
+    Relation,
+    Row,
+    RowEq,
+    RowLe,
+    RowVar,
+    TotalElements,
+)
+
+_MISSING: Any = object()
+
+
+class Watchers(NamedTuple):
+    """A persistent list of waiting rules: appending shares the old list, so that undoing is forgetting."""
+
+    rule: Rule
+    rest: Watchers | None
+    length: int
+
+
+class DimBinding(NamedTuple):
+    """A dimension variable's value as first bound, by which rule, and when."""
+
+    step: int
+    rule: Rule
+    value: DimTerm
+
+
+class RowBinding(NamedTuple):
+    """A row variable's value as first bound, by which rule, and when."""
+
+    step: int
+    rule: Rule
+    value: Row
+
+
+class LowerBound(NamedTuple):
+    """A use demands `size`: the variable is that, or 1."""
+
+    size: Dim
+    step: int
+    rule: Rule
+
+
+class Minimum(NamedTuple):
+    """A fixed position in use demands a size of `minimum` or more."""
+
+    minimum: int
+    step: int
+    rule: Rule
+
+
+class Progress(NamedTuple):
+    """How far a broadcasting rule got: axes already paired from each side, and the variables it waits for.
+
+    It is done when every axis that the operand can have is paired: it then waits for nothing.
+    """
+
+    left: int = 0
+    right: int = 0
+    res_var: RowVar | None = None
+    opnd_var: RowVar | None = None
+    done: bool = False
+
+
+DimPair: TypeAlias = tuple[DimVar, DimVar]
+"""Unknown dimensions of a result and of an operand that it refines."""
+
+Waiting: TypeAlias = RowEq | TotalElements | Relation
+Awaited: TypeAlias = tuple[set[int], set[int]]
+"""Row variables and dimension variables."""
+
+_Undo: TypeAlias = tuple[dict[Any, Any], Any, Any]
+
+
+@dataclass(slots=True)
+class Store:
+    """Bindings of variables, kept so that looking a value up never changes what is known."""
+
+    next_dim: int = 0
+    next_row: int = 0
+    step: int = 0
+    dims: dict[int, DimTerm] = field(default_factory=dict[int, DimTerm])
+    rows: dict[int, Row] = field(default_factory=dict[int, Row])
+    dim_bindings: dict[int, DimBinding] = field(default_factory=dict[int, DimBinding])
+    row_bindings: dict[int, RowBinding] = field(default_factory=dict[int, RowBinding])
+    lower: dict[int, LowerBound] = field(default_factory=dict[int, LowerBound])
+    at_least: dict[int, Minimum] = field(default_factory=dict[int, Minimum])
+    topped: dict[int, bool] = field(default_factory=dict[int, bool])
+    dim_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
+    row_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
+    paired: dict[DimPair, bool] = field(default_factory=dict[DimPair, bool])
+    progress: dict[RowLe, Progress] = field(default_factory=dict[RowLe, Progress])
+    waiting: dict[Waiting, Awaited] = field(default_factory=dict[Waiting, Awaited])
+    orders: dict[RowLe, bool] = field(default_factory=dict[RowLe, bool])
+    equations: dict[RowEq, bool] = field(default_factory=dict[RowEq, bool])
+    totals: dict[TotalElements, bool] = field(default_factory=dict[TotalElements, bool])
+    relations: dict[Relation, bool] = field(default_factory=dict[Relation, bool])
+    log: list[_Undo] = field(default_factory=list[_Undo])
+
+    def copy(self) -> Store:
+        """An independent store that knows the same, and has nothing to take back."""
+        known: Iterator[Any] = (copy(getattr(self, entry.name)) for entry in fields(self))
+        other = Store(*known)
+        other.log.clear()
+        return other
+
+    # Writing, and taking back.
+
+    def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        """Sets an entry of one of this store's tables, so that `undo_to` can take it back."""
+        self.log.append((table, key, table.get(key, _MISSING)))
+        table[key] = value
+
+    def undo_to(self, mark: int) -> None:
+        """Takes back every write since the log was `mark` long."""
+        log = self.log
+        while len(log) > mark:
+            table, key, old = log.pop()
+            if old is _MISSING:
+                del table[key]
+            else:
+                table[key] = old
+
+    def fresh_dim(self) -> DimVar:
+        self.next_dim += 1
+        return DimVar(self.next_dim - 1)
+
+    def fresh_row(self) -> RowVar:
+        self.next_row += 1
+        return RowVar(self.next_row - 1)
+
+    def bind_dim(self, var: DimVar, value: DimTerm, rule: Rule) -> None:
+        self.step += 1
+        self.put(self.dim_bindings, var.id, DimBinding(self.step, rule, value))
+        self.put(self.dims, var.id, value)
+
+    def bind_row(self, var: RowVar, value: Row, rule: Rule) -> None:
+        self.step += 1
+        self.put(self.row_bindings, var.id, RowBinding(self.step, rule, value))
+        self.put(self.rows, var.id, value)
+
+    # Looking up.
+
+    def dim(self, term: DimTerm) -> DimTerm:
+        """`term` as known now."""
+        if isinstance(term, Dim):
+            return term
+        dims = self.dims
+        value = dims.get(term.id)
+        if value is None:
+            return term
+        if isinstance(value, Dim):
+            return value
+        path = [term.id]
+        while isinstance(value, DimVar):
+            following = dims.get(value.id)
+            if following is None:
+                break
+            path.append(value.id)
+            value = following
+        for passed in path[:-1]:
+            self.put(dims, passed, value)
+        return value
+
+    def row(self, row: Row) -> Row:
+        """`row` with its variable replaced by what is known of it; its dimensions are left as they are."""
+        var = row.var
+        if var is None:
+            return row
+        value = self.rows.get(var.id)
+        if value is None:
+            return row
+        if value.var is not None and value.var.id in self.rows:
+            value = self._compressed(var, value)
+        if not row.leading and not row.trailing and (value.var is not None or not value.leading):
+            return value
+        if value.var is None:
+            return Row(row.leading, None, value.trailing + row.trailing)
+        return Row(row.leading + value.leading, value.var, value.trailing + row.trailing)
+
+    def full_row(self, row: Row) -> Row:
+        """`row` as known now, its dimensions too."""
+        row = self.row(row)
+        if DimVar not in map(type, row.axes):
+            return row
+        leading, trailing = tuple(map(self.dim, row.leading)), tuple(map(self.dim, row.trailing))
+        if leading == row.leading and trailing == row.trailing:
+            return row
+        return Row(leading, row.var, trailing)
+
+    def minimum(self, var: DimVar) -> int:
+        """The least size that the positions in use allow."""
+        minimum = self.at_least.get(var.id)
+        return 0 if minimum is None else minimum.minimum
+
+    def _compressed(self, var: RowVar, value: Row) -> Row:
+        """The value of a variable, `value` as bound, whose own variable has a value by now."""
+        rows = self.rows
+        path = [var.id]
+        while value.var is not None and value.var.id in rows:
+            path.append(value.var.id)
+            value = rows[value.var.id]
+        for passed in reversed(path[:-1]):
+            outer = rows[passed]
+            if value.var is None:
+                value = Row((), None, outer.leading + value.trailing + outer.trailing)
+            else:
+                value = Row(outer.leading + value.leading, value.var, value.trailing + outer.trailing)
+            self.put(rows, passed, value)
+        return value
+
+    # Waiting.
+
+    def watch_dim(self, var: DimVar, rule: Rule) -> None:
+        rest = self.dim_watchers.get(var.id)
+        self.put(self.dim_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
+
+    def watch_row(self, var: RowVar, rule: Rule) -> None:
+        rest = self.row_watchers.get(var.id)
+        self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
+
+    def wait(
+        self,
+        rule: Waiting,
+        rows: Iterable[RowVar],
+        dims: Iterable[DimVar] = (),
+    ) -> None:
+        """Makes `rule` wait for exactly these variables, and for each of them once."""
+        before = self.waiting.get(rule, (set[int](), set[int]()))
+        now = ({row.id for row in rows}, {dim.id for dim in dims})
+        if now == before:
+            return
+        self.put(self.waiting, rule, now)
+        for row in now[0] - before[0]:
+            self.watch_row(RowVar(row), rule)
+        for dim in now[1] - before[1]:
+            self.watch_dim(DimVar(dim), rule)
+
+    def dim_rules(self, var: DimVar) -> Iterator[Rule]:
+        return _each(self.dim_watchers.get(var.id))
+
+    def row_rules(self, var: RowVar) -> Iterator[Rule]:
+        return _each(self.row_watchers.get(var.id))
+
+    def open_dims(self) -> set[int]:
+        """The variables of which no value is known, by number."""
+        return {var for var in range(self.next_dim) if var not in self.dims}
+
+    def open_rows(self) -> set[int]:
+        """The row variables of which no value is known, by number."""
+        return {var for var in range(self.next_row) if var not in self.rows}
+
+
+def _each(watchers: Watchers | None) -> Iterator[Rule]:
+    while watchers is not None:
+        yield watchers.rule
+        watchers = watchers.rest
