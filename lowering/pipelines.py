@@ -23,15 +23,14 @@ from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
-from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
-from ocannl.lowering.loops_to_kernels.split_sums import SplitSumsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.loops.bypass_caches import BypassCachesPass
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
 from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
+from ocannl.passes.loops.group_rows.group_rows import GroupRowsPass
 from ocannl.passes.loops.hoist_invariants import HoistInvariantsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.loops.inline_nodes import InlineNodesPass
@@ -42,6 +41,7 @@ from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.tuned_schedule import FindChoices, TunedSchedulePass
 from ocannl.passes.loops.simplify import SimplifyPass
+from ocannl.passes.loops.split_sums.split_sums import SplitSumsPass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.differentiate.differentiate import DifferentiatePass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.dialects.index.addresses import Address
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
-from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.types import ValueType, vector
 
 # The text of the access, what it did wrong, its block, its thread and its element.
 VIOLATION, VIOLATION_FIELDS = "ocannl.violation", 5

@@ -30,13 +30,13 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.registers import key, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
-from ocannl.lowering.loops_to_llvm.accumulators import combine
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.entry import arena_ranges
-from ocannl.lowering.loops_to_llvm.instructions import INTRINSICS, LIBRARY
-from ocannl.lowering.loops_to_llvm.memory import Found
+from ocannl.lowering.llvm.accumulators import combine
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.entry import arena_ranges
+from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY
+from ocannl.lowering.llvm.memory import Found
+from ocannl.lowering.llvm.types import ValueType, value_type
 from ocannl.lowering.loops_to_llvm.module import disjoint, used_names
-from ocannl.lowering.loops_to_llvm.types import ValueType, value_type
 
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3

@@ -33,10 +33,10 @@ from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, holds, variables
 from ocannl.lowering.kernels_to_llvm.registers import Registers, key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
-from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
-from ocannl.lowering.loops_to_llvm.types import ValueType, value_type
+from ocannl.lowering.llvm.accumulators import combine, neutral
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.types import ValueType, value_type
 
 
 @dataclass(frozen=True, slots=True)

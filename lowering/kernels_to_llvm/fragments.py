@@ -10,9 +10,9 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.kernel.launch import WARP
 from ocannl.dialects.kernel.mma import ACROSS, FRAGMENTS
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.conversions import F32, extend
-from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.lowering.llvm.builder import FunctionBuilder
+from ocannl.lowering.llvm.conversions import F32, extend
+from ocannl.lowering.llvm.types import value_type
 
 # The instruction for each type of operands, and what LLVM has these in.
 MODES: dict[type[Attribute], tuple[str, str]] = {

@@ -16,8 +16,8 @@ from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernels_to_llvm.registers import Variables
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.lowering.llvm.builder import FunctionBuilder
+from ocannl.lowering.llvm.types import value_type
 
 MATRIX_ROWS, ROW_BYTES, REGISTER_BYTES = 8, 16, 4
 # What stands in addresses for the row of which a thread gives the address, and for where its matrix begins.

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
 
 

@@ -15,7 +15,7 @@ from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitO
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.lowering.loops_to_llvm.types import ValueType
+from ocannl.lowering.llvm.types import ValueType
 
 Variables = tuple[str, ...]
 Point = Mapping[str, int]

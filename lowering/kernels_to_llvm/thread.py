@@ -29,12 +29,12 @@ from ocannl.lowering.kernels_to_llvm.registers import (
     points,
     register_variables,
 )
-from ocannl.lowering.loops_to_llvm.accumulators import combine, neutral
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.instructions import emit_position, emit_scalar
-from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.accumulators import combine, neutral
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.instructions import emit_position, emit_scalar
+from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.types import ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.nest import I64, from_i64, linear_value
-from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
 
 # Innermost loops that are no longer have no jumps.
 UNROLLED = 4

@@ -46,9 +46,9 @@ from ocannl.lowering.kernels_to_metal.types import (
     metal_type,
     vector_type,
 )
-from ocannl.lowering.loops_to_llvm.entry import arena_ranges
+from ocannl.lowering.llvm.entry import arena_ranges
+from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.module import disjoint
-from ocannl.lowering.loops_to_llvm.types import value_type
 
 # What has a value at each point of the register variables, and waits for no other thread.
 CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.scalar.small_floats import small_bits, small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS
-from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.lowering.llvm.types import value_type
 
 FLOATS: dict[type[Attribute], str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float"}
 INTEGERS = {1: "bool", 8: "char", 16: "short", 32: "int", 64: "long"}

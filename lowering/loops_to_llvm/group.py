@@ -10,10 +10,10 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp, LoadOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
-from ocannl.lowering.loops_to_llvm.types import value_type
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.tasks import cuts
 

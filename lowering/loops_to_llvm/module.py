@@ -14,7 +14,9 @@ from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.entry import EntryLayout, Places
+from ocannl.lowering.llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.calls import (
     MOST_CALLS,
     Call,
@@ -23,10 +25,8 @@ from ocannl.lowering.loops_to_llvm.calls import (
     direct_calls,
     run_calls,
 )
-from ocannl.lowering.loops_to_llvm.entry import EntryLayout, Places
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
-from ocannl.lowering.loops_to_llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.passes.analysis.structure import Structures
 from ocannl.passes.analysis.tasks import task_count

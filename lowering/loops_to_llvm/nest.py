@@ -12,15 +12,15 @@ from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import POSITION, element_type
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.instructions import emit_position, emit_scalar
-from ocannl.lowering.loops_to_llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.instructions import emit_position, emit_scalar
+from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.tile import Lanes, Segment, Tile, segments
+from ocannl.lowering.llvm.transpose import deinterleave, interleave, transpose
+from ocannl.lowering.llvm.types import ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
-from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
-from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
-from ocannl.lowering.loops_to_llvm.types import ValueType, literal, value_type, vector
 from ocannl.passes.analysis.cache_lines import fills_lines
 from ocannl.passes.analysis.target import INTERLEAVED
 from ocannl.passes.analysis.tasks import Cut, cuts

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ocannl.dialects.loops import ReduceOp
-from ocannl.lowering.loops_to_llvm.accumulators import across_lanes, combine, neutral
-from ocannl.lowering.loops_to_llvm.builder import Position
-from ocannl.lowering.loops_to_llvm.instructions import select
+from ocannl.lowering.llvm.accumulators import across_lanes, combine, neutral
+from ocannl.lowering.llvm.builder import Position
+from ocannl.lowering.llvm.instructions import select
+from ocannl.lowering.llvm.tile import Lanes, Segment, Tile, segments
+from ocannl.lowering.llvm.types import value_type, vector
 from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
-from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
-from ocannl.lowering.loops_to_llvm.types import value_type, vector
 
 if TYPE_CHECKING:
     from ocannl.lowering.loops_to_llvm.nest import NestEmitter

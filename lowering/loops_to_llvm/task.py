@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.passes.analysis.tasks import Cut
 
 

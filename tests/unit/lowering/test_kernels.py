@@ -18,21 +18,14 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels import (
-    contraction,
-    draft,
-    group_rows,
-    grouped_rows,
-    pointwise,
-    recognition,
-    rows,
-    split_sums,
-)
-from ocannl.lowering.loops_to_kernels.group_rows import GroupRowsPass
+from ocannl.lowering.loops_to_kernels import contraction, draft, grouped_rows, pointwise, recognition, rows
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
-from ocannl.lowering.loops_to_kernels.split_sums import SplitSumsPass
 from ocannl.lowering.pipelines import module_text
+from ocannl.passes.loops.group_rows import group_rows
+from ocannl.passes.loops.group_rows.group_rows import GroupRowsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.split_sums import split_sums
+from ocannl.passes.loops.split_sums.split_sums import SplitSumsPass
 from ocannl.runtime.ptx import ptx_text
 
 INDICES = {"step": 2, "batch": 3}

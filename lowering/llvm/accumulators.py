@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.instructions import MAXIMUM, MINIMUM, extremum
-from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector
+from ocannl.lowering.llvm.builder import FunctionBuilder
+from ocannl.lowering.llvm.instructions import MAXIMUM, MINIMUM, extremum
+from ocannl.lowering.llvm.types import ValueType, float_literal, vector
 
 
 def neutral(accum: str, type: ValueType) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.lowering.llvm.types import ValueType, vector
 
 
 @dataclass(slots=True)

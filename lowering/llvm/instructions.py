@@ -11,9 +11,9 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from ocannl.dialects.ir.errors import at_line
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.conversions import extend, truncate
-from ocannl.lowering.loops_to_llvm.types import ValueType, float_literal, vector
+from ocannl.lowering.llvm.builder import FunctionBuilder
+from ocannl.lowering.llvm.conversions import extend, truncate
+from ocannl.lowering.llvm.types import ValueType, float_literal, vector
 
 Ops: TypeAlias = dict[type[Operation], str]
 

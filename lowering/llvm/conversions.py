@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute
 
 from ocannl.dialects.scalar.small_floats import F16, Format, WordOp, narrow, small_format, widen
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.lowering.llvm.builder import FunctionBuilder
+from ocannl.lowering.llvm.types import ValueType, vector
 
 LLVM_NAMES = {"f16": "half", "bf16": "bfloat"}
 WORD, HALF, F32 = ValueType("i32", "i32", 4), ValueType("i16", "i16", 2), ValueType("float", "f32", 4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder
-from ocannl.lowering.loops_to_llvm.types import ValueType
+from ocannl.lowering.llvm.builder import FunctionBuilder
+from ocannl.lowering.llvm.types import ValueType
 
 
 def transpose(b: FunctionBuilder, rows: Sequence[str], type: ValueType) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ocannl.dialects.index.addresses import Address
-from ocannl.lowering.loops_to_llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.tile import Lanes
-from ocannl.lowering.loops_to_llvm.types import ValueType, vector
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.tile import Lanes
+from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.passes.analysis.cache_lines import LINE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ocannl.lowering.loops_to_llvm.types import ValueType
+from ocannl.lowering.llvm.types import ValueType
 
 
 @dataclass(frozen=True, slots=True)

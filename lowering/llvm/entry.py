@@ -12,7 +12,7 @@ from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.loops.values import element_type
-from ocannl.lowering.loops_to_llvm.types import value_type
+from ocannl.lowering.llvm.types import value_type
 from ocannl.passes.analysis.nests import nodes, steps
 from ocannl.passes.analysis.tasks import task_count
 
