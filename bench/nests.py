@@ -20,9 +20,9 @@ from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
 from ocannl.report import flops
-from ocannl.runtime.jit import compile_llvm
+from ocannl.runtime.cpu.jit import compile_llvm
+from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
-from ocannl.runtime.team import Team
 
 
 @dataclass(frozen=True)

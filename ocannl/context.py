@@ -25,18 +25,18 @@ from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.misuse import ArgumentError
 from ocannl.parameters import params
 from ocannl.routine import Routine
+from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
+from ocannl.runtime.cpu.host import usable_cores
+from ocannl.runtime.cpu.native import NativeDevice
+from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
+from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device, Memory
-from ocannl.runtime.host import usable_cores
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.metal import MetalDevice
-from ocannl.runtime.native import NativeDevice
-from ocannl.runtime.ptx import DEFAULT_ARCH
 from ocannl.runtime.random import stream_key
-from ocannl.runtime.team import Team
-from ocannl.runtime.tunings import Tunings
 from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.values import NodeValue
 

@@ -17,7 +17,7 @@ from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import is_inside, nests_of, steps
 from ocannl.passes.loops.plan_memory import memory_report
-from ocannl.runtime.ptxas import Resources
+from ocannl.runtime.cuda.ptxas import Resources
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -25,9 +25,9 @@ from ocannl.misuse import ArgumentError
 from ocannl.passes.texpr.infer_shapes.messages import describe
 from ocannl.report import memory_table, schedule_table
 from ocannl.runtime.compile import Executable
+from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
+from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.memory import ArgBlock
-from ocannl.runtime.ptx import kernel_resources, ptx_text
-from ocannl.runtime.ptxas import Resources
 from ocannl.stages import lowered, stage_text
 from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
 

@@ -20,8 +20,8 @@ from ocannl.lowering.pipelines import (
     stage_names,
     with_choices,
 )
-from ocannl.runtime.ptx import ptx_text
-from ocannl.runtime.tunings import Tunings
+from ocannl.runtime.cache.tunings import Tunings
+from ocannl.runtime.cuda.ptx import ptx_text
 
 # Stages that are text of a target, and those that only a GPU has, with its pipeline.
 TEXTS: dict[str, Callable[[ModuleOp], str]] = {"llvm": to_llvm, "ptx": ptx_text, "metal": to_metal}

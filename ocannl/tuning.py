@@ -13,10 +13,10 @@ from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.tuned_schedule import no_choices
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.routine import Routine
-from ocannl.runtime.cache import environment_cache
-from ocannl.runtime.search import fastest
-from ocannl.runtime.tune import Tuner
-from ocannl.runtime.tunings import keep_tunings, with_tunings
+from ocannl.runtime.cache.object_cache import environment_cache
+from ocannl.runtime.cache.tunings import keep_tunings, with_tunings
+from ocannl.runtime.tune.search import fastest
+from ocannl.runtime.tune.tune import Tuner
 
 TARGET = "cpu"
 # The part of the time in which the whole routines are compared, how many samples that has at least and at

@@ -23,13 +23,19 @@ from ocannl.lowering.pipelines import (
     run_passes,
     with_choices,
 )
-from ocannl.runtime.cache import ObjectCache, entry_key, environment_cache
+from ocannl.runtime.cache.inference_cache import Inferred, get_inferred, put_inferred, tensors_of
+from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
+from ocannl.runtime.cache.routine_cache import (
+    CachedRoutine,
+    CompiledText,
+    get_routine,
+    put_routine,
+    routine_key,
+)
+from ocannl.runtime.cache.tunings import Tunings, stored_tunings
+from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Program
-from ocannl.runtime.inference_cache import Inferred, get_inferred, put_inferred, tensors_of
 from ocannl.runtime.interface import Interface, the_func
-from ocannl.runtime.native import NativeDevice
-from ocannl.runtime.routine_cache import CachedRoutine, CompiledText, get_routine, put_routine, routine_key
-from ocannl.runtime.tunings import Tunings, stored_tunings
 
 # The pass after which the text of a program says all that the rest of the pipeline depends on.
 INFERENCE = "infer-precisions"

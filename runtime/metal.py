@@ -22,10 +22,10 @@ from ocannl.dialects.kernel import WARP
 from ocannl.lowering.description import Dispatch, RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.runtime.cpu.native import NativeRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_arguments import Arguments, arguments
 from ocannl.runtime.memory import ArgBlock, Entry, HostMemory
-from ocannl.runtime.native import NativeRun
 
 FRAMEWORK = "Metal"
 MISSING = (

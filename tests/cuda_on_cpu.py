@@ -30,12 +30,12 @@ from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import entry_layout
 from ocannl.lowering.loops_to_llvm.module import used_names
 from ocannl.lowering.pipelines import module_text, parse_text
+from ocannl.runtime.cpu.jit import CompiledModule, compile_llvm
 from ocannl.runtime.cuda.device import CudaDevice
 from ocannl.runtime.cuda.driver import BINDINGS
+from ocannl.runtime.cuda.ptxas import assemble
 from ocannl.runtime.interface import the_func
-from ocannl.runtime.jit import CompiledModule, compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
-from ocannl.runtime.ptxas import assemble
 
 # What is added to an address of the CPU to get that of the GPU: no such address can be reached.
 FAR = 1 << 62

@@ -24,7 +24,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import PIPELINES, applied
-from ocannl.runtime.ptx import DEFAULT_ARCH, ptx_text
+from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
 
 OpT = TypeVar("OpT", bound=Operation)
 

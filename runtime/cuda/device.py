@@ -15,8 +15,8 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.description import Dispatch, descriptions
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.program import CudaProgram
+from ocannl.runtime.cuda.ptx import ARCHS, ptx_text
 from ocannl.runtime.interface import Interface
-from ocannl.runtime.ptx import ARCHS, ptx_text
 
 # The pool keeps all memory that is freed, for what is allocated next.
 KEPT_BYTES = 2**64 - 1

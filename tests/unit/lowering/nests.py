@@ -27,10 +27,10 @@ from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.lowering.loops_to_llvm import entry_layout
 from ocannl.passes.analysis.nests import nests
 from ocannl.passes.loops.schedule.merge_loops import mergeable_loops
-from ocannl.runtime.jit import compile_llvm
+from ocannl.runtime.cpu.jit import compile_llvm
+from ocannl.runtime.cpu.team import Team
+from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
-from ocannl.runtime.team import Team
-from ocannl.runtime.violation import Violation
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -26,7 +26,7 @@ from ocannl.passes.loops.group_rows.group_rows import GroupRowsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.split_sums import split_sums
 from ocannl.passes.loops.split_sums.split_sums import SplitSumsPass
-from ocannl.runtime.ptx import ptx_text
+from ocannl.runtime.cuda.ptx import ptx_text
 
 INDICES = {"step": 2, "batch": 3}
 RANDOM = settings(

@@ -9,7 +9,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import CopyOp, LaunchOp
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.runtime.ptx import ptx_text
+from ocannl.runtime.cuda.ptx import ptx_text
 
 
 class TestSplitSums:

@@ -31,8 +31,8 @@ from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WarpTiles
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
-from ocannl.runtime.ptx import kernel_resources, ptx_text
-from ocannl.runtime.ptxas import find_ptxas
+from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
+from ocannl.runtime.cuda.ptxas import find_ptxas
 
 Array = NDArray[Any]
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

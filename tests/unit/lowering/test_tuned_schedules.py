@@ -20,7 +20,7 @@ from ocannl.passes.loops.plan_memory import PlanMemoryPass, byte_size
 from ocannl.passes.loops.schedule import panel_groups
 from ocannl.passes.loops.schedule.alternatives import alternatives
 from ocannl.passes.loops.schedule.tuned_schedule import Choices, TunedSchedulePass
-from ocannl.runtime.tunings import decoded, encoded
+from ocannl.runtime.cache.tunings import decoded, encoded
 
 INDICES = {"step": 2, "batch": 3}
 TARGET = TargetDescription()

@@ -195,7 +195,7 @@ class TestContexts:
             return oc.Context.cpu(threads=2).compile(oc.forward(y), name="y").schedule().splitlines()[-1]
 
         assert "threads" not in last_line(total(oc.data(a[:2], axes="oi")))
-        monkeypatch.setattr("ocannl.runtime.team.openmp", lambda: None)
+        monkeypatch.setattr("ocannl.runtime.cpu.team.openmp", lambda: None)
         found = last_line(oc.data(a, axes="oi") @ oc.data(b, axes="oi"))
         assert found == "parallel loops run on 1 thread, since there is no OpenMP runtime"
 

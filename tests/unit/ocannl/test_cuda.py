@@ -10,7 +10,7 @@ from unit.ocannl.test_emulated_gpu import close, train_decoder, train_moons
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.runtime.ptxas import find_ptxas
+from ocannl.runtime.cuda.ptxas import find_ptxas
 
 Array = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ocannl.runtime.cache import (
+from ocannl.runtime.cache.object_cache import (
     ABANDONED_AFTER_SECONDS,
     ObjectCache,
     entry_key,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ocannl.runtime.host import (
+from ocannl.runtime.cpu.host import (
     count_cores,
     data_cache_bytes,
     feature_list,

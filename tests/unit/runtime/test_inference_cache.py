@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.shapes.shape import Dim, Row, Shape
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.runtime.inference_cache import Inferred, decoded, encoded
+from ocannl.runtime.cache.inference_cache import Inferred, decoded, encoded
 
 INFERENCE = ("infer-shapes", "infer-precisions")
 Model = Callable[[], tuple[oc.Tensor, oc.Code]]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ocannl.runtime import jit
-from ocannl.runtime.cache import ObjectCache
-from ocannl.runtime.host import host_target
-from ocannl.runtime.jit import InternalError, compile_llvm, emit_assembly, object_key
+from ocannl.runtime.cache.object_cache import ObjectCache
+from ocannl.runtime.cpu import jit
+from ocannl.runtime.cpu.host import host_target
+from ocannl.runtime.cpu.jit import InternalError, compile_llvm, emit_assembly, object_key
 
 ADD_ONE = """
 define i64 @add_one(i64 %x) nounwind {

@@ -17,8 +17,8 @@ from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.lowering.kernels_to_llvm.device import MOST_ARGUMENTS
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.expand_math import ExpandMathPass
-from ocannl.runtime.ptx import ARCHS, kernel_resources, ptx_text
-from ocannl.runtime.ptxas import Resources, assemble, find_ptxas, resources
+from ocannl.runtime.cuda.ptx import ARCHS, kernel_resources, ptx_text
+from ocannl.runtime.cuda.ptxas import Resources, assemble, find_ptxas, resources
 
 NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
 ASSEMBLED_FOR = pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -7,8 +7,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.runtime import routine_cache
-from ocannl.runtime.cache import ObjectCache
+from ocannl.runtime.cache import routine_cache
+from ocannl.runtime.cache.object_cache import ObjectCache
 
 COMPILED = "schedule"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.runtime.search import MARGIN, WIDTH, fastest, search
+from ocannl.runtime.tune.search import MARGIN, WIDTH, fastest, search
 
 POSITIVE = st.floats(1e-6, 1e3)
 SAMPLES = st.lists(POSITIVE, min_size=1, max_size=5)

@@ -13,10 +13,9 @@ import pytest
 from unit.lowering.nests import parse_module, random_arrays, run_compiled, the_func
 
 from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
-from ocannl.runtime import openmp as openmp_module
-from ocannl.runtime.jit import compile_llvm
-from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
-from ocannl.runtime.openmp import (
+from ocannl.runtime.cpu import openmp as openmp_module
+from ocannl.runtime.cpu.jit import compile_llvm
+from ocannl.runtime.cpu.openmp import (
     NAMES,
     POLICIES,
     WAITING,
@@ -27,7 +26,8 @@ from ocannl.runtime.openmp import (
     loaded_libraries,
     openmp,
 )
-from ocannl.runtime.team import Team
+from ocannl.runtime.cpu.team import Team
+from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 NEGATE = """
 loops.func @negate {
@@ -55,7 +55,7 @@ def test_one_thread_needs_no_runtime(monkeypatch: pytest.MonkeyPatch):
     def forbidden() -> None:
         raise AssertionError("one thread looked for a runtime")
 
-    monkeypatch.setattr("ocannl.runtime.team.openmp", forbidden)
+    monkeypatch.setattr("ocannl.runtime.cpu.team.openmp", forbidden)
     team = Team(1)
     assert team.start().tolist() == [1, 0, 0, 0]
     assert (team.threads, str(team)) == (1, "1 thread")
@@ -75,7 +75,7 @@ def test_threads_wait_briefly_unless_the_user_says_how(given: str | None, monkey
 
 
 def test_without_a_runtime_there_is_one_thread(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ocannl.runtime.team.openmp", lambda: None)
+    monkeypatch.setattr("ocannl.runtime.cpu.team.openmp", lambda: None)
     team = Team(4)
     assert team.start().tolist() == [1, 0, 0, 0]
     assert str(team) == "1 thread, since there is no OpenMP runtime"

@@ -15,7 +15,7 @@ from cuda_on_cpu import FakeDriver, install
 from metal_on_cpu import COMPILER, FakeDevice, FakeMetal
 
 import ocannl as oc
-from ocannl.runtime.ptxas import find_ptxas
+from ocannl.runtime.cuda.ptxas import find_ptxas
 
 DType: TypeAlias = type[np.floating[Any]]
 

@@ -18,7 +18,7 @@ import xdsl
 
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.passes.analysis.routine_facts import RoutineFacts
-from ocannl.runtime.cache import ObjectCache, entry_key
+from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.interface import Interface, NodeFacts
 
 

@@ -16,8 +16,8 @@ from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
-from ocannl.runtime.cache import ObjectCache, entry_key
-from ocannl.runtime.routine_cache import compiler_version
+from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
+from ocannl.runtime.cache.routine_cache import compiler_version
 
 
 @dataclass(frozen=True)

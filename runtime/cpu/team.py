@@ -8,8 +8,8 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.runtime.cpu.openmp import FUNCTIONS, OpenMP, openmp
 from ocannl.runtime.memory import aligned_array
-from ocannl.runtime.openmp import FUNCTIONS, OpenMP, openmp
 
 
 class Team:

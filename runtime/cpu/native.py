@@ -11,14 +11,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
+from ocannl.runtime.cpu.host import host_target
+from ocannl.runtime.cpu.jit import CompiledModule, compile_llvm
+from ocannl.runtime.cpu.loop_driver import run_loop
+from ocannl.runtime.cpu.profile import profile
+from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.device import Memory
-from ocannl.runtime.host import host_target
 from ocannl.runtime.interface import Interface
-from ocannl.runtime.jit import CompiledModule, compile_llvm
-from ocannl.runtime.loop_driver import run_loop
 from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array, bind_call
-from ocannl.runtime.profile import profile
-from ocannl.runtime.violation import Violation
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_te
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.loops.schedule.schedule import Choice
 from ocannl.passes.loops.schedule.tuned_schedule import Choices, FindChoices, no_choices
-from ocannl.runtime.cache import ObjectCache, entry_key
-from ocannl.runtime.host import host_target
-from ocannl.runtime.routine_cache import compiler_version
+from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
+from ocannl.runtime.cache.routine_cache import compiler_version
+from ocannl.runtime.cpu.host import host_target
 
 
 @dataclass(frozen=True)

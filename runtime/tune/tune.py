@@ -15,10 +15,10 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.alternatives import alternatives
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.tuned_schedule import Choices, FindChoices
+from ocannl.runtime.cpu.profile import Clocked
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock
-from ocannl.runtime.profile import Clocked
-from ocannl.runtime.search import search
+from ocannl.runtime.tune.search import search
 
 # Nests and groups that take less than this part of the time stay as they are.
 NOTABLE = 0.01

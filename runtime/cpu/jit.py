@@ -12,8 +12,8 @@ from typing import Any, Literal
 import llvmlite
 import llvmlite.binding
 
-from ocannl.runtime.cache import ObjectCache, entry_key, environment_cache
-from ocannl.runtime.host import host_target
+from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
+from ocannl.runtime.cpu.host import host_target
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
