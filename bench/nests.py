@@ -16,10 +16,10 @@ from xdsl.parser import Parser
 
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.loops.schedule import schedule_text
+from ocannl.execute.report import flops
 from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
-from ocannl.report import flops
 from ocannl.runtime.cpu.jit import compile_llvm
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call

@@ -5,9 +5,6 @@ steps.
 from difflib import get_close_matches
 
 from ocannl import init
-from ocannl.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
-from ocannl.context import Context
-from ocannl.derivatives import custom_gradient, grad, jvp, vjp
 from ocannl.dialects.ir.errors import (
     DeviceError,
     OcannlError,
@@ -16,21 +13,25 @@ from ocannl.dialects.ir.errors import (
     SpecError,
     UninitializedError,
 )
-from ocannl.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
-from ocannl.encoding import one_hot
-from ocannl.functions import OPERATORS, Operator
-from ocannl.indexing import gather, scatter
-from ocannl.inference import infer
-from ocannl.leaves import arange as range
-from ocannl.leaves import constant, data, index, node, param
-from ocannl.misuse import ArgumentError, explain_all
-from ocannl.parameters import params
-from ocannl.precision import precision
-from ocannl.random_numbers import normal, uniform
-from ocannl.routine import Routine
-from ocannl.scopes import block, scope
-from ocannl.shapes import Dim, RowSizes, ShapeView
-from ocannl.tensor import (
+from ocannl.execute.context import Context
+from ocannl.execute.inference import infer
+from ocannl.execute.routine import Routine
+from ocannl.execute.tuning import tune
+from ocannl.program.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
+from ocannl.program.derivatives import custom_gradient, grad, jvp, vjp
+from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
+from ocannl.program.encoding import one_hot
+from ocannl.program.functions import OPERATORS, Operator
+from ocannl.program.indexing import gather, scatter
+from ocannl.program.leaves import arange as range
+from ocannl.program.leaves import constant, data, index, node, param
+from ocannl.program.misuse import ArgumentError, explain_all
+from ocannl.program.parameters import params
+from ocannl.program.precision import precision
+from ocannl.program.random_numbers import normal, uniform
+from ocannl.program.scopes import block, scope
+from ocannl.program.shapes import Dim, RowSizes, ShapeView
+from ocannl.program.tensor import (
     Index,
     Tensor,
     TensorLike,
@@ -44,8 +45,7 @@ from ocannl.tensor import (
     stop_gradient,
     tropical,
 )
-from ocannl.tuning import tune
-from ocannl.updates import add_update, updates
+from ocannl.program.updates import add_update, updates
 
 __all__ = [
     "ArgumentError",

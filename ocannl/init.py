@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.misuse import explain_all
+from ocannl.program.misuse import explain_all
 from ocannl.runtime import random
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.misuse import explain_all
+from ocannl.program.misuse import explain_all
 
 __all__ = ["adam_one", "adam_update", "forward_once", "grad_update", "sgd_one", "sgd_update", "update_once"]
 

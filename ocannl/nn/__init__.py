@@ -2,7 +2,6 @@
 
 from inspect import isfunction
 
-from ocannl.misuse import explained_block
 from ocannl.nn.activations import gelu, sigmoid, silu, softplus
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
@@ -33,6 +32,7 @@ from ocannl.nn.transformer import (
     transformer_encoder,
 )
 from ocannl.nn.vgg import vgg_block
+from ocannl.program.misuse import explained_block
 
 __all__ = [
     "Layer",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.checks import integer
 from ocannl.nn.layer import Layer
 from ocannl.nn.linear import linear
 from ocannl.nn.windows import Sizes, listed, sizes_of, window_sizes, windows
+from ocannl.program.checks import integer
 
 
 def conv1d(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ocannl.checks import integer
-from ocannl.misuse import ArgumentError
+from ocannl.program.checks import integer
+from ocannl.program.misuse import ArgumentError
 
 Sizes: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""

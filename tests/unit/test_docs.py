@@ -32,9 +32,9 @@ from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.scalar import SCALAR_OPS, App, Arg, Const, ScalarOp, Term
 from ocannl.dialects.texpr import TEXPR
-from ocannl.functions import PUBLIC_NAMES
 from ocannl.lowering.pipelines import PIPELINES
-from ocannl.tensor import is_memory
+from ocannl.program.functions import PUBLIC_NAMES
+from ocannl.program.tensor import is_memory
 from ocannl.tools.opt import main as ocannl_opt
 
 DOCS = ROOT / "docs"

@@ -23,7 +23,7 @@ from unit.test_docs import MIGRATION, Runner, fences
 import ocannl as oc
 from ocannl import train
 from ocannl.dialects.texpr import DataOp
-from ocannl.tensor import is_memory
+from ocannl.program.tensor import is_memory
 
 torch: Any = pytest.importorskip("torch")
 functional = torch.nn.functional

@@ -18,8 +18,8 @@ import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.functions import PUBLIC_NAMES
 from ocannl.lowering.pipelines import PIPELINES, module_text, new_context, run_passes
+from ocannl.program.functions import PUBLIC_NAMES
 
 Array = NDArray[Any]
 TOTAL = "...|...->... => 0"

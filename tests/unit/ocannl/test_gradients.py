@@ -18,7 +18,7 @@ from ocannl import train
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shapes import spec
-from ocannl.extract import needed
+from ocannl.program.extract import needed
 
 Array = NDArray[Any]
 RANDOM = settings(

@@ -15,15 +15,16 @@ from unit.ocannl.spec_meaning import Case
 from xdsl.ir import Operation
 
 import ocannl as oc
-from ocannl import graph, nn, train
+from ocannl import nn, train
 from ocannl.dialects.texpr import TensorOp
 from ocannl.dialects.texpr.tensor_type import shape_of
-from ocannl.extract import extract, needed
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variable_counts
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, Leaf, Shape
+from ocannl.program import graph
+from ocannl.program.extract import extract, needed
 
 
 def operations(code: oc.Code) -> list[Operation]:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import train, tuning
+from ocannl import train
+from ocannl.execute import tuning
 from ocannl.passes.analysis.nest_facts import Scope
 from ocannl.passes.analysis.tile_cost import TileCost
 

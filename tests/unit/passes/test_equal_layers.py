@@ -15,7 +15,6 @@ from unit.passes.layered import MODELS, PARTS, Part, layer, product, residual, s
 import ocannl as oc
 from ocannl.dialects.assign import OWN_MEMORY
 from ocannl.dialects.loops import FuncOp
-from ocannl.extract import extract
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
 from ocannl.passes.analysis.layers import ATTRIBUTE
 from ocannl.passes.analysis.nests import functions, nodes, steps
@@ -23,6 +22,7 @@ from ocannl.passes.analysis.structure import Structures
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
+from ocannl.program.extract import extract
 
 PASSES = PIPELINES["cpu"]
 NAMES = [*(p.name for p in PASSES), "lower-loops-to-llvm"]

@@ -18,7 +18,7 @@ from unit.targets.functions import PROGRAMS, SMALL_PROGRAMS
 
 import ocannl as oc
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.functions import OPERATORS, PUBLIC_NAMES
+from ocannl.program.functions import OPERATORS, PUBLIC_NAMES
 
 Array = NDArray[Any]
 DType: TypeAlias = type[np.floating[Any]]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from ocannl.arithmetic import Arithmetic
-from ocannl.code import Code
 from ocannl.dialects import texpr
-from ocannl.extract import needed
-from ocannl.misuse import ArgumentError
 from ocannl.passes.analysis.derivative_paths import differentiable_operands
-from ocannl.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.arithmetic import Arithmetic
+from ocannl.program.code import Code
+from ocannl.program.extract import needed
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 
 def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import PrecisionError
 from ocannl.dialects.scalar.precisions import computed_in, is_float
-from ocannl.location import here
+from ocannl.program.location import here
 
 bfloat16 = ml_dtypes.bfloat16
 float8_e4m3fn = ml_dtypes.float8_e4m3fn

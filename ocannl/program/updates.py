@@ -6,9 +6,9 @@ from weakref import WeakKeyDictionary
 
 from xdsl.ir import Operation
 
-from ocannl.code import Code
-from ocannl.extract import needed
-from ocannl.tensor import Tensor, as_tensor
+from ocannl.program.code import Code
+from ocannl.program.extract import needed
+from ocannl.program.tensor import Tensor, as_tensor
 
 _updates: WeakKeyDictionary[Operation, Code] = WeakKeyDictionary()
 

@@ -9,12 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from ocannl.arithmetic import Arithmetic
-from ocannl.misuse import ArgumentError
+from ocannl.program.arithmetic import Arithmetic
+from ocannl.program.misuse import ArgumentError
 from ocannl.runtime.collector import collector_paused
 
 if TYPE_CHECKING:
-    from ocannl.tensor import Tensor
+    from ocannl.program.tensor import Tensor
 
 _scope: ContextVar[tuple[str, ...]] = ContextVar("scope", default=())
 
@@ -79,7 +79,7 @@ class Params:
     def get(self, name: str, *args: Any, **rows: Any) -> Tensor:
         """The parameter of that name, made by `oc.param(name, *args, **rows)` on first use."""
         if name not in self._made:
-            from ocannl.leaves import param
+            from ocannl.program.leaves import param
 
             with _inside(self._path):
                 self._made[name] = param(name, *args, **rows)

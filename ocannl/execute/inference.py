@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ocannl import graph
-from ocannl.code import Code, forward
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type, tensor_type
-from ocannl.extract import Program, extract
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
-from ocannl.tensor import TensorLike, as_tensor
+from ocannl.program import graph
+from ocannl.program.code import Code, forward
+from ocannl.program.extract import Program, extract
+from ocannl.program.tensor import TensorLike, as_tensor
 
 
 def infer(target: TensorLike | Code) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ocannl.leaves import arange
-from ocannl.shapes import Dim
-from ocannl.tensor import Tensor, TensorLike, pointwise
+from ocannl.program.leaves import arange
+from ocannl.program.shapes import Dim
+from ocannl.program.tensor import Tensor, TensorLike, pointwise
 
 
 def one_hot(ids: TensorLike, size: int | Dim) -> Tensor:

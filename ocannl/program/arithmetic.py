@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocannl.misuse import ArgumentError
+from ocannl.program.misuse import ArgumentError
 
 if TYPE_CHECKING:
-    from ocannl.tensor import Tensor, TensorLike
+    from ocannl.program.tensor import Tensor, TensorLike
 
 ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
@@ -66,7 +66,7 @@ class Arithmetic:
         return _compose(other, self)
 
     def __neg__(self) -> Tensor:
-        from ocannl.tensor import pointwise
+        from ocannl.program.tensor import pointwise
 
         return pointwise("neg", self)
 
@@ -74,7 +74,7 @@ class Arithmetic:
         return self.tensor()
 
     def __abs__(self) -> Tensor:
-        from ocannl.tensor import pointwise
+        from ocannl.program.tensor import pointwise
 
         return pointwise("abs", self)
 
@@ -98,13 +98,13 @@ class Arithmetic:
 
 
 def _pointwise(op: str, left: TensorLike, right: TensorLike) -> Tensor:
-    from ocannl.tensor import pointwise
+    from ocannl.program.tensor import pointwise
 
     return pointwise(op, left, right) if _fit(left, right) else NotImplemented
 
 
 def _compose(left: TensorLike, right: TensorLike) -> Tensor:
-    from ocannl.tensor import compose
+    from ocannl.program.tensor import compose
 
     return compose(left, right) if _fit(left, right) else NotImplemented
 
@@ -113,7 +113,7 @@ def _fit(*operands: object) -> bool:
     """Whether all can stand in an expression. Raises `ArgumentError` for arrays, which belong in `oc.data`,
     and for what else knows nothing of tensors.
     """
-    from ocannl.tensor import is_tensor_like
+    from ocannl.program.tensor import is_tensor_like
 
     strange = [operand for operand in operands if not is_tensor_like(operand)]
     for operand in strange:

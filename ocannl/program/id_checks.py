@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.passes.texpr.infer_shapes.messages import describe
-from ocannl.tensor import Tensor
+from ocannl.program.tensor import Tensor
 
 # The statement that counts the ids of an operation that are no positions.
 _counting: WeakKeyDictionary[Operation, texpr.ForwardOp] = WeakKeyDictionary()

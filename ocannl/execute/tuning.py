@@ -6,13 +6,13 @@ import math
 import time
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.extract import extract
+from ocannl.execute.routine import Routine
 from ocannl.lowering.pipelines import PIPELINES, run_passes
-from ocannl.misuse import ArgumentError
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.tuned_schedule import no_choices
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
-from ocannl.routine import Routine
+from ocannl.program.extract import extract
+from ocannl.program.misuse import ArgumentError
 from ocannl.runtime.cache.object_cache import environment_cache
 from ocannl.runtime.cache.tunings import keep_tunings, with_tunings
 from ocannl.runtime.tune.search import fastest

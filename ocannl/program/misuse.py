@@ -9,9 +9,9 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from ocannl.argument_types import fits
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.location import here
+from ocannl.program.argument_types import fits
+from ocannl.program.location import here
 
 
 class ArgumentError(OcannlError, TypeError, ValueError):
@@ -97,7 +97,7 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     """The type of a parameter; what has none is a tensor, or what stands for one."""
-    from ocannl.tensor import Tensor, TensorLike
+    from ocannl.program.tensor import Tensor, TensorLike
 
     if parameter.name == "self":
         return Any

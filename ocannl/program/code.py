@@ -8,13 +8,13 @@ from contextvars import ContextVar
 
 from xdsl.ir import Operation
 
-from ocannl import graph
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.misuse import ArgumentError
+from ocannl.program import graph
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, is_memory
 from ocannl.runtime.collector import collector_paused
-from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory
 
 
 class Code:
@@ -39,7 +39,7 @@ class Code:
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of the program that runs this code, at a stage of the pipeline."""
-        from ocannl.stages import stage_text
+        from ocannl.execute.stages import stage_text
 
         return stage_text(self, self.label or "code", stage)
 

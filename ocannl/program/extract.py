@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from ocannl import graph
-from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
@@ -21,7 +19,9 @@ from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.id_checks import id_checks
+from ocannl.program import graph
+from ocannl.program.code import Code
+from ocannl.program.id_checks import id_checks
 
 
 @dataclass

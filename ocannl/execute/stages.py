@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.code import Code
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.extract import Numbering, extract
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import (
@@ -20,6 +18,8 @@ from ocannl.lowering.pipelines import (
     stage_names,
     with_choices,
 )
+from ocannl.program.code import Code
+from ocannl.program.extract import Numbering, extract
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.cuda.ptx import ptx_text
 

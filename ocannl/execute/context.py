@@ -11,20 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from xdsl.ir import Attribute, SSAValue
 
-from ocannl import graph
-from ocannl.checks import integer
-from ocannl.code import Code, forward
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.texpr.tensor_type import tensor_type
-from ocannl.dtypes import computed_dtype, dtype_of
-from ocannl.extract import Numbering, Program, extract, needed, origin_of
-from ocannl.inference import commit, infer
-from ocannl.leaves import array_of, initializer_of, numbers
+from ocannl.execute.inference import commit, infer
+from ocannl.execute.routine import Routine
+from ocannl.execute.values import NodeValue
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.misuse import ArgumentError
-from ocannl.parameters import params
-from ocannl.routine import Routine
+from ocannl.program import graph
+from ocannl.program.checks import integer
+from ocannl.program.code import Code, forward
+from ocannl.program.dtypes import computed_dtype, dtype_of
+from ocannl.program.extract import Numbering, Program, extract, needed, origin_of
+from ocannl.program.leaves import array_of, initializer_of, numbers
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.parameters import params
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
@@ -37,8 +39,6 @@ from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.random import stream_key
-from ocannl.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
-from ocannl.values import NodeValue
 
 # The pipeline and the device of each backend.
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias
 
-from ocannl import graph
-from ocannl.arithmetic import Arithmetic
-from ocannl.checks import integer
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
-from ocannl.misuse import ArgumentError
+from ocannl.program import graph
+from ocannl.program.arithmetic import Arithmetic
+from ocannl.program.checks import integer
+from ocannl.program.misuse import ArgumentError
 
 if TYPE_CHECKING:
-    from ocannl.tensor import Tensor
+    from ocannl.program.tensor import Tensor
 
 
 class Dim(Arithmetic):
@@ -58,7 +58,7 @@ class Dim(Arithmetic):
 
     def tensor(self) -> Tensor:
         """The size as a number in an expression."""
-        from ocannl.tensor import size_of
+        from ocannl.program.tensor import size_of
 
         return size_of(self)
 

@@ -12,27 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.checks import LARGEST, integer
-from ocannl.code import Code
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
-from ocannl.extract import Program, needed, origin_of
-from ocannl.id_checks import raise_for_ids
+from ocannl.execute.report import memory_table, schedule_table
+from ocannl.execute.stages import lowered, stage_text
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.lowering.pipelines import GPU_PIPELINES
-from ocannl.misuse import ArgumentError
 from ocannl.passes.texpr.infer_shapes.messages import describe
-from ocannl.report import memory_table, schedule_table
+from ocannl.program.checks import LARGEST, integer
+from ocannl.program.code import Code
+from ocannl.program.extract import Program, needed, origin_of
+from ocannl.program.id_checks import raise_for_ids
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.memory import ArgBlock
-from ocannl.stages import lowered, stage_text
-from ocannl.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
 
 if TYPE_CHECKING:
-    from ocannl.context import Context, Node
+    from ocannl.execute.context import Context, Node
 
 
 class Routine:

@@ -20,12 +20,12 @@ from ocannl.dialects.shapes.spec import (
     parse_spec,
 )
 from ocannl.dialects.shapes.spec_parts import part_spaces
-from ocannl.id_checks import check_ids
-from ocannl.leaves import arange
-from ocannl.location import here
-from ocannl.misuse import ArgumentError
-from ocannl.shapes import Dim
-from ocannl.tensor import Tensor, TensorLike, apply, as_tensor, einsum, pointwise
+from ocannl.program.id_checks import check_ids
+from ocannl.program.leaves import arange
+from ocannl.program.location import here
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.shapes import Dim
+from ocannl.program.tensor import Tensor, TensorLike, apply, as_tensor, einsum, pointwise
 
 OUT_OF_RANGE = ("drop", "clamp", "error")
 SCATTERING = ("add", "max", "min")

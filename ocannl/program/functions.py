@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.tensor import Tensor, TensorLike, pointwise
+from ocannl.program.tensor import Tensor, TensorLike, pointwise
 
 # Where a table's name is a word of Python or hides a builtin of another meaning.
 PUBLIC_NAMES = {

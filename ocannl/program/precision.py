@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from numpy.typing import DTypeLike
 from xdsl.ir import Attribute
 
-from ocannl.dtypes import float_element
+from ocannl.program.dtypes import float_element
 
 
 @dataclass(frozen=True)

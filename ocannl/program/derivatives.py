@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from xdsl.ir import SSAValue
 
-from ocannl import graph
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
-from ocannl.misuse import ArgumentError
-from ocannl.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program import graph
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 KeyT = TypeVar("KeyT")
 Tensors: TypeAlias = TensorLike | Sequence[TensorLike] | Mapping[Any, TensorLike]

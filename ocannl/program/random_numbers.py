@@ -10,7 +10,6 @@ from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Attribute
 
-from ocannl import graph
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.scalar.precisions import computed_in
@@ -18,11 +17,12 @@ from ocannl.dialects.scalar.streams import Stream
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.dtypes import float_element
-from ocannl.misuse import ArgumentError
-from ocannl.scopes import scoped
-from ocannl.shapes import RowSizes, row_of
-from ocannl.tensor import SCALAR, Tensor, TensorLike, as_tensor, convert, pointwise
+from ocannl.program import graph
+from ocannl.program.dtypes import float_element
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.scopes import scoped
+from ocannl.program.shapes import RowSizes, row_of
+from ocannl.program.tensor import SCALAR, Tensor, TensorLike, as_tensor, convert, pointwise
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 

@@ -13,9 +13,6 @@ from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Attribute, SSAValue
 
-from ocannl import graph
-from ocannl.arithmetic import Arithmetic
-from ocannl.checks import integer
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import SpecError
@@ -25,13 +22,16 @@ from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.dtypes import SMALL_SCALARS, float_element
-from ocannl.location import here
-from ocannl.misuse import ArgumentError
-from ocannl.shapes import Dim, ShapeView
+from ocannl.program import graph
+from ocannl.program.arithmetic import Arithmetic
+from ocannl.program.checks import integer
+from ocannl.program.dtypes import SMALL_SCALARS, float_element
+from ocannl.program.location import here
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.shapes import Dim, ShapeView
 
 if TYPE_CHECKING:
-    from ocannl.code import Code
+    from ocannl.program.code import Code
 
 Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 
@@ -142,21 +142,21 @@ class Tensor(Arithmetic):
     @property
     def forward(self) -> Code:
         """Code that computes this expression and leaves its value in memory."""
-        from ocannl.code import forward
+        from ocannl.program.code import forward
 
         return forward(self)
 
     @property
     def zero_grads(self) -> Code:
         """Code that sets to zero the gradients of everything that this depends on."""
-        from ocannl.code import zero_grads
+        from ocannl.program.code import zero_grads
 
         return zero_grads(self)
 
     @property
     def backprop(self) -> Code:
         """Code that adds to the gradients of everything that this depends on, from this tensor's gradient."""
-        from ocannl.code import backprop
+        from ocannl.program.code import backprop
 
         return backprop(self)
 
@@ -166,7 +166,7 @@ class Tensor(Arithmetic):
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of the program that computes this tensor, at a stage of the pipeline."""
-        from ocannl.stages import stage_text
+        from ocannl.execute.stages import stage_text
 
         return stage_text(self.forward, self.label, stage)
 
@@ -193,7 +193,7 @@ class Tensor(Arithmetic):
             raise ArgumentError(
                 "memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec"
             )
-        from ocannl.code import record_set
+        from ocannl.program.code import record_set
 
         record_set(self, value)
 
@@ -210,7 +210,7 @@ class Tensor(Arithmetic):
         return self._update("div", value)
 
     def _update(self, op: str, value: TensorLike) -> Tensor:
-        from ocannl.code import is_recording, record_set
+        from ocannl.program.code import is_recording, record_set
 
         result = pointwise(op, self, value)
         if not is_recording():

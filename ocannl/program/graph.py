@@ -14,12 +14,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar, Shape
 from ocannl.dialects.texpr import OfOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
-from ocannl.location import user_location
-from ocannl.misuse import ArgumentError
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.messages import shape_error
 from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.program.location import user_location
+from ocannl.program.misuse import ArgumentError
 
 OpT = TypeVar("OpT", bound=Operation)
 OfOpT = TypeVar("OfOpT", bound=OfOp)

@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.ir import Attribute, Operation
 
-from ocannl import graph
-from ocannl.checks import integer
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError, SpecError
 from ocannl.dialects.scalar.precisions import computed_in, is_float
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
-from ocannl.location import here
-from ocannl.misuse import ArgumentError
-from ocannl.precision import param_precision
-from ocannl.scopes import scoped
-from ocannl.shapes import Dim, RowSizes, row_of
-from ocannl.tensor import Index, Tensor, as_tensor, convert
+from ocannl.program import graph
+from ocannl.program.checks import integer
+from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
+from ocannl.program.location import here
+from ocannl.program.misuse import ArgumentError
+from ocannl.program.precision import param_precision
+from ocannl.program.scopes import scoped
+from ocannl.program.shapes import Dim, RowSizes, row_of
+from ocannl.program.tensor import Index, Tensor, as_tensor, convert
 
 # Contents of data, and how parameters and nodes begin: not part of the program's text.
 _arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()
