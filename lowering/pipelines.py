@@ -25,23 +25,23 @@ from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
-from ocannl.passes.loops.bypass_caches import BypassCachesPass
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
-from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
-from ocannl.passes.loops.group_rows.group_rows import GroupRowsPass
-from ocannl.passes.loops.hoist_invariants import HoistInvariantsPass
+from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.loops.inline_nodes import InlineNodesPass
+from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMotionPass
+from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
-from ocannl.passes.loops.recompute_nodes import RecomputeNodesPass
+from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.schedule.tuned_schedule import FindChoices, TunedSchedulePass
 from ocannl.passes.loops.simplify import SimplifyPass
-from ocannl.passes.loops.split_sums.split_sums import SplitSumsPass
+from ocannl.passes.loops.split_k.split_k import SplitKPass
+from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.differentiate.differentiate import DifferentiatePass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -62,7 +62,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     IndexByComparisonPass,
     FusePass,
     SimplifyPass,
-    HoistInvariantsPass,
+    LoopInvariantCodeMotionPass,
     EliminateCommonSubexpressionsPass,
     ReuseReductionsPass,
     ExpandMathPass,
@@ -93,17 +93,17 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**26),))
 ON_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
-    *(UnfoldLayersPass, SplitSumsPass, GroupRowsPass, PlanMemoryPass),
+    *(UnfoldLayersPass, SplitKPass, FuseRowsPass, PlanMemoryPass),
 )
 
 PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "cpu": (
         *SHARED,
-        RecomputeNodesPass,
-        GroupNestsPass,
+        RematerializePass,
+        TileAndFusePass,
         SchedulePass,
         UnfoldLayersPass,
-        BypassCachesPass,
+        NontemporalStoresPass,
         PlanMemoryPass,
     ),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),

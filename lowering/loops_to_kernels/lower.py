@@ -13,7 +13,7 @@ from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import FRAGMENTS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.lowering.loops_to_kernels.contraction import contraction
-from ocannl.lowering.loops_to_kernels.grouped_rows import row_kernel
+from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
 from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions

@@ -23,7 +23,6 @@ from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, R
 from ocannl.dialects.loops.values import POSITION, element_type
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
-from ocannl.passes.analysis.choices import Choice, Elsewhere, choices, slice_of, variables_of
 from ocannl.passes.analysis.nests import (
     Copier,
     Names,
@@ -37,6 +36,7 @@ from ocannl.passes.analysis.nests import (
     remove_unused_operations,
     with_reduced,
 )
+from ocannl.passes.analysis.one_hot import Choice, Elsewhere, choices, slice_of, variables_of
 from ocannl.passes.loops.simplify import boolean
 
 # Accumulations that leave a single value as it is: others, such as `or`, change it.

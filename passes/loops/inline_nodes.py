@@ -19,7 +19,6 @@ from xdsl.traits import Pure
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, UniformOp
-from ocannl.passes.analysis.choices import Elsewhere, choices
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,
     ZERO,
@@ -40,6 +39,7 @@ from ocannl.passes.analysis.nests import (
     ungrouped,
     with_reduced,
 )
+from ocannl.passes.analysis.one_hot import Elsewhere, choices
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 
 # The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...

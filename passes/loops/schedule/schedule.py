@@ -19,7 +19,7 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost, chains
 from ocannl.passes.loops.schedule.merge_loops import mergeable_loops
 from ocannl.passes.loops.schedule.pack import labels_of, pack
-from ocannl.passes.loops.schedule.panel_groups import group_copies
+from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
 

@@ -18,14 +18,14 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels import contraction, draft, grouped_rows, pointwise, recognition, rows
+from ocannl.lowering.loops_to_kernels import contraction, draft, fused_rows, pointwise, recognition, rows
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.loops.group_rows import group_rows
-from ocannl.passes.loops.group_rows.group_rows import GroupRowsPass
+from ocannl.passes.loops.fuse_rows import fuse_rows
+from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
-from ocannl.passes.loops.split_sums import split_sums
-from ocannl.passes.loops.split_sums.split_sums import SplitSumsPass
+from ocannl.passes.loops.split_k import split_k
+from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.runtime.cuda.ptx import ptx_text
 
 INDICES = {"step": 2, "batch": 3}
@@ -36,12 +36,12 @@ RANDOM = settings(
 
 SMALL: dict[ModuleType, dict[str, object]] = {
     rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
-    group_rows: {"LEAST_REDUCED": 2},
-    grouped_rows: {"THREADS": 64, "LONG": 9},
+    fuse_rows: {"LEAST_REDUCED": 2},
+    fused_rows: {"THREADS": 64, "LONG": 9},
     recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
     contraction: {"DEPTHS": (3, 2)},
     pointwise: {"THREADS": 32, "MANY_POINTS": 8},
-    split_sums: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
+    split_k: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
 }
 """Tiles, shared reductions and vectors also for nests that are small."""
 
@@ -57,8 +57,8 @@ def small_kernels() -> Iterator[None]:
 
 def lowered(text: str) -> ModuleOp:
     module = parse_module(text)
-    SplitSumsPass().apply(Context(), module)
-    GroupRowsPass().apply(Context(), module)
+    SplitKPass().apply(Context(), module)
+    FuseRowsPass().apply(Context(), module)
     PlanMemoryPass().apply(Context(), module)
     LowerLoopsToKernelsPass().apply(Context(), module)
     module.verify()

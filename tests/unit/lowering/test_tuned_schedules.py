@@ -17,7 +17,7 @@ from ocannl.passes.analysis.nests import nests_of, steps
 from ocannl.passes.analysis.step_text import step_text
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.loops.plan_memory import PlanMemoryPass, byte_size
-from ocannl.passes.loops.schedule import panel_groups
+from ocannl.passes.loops.schedule import packed_panels
 from ocannl.passes.loops.schedule.alternatives import alternatives
 from ocannl.passes.loops.schedule.tuned_schedule import Choices, TunedSchedulePass
 from ocannl.runtime.cache.tunings import decoded, encoded
@@ -45,7 +45,7 @@ def test_alternatives_keep_values(text: str, inside: int, data: st.DataObject):
         assert decoded(encoded(choices)) == choices
         chosen[step_text(step)] = choices
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(panel_groups, "LARGEST_INSIDE", inside)
+        patch.setattr(packed_panels, "LARGEST_INSIDE", inside)
         schedule(module, chosen, cores=2)
     PlanMemoryPass().apply(Context(), module)
     check(module, INDICES, 1e-3)
@@ -83,7 +83,7 @@ def test_alternatives_are_different_and_of_every_kind():
 def test_large_copies_are_made_panel_by_panel(threads: int, monkeypatch: pytest.MonkeyPatch):
     (step,) = steps(the_func(parse_module(PRODUCT)))
     found = [choice for (choice,) in alternatives(step, (None,), TARGET) if choice and choice.packed]
-    monkeypatch.setattr(panel_groups, "LARGEST_INSIDE", 4096)
+    monkeypatch.setattr(packed_panels, "LARGEST_INSIDE", 4096)
     groups = 0
     for choice in found:
         module = parse_module(PRODUCT)

@@ -80,7 +80,7 @@ def bits(model: Model, layers: int) -> bytes:
 @pytest.mark.parametrize("model", MODELS)
 def test_more_layers_need_no_other_nests(model: str):
     """Three more layers need three times the nests that one of them needs."""
-    few, many = (structures(before("bypass-caches", MODELS[model], layers)) for layers in (4, 7))
+    few, many = (structures(before("nontemporal-stores", MODELS[model], layers)) for layers in (4, 7))
     assert few.keys() == many.keys()
     more = many - few
     assert more.total() == many.total() - few.total()

@@ -21,23 +21,23 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
-from ocannl.passes.analysis import shared_rows
+from ocannl.passes.analysis import row_fusion
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
-from ocannl.passes.analysis.shared_rows import Chain, divisors
+from ocannl.passes.analysis.row_fusion import Chain, divisors
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops import recompute_nodes
+from ocannl.passes.loops import rematerialize
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.fuse import FusePass, same_or_apart
-from ocannl.passes.loops.group_nests import group_nests
-from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
-from ocannl.passes.loops.hoist_invariants import HoistInvariantsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.loops.inline_nodes import InlineNodesPass
+from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMotionPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass, memory_report
-from ocannl.passes.loops.recompute_nodes import RecomputeNodesPass
+from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.loops.simplify import SimplifyPass
+from ocannl.passes.loops.tile_and_fuse import tile_and_fuse
+from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 
 PIPELINE = (
     InlineNodesPass,
@@ -45,7 +45,7 @@ PIPELINE = (
     FusePass,
     SimplifyPass,
     EliminateCommonSubexpressionsPass,
-    HoistInvariantsPass,
+    LoopInvariantCodeMotionPass,
     ReuseReductionsPass,
     OrderNestsPass,
     PlanMemoryPass,
@@ -162,16 +162,16 @@ class GroupEverythingPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shared_rows, "STARTED_NEST", 0.0)
-            patch.setattr(shared_rows, "STARTED_CONTRACTION", 0.0)
-            patch.setattr(shared_rows, "is_far", everything)
-            patch.setattr(group_nests, "is_far", everything)
-            patch.setattr(group_nests, "PARTS", 2)
+            patch.setattr(row_fusion, "STARTED_NEST", 0.0)
+            patch.setattr(row_fusion, "STARTED_CONTRACTION", 0.0)
+            patch.setattr(row_fusion, "is_far", everything)
+            patch.setattr(tile_and_fuse, "is_far", everything)
+            patch.setattr(tile_and_fuse, "PARTS", 2)
             self.patch(patch)
-            GroupNestsPass(l1_bytes=32, l2_bytes=4096).apply(ctx, op)
+            TileAndFusePass(l1_bytes=32, l2_bytes=4096).apply(ctx, op)
 
     def patch(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(shared_rows, "POINTS_OF_A_BLOCK", 1)
+        patch.setattr(row_fusion, "POINTS_OF_A_BLOCK", 1)
 
 
 class GroupBlocksPass(GroupEverythingPass):
@@ -193,9 +193,9 @@ class RecomputeEverythingPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(recompute_nodes, "WORTH", 1e9)
-            patch.setattr(recompute_nodes, "HIGHEST_PRICE", 1e9)
-            RecomputeNodesPass(l2_bytes=0).apply(ctx, op)
+            patch.setattr(rematerialize, "WORTH", 1e9)
+            patch.setattr(rematerialize, "HIGHEST_PRICE", 1e9)
+            RematerializePass(l2_bytes=0).apply(ctx, op)
 
 
 @settings(max_examples=150, deadline=None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl import nn
 from ocannl.lowering import pipelines
-from ocannl.passes.loops.group_nests.group_nests import GroupNestsPass
+from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 
 ROWS, COLUMNS = 520, 641
 Arrays = dict[str, NDArray[np.float32]]
@@ -49,7 +49,7 @@ def results(name: str, values: NDArray[np.float32], whole: bool) -> tuple[str, A
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCANNL_CACHE", "off")
         if not whole:
-            passes = tuple(p for p in pipelines.PIPELINES["cpu"] if p is not GroupNestsPass)
+            passes = tuple(p for p in pipelines.PIPELINES["cpu"] if p is not TileAndFusePass)
             patch.setitem(pipelines.PIPELINES, "cpu", passes)
         context = oc.Context.cpu(threads=1)
         step = context.compile(oc.forward(y) + zeros + y.backprop)

@@ -27,7 +27,7 @@ class Shared:
     after: NestOp
 
 
-def share_out(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Shared:
+def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Shared:
     """Takes the reduction out of a nest, which becomes `after`.
 
     There is an accumulator for each point of the nest and each of the `parts`, a space of no or one variable

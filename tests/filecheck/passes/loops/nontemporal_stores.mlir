@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s --split-input-file -p "bypass-caches{l2_bytes=4096 last_level_bytes=32768}" | filecheck %s
+// RUN: ocannl-opt %s --split-input-file -p "nontemporal-stores{l2_bytes=4096 last_level_bytes=32768}" | filecheck %s
 
 // The routine touches 64 KiB until the first nest comes again.
 // CHECK-LABEL: loops.func @late

@@ -1,4 +1,4 @@
-"""`recompute-nodes`: what is cheap for its size is computed again where it is read late, and not kept."""
+"""`rematerialize`: what is cheap for its size is computed again where it is read late, and not kept."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def nest_around(op: Operation) -> NestOp:
 
 
 @dataclass(frozen=True)
-class RecomputeNodesPass(ModulePass):
+class RematerializePass(ModulePass):
     """Computes local nodes again before they are read late, so that the arena need not keep them meanwhile.
 
     It applies where one nest stores to all of a node, and nothing that it reads has been written since. The
@@ -346,7 +346,7 @@ class RecomputeNodesPass(ModulePass):
     again too. What is computed again at the same place is fused.
     """
 
-    name = "recompute-nodes"
+    name = "rematerialize"
 
     l2_bytes: int = TargetDescription.l2_bytes
 

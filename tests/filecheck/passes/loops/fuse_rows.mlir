@@ -1,5 +1,5 @@
-// RUN: ocannl-opt %s -p group-rows | filecheck %s
-// RUN: ocannl-opt %s -p group-rows,lower-loops-to-kernels | filecheck %s --check-prefix=KERNEL
+// RUN: ocannl-opt %s -p fuse-rows | filecheck %s
+// RUN: ocannl-opt %s -p fuse-rows,lower-loops-to-kernels | filecheck %s --check-prefix=KERNEL
 
 // What passes between the nests lives inside the group; threads meet before they read what others wrote.
 loops.func @norm {

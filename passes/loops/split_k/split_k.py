@@ -1,4 +1,4 @@
-"""`split-sums`: long sums with few results are computed in parts, so that all processors work."""
+"""`split-k`: long sums with few results are computed in parts, so that all processors work."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ocannl.passes.analysis.nests import (
     substitute_indices,
     ungrouped,
 )
-from ocannl.passes.analysis.shared_rows import divisors
-from ocannl.passes.rewrites.share_out import copies_for, nest_of, replace_reduction
+from ocannl.passes.analysis.row_fusion import divisors
+from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
 # The most parts of a sum.
 MOST_PARTS = 16
@@ -145,14 +145,14 @@ def take_part(nest: NestOp, split: Split, part: str) -> None:
 
 
 @dataclass(frozen=True)
-class SplitSumsPass(ModulePass):
+class SplitKPass(ModulePass):
     """Computes long sums with few results in parts, for a GPU; a nest after it adds them up.
 
     So there are blocks for all processors. The number of parts depends on sizes alone, and they are added up
     in order: results do not depend on how many run at a time.
     """
 
-    name = "split-sums"
+    name = "split-k"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):

@@ -1,4 +1,4 @@
-"""`group-nests`: nests that share rows run row by row, so that what passes between them stays near."""
+"""`tile-and-fuse`: nests that share rows run row by row, so that what passes between them stays near."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from ocannl.passes.analysis.nests import (
     operations,
     ungrouped,
 )
-from ocannl.passes.analysis.shared_rows import Chain, Member, View, divisors, is_far
+from ocannl.passes.analysis.row_fusion import Chain, Member, View, divisors, is_far
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.loops.eliminate_common_subexpressions import Eliminator
 from ocannl.passes.loops.fuse import Fuser
 from ocannl.passes.loops.plan_memory import byte_size
 from ocannl.passes.loops.simplify import simplify_block
-from ocannl.passes.rewrites.share_out import share_out
+from ocannl.passes.rewrites.rfactor import rfactor
 
 # How many nests may stay behind between the first and the last of a chain, and how many a chain has.
 PASSED_OVER, LONGEST_CHAIN = 8, 32
@@ -269,7 +269,7 @@ class Builder:
         assert reduction is not None
         outermost = next(iter(self.counts))
         parts = self.parts if member.sums_along((outermost,)) else ()
-        shared = share_out(nest, reduction, self.labels.fresh(f"{nest.label.data}.partial"), parts)
+        shared = rfactor(nest, reduction, self.labels.fresh(f"{nest.label.data}.partial"), parts)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
         Rewriter.insert_op(shared.node, InsertPoint.after(nodes(self.func)[-1]))
@@ -321,7 +321,7 @@ class Builder:
 
 
 @dataclass(frozen=True)
-class GroupNestsPass(ModulePass):
+class TileAndFusePass(ModulePass):
     """Groups nests that share rows, so that they run for a few rows before they go on to the next.
 
     It applies where at one value of the shared variables each nest touches its own part of what one of them
@@ -331,7 +331,7 @@ class GroupNestsPass(ModulePass):
     of rows; a reduction must not read more than the first-level cache holds again for each of them.
     """
 
-    name = "group-nests"
+    name = "tile-and-fuse"
 
     vector_bytes: int = TargetDescription.vector_bytes
     vector_registers: int = TargetDescription.vector_registers

@@ -1,4 +1,4 @@
-"""`group-rows`: nests that share rows become a group, which is one kernel: its threads share each row."""
+"""`fuse-rows`: nests that share rows become a group, which is one kernel: its threads share each row."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ocannl.dialects.loops import GroupOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
 from ocannl.lowering.loops_to_kernels.rows import LEAST_REDUCED, choose_lanes, is_long, needed_before
 from ocannl.passes.analysis.nests import points, ungrouped
-from ocannl.passes.analysis.shared_rows import Chain, Member, View
+from ocannl.passes.analysis.row_fusion import Chain, Member, View
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.group_nests.group_nests import LONGEST_CHAIN, Builder, Grouper
 from ocannl.passes.loops.plan_memory import byte_size
+from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import LONGEST_CHAIN, Builder, Grouper
 
 # With fewer rows than these, each point of a larger nest has a thread of its own.
 LEAST_ROWS, FEW_POINTS = 64, 2**16
@@ -80,7 +80,7 @@ def can_share(member: Member, chain: Chain) -> bool:
 
 
 @dataclass(frozen=True)
-class GroupRowsPass(ModulePass):
+class FuseRowsPass(ModulePass):
     """Groups nests that reduce the same rows, or compute points of them, for a GPU.
 
     A group becomes one kernel, so there are fewer, and a row stays near while it is worked on. What only the
@@ -88,7 +88,7 @@ class GroupRowsPass(ModulePass):
     what one of them writes.
     """
 
-    name = "group-rows"
+    name = "fuse-rows"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):

@@ -1,4 +1,4 @@
-"""`bypass-caches`: what will have left all caches before it is touched again is written past them."""
+"""`nontemporal-stores`: what will have left all caches before it is touched again is written past them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import fills_lines
 from ocannl.passes.analysis.nests import accesses, functions, nests_of, nodes, steps
-from ocannl.passes.analysis.shared_rows import Place
+from ocannl.passes.analysis.row_fusion import Place
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.plan_memory import byte_size
 from ocannl.passes.loops.schedule.pack import variable_sizes
@@ -114,14 +114,14 @@ class Bypass:
 
 
 @dataclass(frozen=True)
-class BypassCachesPass(ModulePass):
+class NontemporalStoresPass(ModulePass):
     """Marks stores of whole cache lines that no step loads before they have left all caches.
 
     A line that is written past the caches need not be read from memory first. What a step stores to is
     compared by how many bytes are touched until the next step touches it, in the next run if need be.
     """
 
-    name = "bypass-caches"
+    name = "nontemporal-stores"
 
     l2_bytes: int = TargetDescription.l2_bytes
     last_level_bytes: int = TargetDescription.last_level_bytes

@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s --split-input-file -p group-nests | filecheck %s
+// RUN: ocannl-opt %s --split-input-file -p tile-and-fuse | filecheck %s
 
 // Softmax: each row is read once. What only the group touches has room for one row.
 // CHECK-LABEL: loops.func @softmax

@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s -p split-sums | filecheck %s
+// RUN: ocannl-opt %s -p split-k | filecheck %s
 
 // The gradient of a weight: parts of its sum have blocks of their own. What is done with it comes after.
 loops.func @gradient {

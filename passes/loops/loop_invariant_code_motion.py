@@ -1,4 +1,4 @@
-"""`hoist-invariants`: what does not vary in a reduction is computed before it."""
+"""`loop-invariant-code-motion`: what does not vary in a reduction is computed before it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _varies(op: Operation, variables: frozenset[str], varying: set[SSAValue]) ->
 
 
 @dataclass(frozen=True)
-class HoistInvariantsPass(ModulePass):
+class LoopInvariantCodeMotionPass(ModulePass):
     """Moves operations, loads among them, out of the reductions in which they do not vary.
 
     It applies to whole values: a product with an invariant factor stays, as to accumulate first would round
@@ -52,7 +52,7 @@ class HoistInvariantsPass(ModulePass):
     store: stores stand directly in a nest, never between a reduction and its body.
     """
 
-    name = "hoist-invariants"
+    name = "loop-invariant-code-motion"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in functions(op):

@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s --split-input-file -p hoist-invariants | filecheck %s
+// RUN: ocannl-opt %s --split-input-file -p loop-invariant-code-motion | filecheck %s
 
 // CHECK-LABEL: loops.func @invariants
 // CHECK:         loops.nest "all" (i = 3) {
