@@ -8,15 +8,16 @@ that begins with the line `// prints`. Other MLIR examples say in their first li
     // ocannl-opt -p fuse      its input; the next fence begins with `// gives` (`; gives` in LLVM IR) and is
                                its output, or is a `text` fence with its error
 
-A `sh` example of `ocannl-opt` lines runs in the folder in which the Python examples wrote. In an output, a
-line `...` (or `// ...`) stands for anything; space is not compared, nor are the line numbers of `model.py`.
+Examples run in a temporary folder, where a `sh` example of `ocannl-opt` lines finds what Python wrote. In an
+output, a line `...` (or `// ...`) stands for anything; space is not compared, nor are the line numbers of
+`model.py`.
 """
 
 import builtins
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -119,6 +120,8 @@ class Runner:
     """Runs the examples of one page in order."""
 
     page: Path
+    folder: Path
+    """Where they run, and write their files."""
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     output: str | None = None
     """What the example before this one gave, until it is compared."""
@@ -127,7 +130,16 @@ class Runner:
     is_exact: bool = False
     """Whether the output is compared with its space and line numbers."""
 
+    def run_all(self) -> None:
+        for fence in fences(self.page.read_text()):
+            self.run(fence)
+        self.check_compared()
+
     def run(self, fence: Fence) -> None:
+        with chdir(self.folder):
+            self.run_here(fence)
+
+    def run_here(self, fence: Fence) -> None:
         if fence.is_output:
             self.compare(fence)
         else:
@@ -198,12 +210,22 @@ def opt(arguments: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    runner = Runner(page)
-    for fence in fences(page.read_text()):
-        runner.run(fence)
-    runner.check_compared()
+def test_examples_run(page: Path, tmp_path: Path):
+    Runner(page, tmp_path).run_all()
+
+
+def test_examples_write_to_their_own_folder(tmp_path: Path):
+    folder = tmp_path / "examples"
+    folder.mkdir()
+    page = ROOT / "page.md"
+    here = Path.cwd()
+    program = "from pathlib import Path\nPath('written').touch()\nprint(Path.cwd())\n"
+    runner = Runner(page, folder)
+    runner.run(Fence("python", program, 1, False))
+    runner.run(Fence("mlir", "// round trip\nbuiltin.module {\n}\n", 4, False))
+    assert runner.output is None
+    assert {file.name for file in folder.iterdir()} == {"written", "example.mlir"}
+    assert Path.cwd() == here
 
 
 # Pages.
@@ -309,10 +331,9 @@ def migrated() -> list[str]:
     return [code.replace("\\|", "|") for row in rows for code in re.findall(r"`([^`]+)`", row[2])]
 
 
-def test_what_replaces_pytorch_runs():
-    runner = Runner(MIGRATION)
-    for fence in fences(MIGRATION.read_text()):
-        runner.run(fence)
+def test_what_replaces_pytorch_runs(tmp_path: Path):
+    runner = Runner(MIGRATION, tmp_path)
+    runner.run_all()
     assert len(migrated()) > 50
     for code in migrated():
         result = eval(code, runner.names)

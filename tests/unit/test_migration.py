@@ -12,6 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -48,9 +49,9 @@ def rows() -> list[tuple[str, str]]:
 @cache
 def page() -> Names:
     """What the examples of the page define."""
-    runner = Runner(Path(MIGRATION))
-    for fence in fences(MIGRATION.read_text()):
-        runner.run(fence)
+    with TemporaryDirectory() as folder:
+        runner = Runner(MIGRATION, Path(folder))
+        runner.run_all()
     return runner.names
 
 
@@ -182,8 +183,8 @@ def test_rows(theirs: str, ours: str):
         compare(theirs, result, made, names)
 
 
-def test_examples():
-    runner, compared, before = Runner(Path(MIGRATION)), list[str](), ""
+def test_examples(tmp_path: Path):
+    runner, compared, before = Runner(MIGRATION, tmp_path), list[str](), ""
     with recorded() as made:
         for fence in fences(MIGRATION.read_text()):
             runner.run(fence)

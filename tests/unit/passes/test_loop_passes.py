@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -21,35 +22,31 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
+from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
+from ocannl.lowering.pipelines import PIPELINES
 from ocannl.passes.analysis import row_fusion
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
 from ocannl.passes.analysis.row_fusion import Chain, divisors
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops import rematerialize
-from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
-from ocannl.passes.loops.fuse import FusePass, same_or_apart
-from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
-from ocannl.passes.loops.inline_nodes import InlineNodesPass
-from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMotionPass
-from ocannl.passes.loops.order_nests import OrderNestsPass
+from ocannl.passes.loops.fuse import same_or_apart
 from ocannl.passes.loops.plan_memory import PlanMemoryPass, memory_report
 from ocannl.passes.loops.rematerialize import RematerializePass
-from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
-from ocannl.passes.loops.simplify import SimplifyPass
 from ocannl.passes.loops.tile_and_fuse import tile_and_fuse
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 
-PIPELINE = (
-    InlineNodesPass,
-    IndexByComparisonPass,
-    FusePass,
-    SimplifyPass,
-    EliminateCommonSubexpressionsPass,
-    LoopInvariantCodeMotionPass,
-    ReuseReductionsPass,
-    OrderNestsPass,
-    PlanMemoryPass,
-)
+
+def over_loops() -> Iterator[type[ModulePass]]:
+    """The passes from loops to loops, in the order of the pipeline for the CPU."""
+    passes = PIPELINES["cpu"]
+    for made in passes[passes.index(LowerAssignToLoopsPass) + 1 :]:
+        assert isinstance(made, type)
+        yield made
+
+
+# Those that leave small programs as they are, that round, or whose results the interpreter does not run.
+APART = {"expand-math", "rematerialize", "tile-and-fuse", "schedule", "unfold-layers", "nontemporal-stores"}
+PIPELINE = tuple(p for p in over_loops() if p.name not in APART)
 Arrays = dict[str, NDArray[Any]]
 
 
