@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.kernel.launch import STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernel_calls import KernelCall

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.dialects.kernel import WARP
+from ocannl.dialects.kernel.gpu import WARP
 from ocannl.lowering.description import Dispatch, RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout

@@ -44,9 +44,9 @@ from ocannl.dialects.index.linear import (
 )
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import (
     BARRIER,
-    WARP,
     LaunchOp,
     SharedOp,
     TogetherOp,

@@ -18,19 +18,12 @@ from ocannl.dialects.index.bounds import clashing_within
 from ocannl.dialects.index.linear import Map, Space, SpaceAttr, parse_space, print_space
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import operation_definition
+from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, MOST_THREADS, SHARED_ALIGNMENT
 from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
 from ocannl.dialects.loops.values import POSITION, static_part
 from ocannl.dialects.routine import check_no_arguments
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
-MOST_THREADS = 1024
-# What a block may have on all GPUs since sm_80.
-MOST_SHARED_BYTES = 99 * 2**10
-# What a kernel for an NVIDIA GPU may declare; the host gives it what is more.
-STATIC_SHARED_BYTES = 48 * 2**10
-# What shared arrays are aligned to.
-SHARED_ALIGNMENT = 16
-WARP = 32
 # The operation at which the threads of a block wait for each other.
 BARRIER = "kernel.barrier"
 

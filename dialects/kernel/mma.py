@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.index.bounds import BoundsAttr
 from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
-from ocannl.dialects.kernel.launch import WARP, TogetherOp, enclosing_launch
+from ocannl.dialects.kernel.gpu import WARP
+from ocannl.dialects.kernel.launch import TogetherOp, enclosing_launch
 from ocannl.dialects.loops import ReduceOp
 
 # The rows of a product of fragments, its columns, and the threads of a warp side by side.

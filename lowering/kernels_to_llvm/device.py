@@ -13,7 +13,8 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, combination
-from ocannl.dialects.kernel.launch import STATIC_SHARED_BYTES, LaunchOp, SharedOp
+from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.lowering.description import RoutineDescription, describe

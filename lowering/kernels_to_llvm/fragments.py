@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute
 
-from ocannl.dialects.kernel.launch import WARP
+from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.mma import ACROSS, FRAGMENTS
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import F32, extend

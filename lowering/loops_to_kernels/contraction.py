@@ -15,33 +15,35 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, SpaceAttr
 from ocannl.dialects.kernel import element_bytes
+from ocannl.dialects.kernel.gpu import PROCESSORS, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
-from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others
+from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
-from ocannl.lowering.loops_to_kernels.target import Target
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
+from ocannl.passes.analysis.contractions import (
+    TILE_SIDES,
+    Contraction,
+    find_contraction,
+    tile_count,
+    tile_work,
+)
 
 # The threads of a block along each side of a tile, and what one of them may have in registers.
 SIDE = 16
-TILES = (16, 32, 64, 128)
 VECTOR = 4
 DEPTHS = (16, 8, 4)
 # Tiles in shared memory at a time, of each operand, at least.
 STAGES = 2
-# Blocks that run at a time, roughly, and what an operand of a tile costs beside a multiplication.
-PROCESSORS, OPERAND_COST = 128, 8
-# Columns added to a shared array, so that a column does not lie in one bank.
-PADDING_BYTES = 16
 
 
-def contraction(nest: NestOp, target: Target) -> LaunchOp | None:
+def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
     """A kernel that computes tiles of a contraction, if a nest is one; some are for tensor cores."""
-    found = find(nest)
+    found = find_contraction(nest)
     if found is None:
         return None
-    if fits_tensor_cores(found, target.tensor_types):
+    if fits_tensor_cores(found, options.tensor_types):
         return tensor_core_contraction(nest, found)
     draft = Draft.of(nest)
     tiles = tile_sizes(nest, found)
@@ -55,7 +57,7 @@ def contraction(nest: NestOp, target: Target) -> LaunchOp | None:
     draft.block.sort(key=lambda variable: variable[0] not in draft.values[found.row].names)
     ops = detached(nest)
     rest = [op for op in ops if op is not found.reduce]
-    arrays, tiled = stage(draft, found, tiles, target)
+    arrays, tiled = stage(draft, found, tiles, options)
     draft.substitute(rest)
     return draft.launch(nest, [*constants(found, rest), *arrays, tiled, *guarded(draft.bounds, rest)])
 
@@ -71,14 +73,11 @@ def constants(found: Contraction, rest: list[Operation]) -> list[Operation]:
 
 def tile_sizes(nest: NestOp, found: Contraction) -> dict[str, int]:
     """The sides of a tile: as large as leaves work for all processors."""
-    sizes, count = dict(nest.space.data), others(nest, found)
 
-    def cost(tile: tuple[int, int]) -> float:
-        rows, columns = tile
-        blocks = count * -(-sizes[found.row] // rows) * -(-sizes[found.column] // columns)
-        return -(-blocks // PROCESSORS) * (rows * columns + OPERAND_COST * (rows + columns))
+    def cost(tile: tuple[int, int]) -> int:
+        return -(-tile_count(nest, found, *tile) // PROCESSORS) * tile_work(*tile)
 
-    rows, columns = min(itertools.product(TILES, TILES), key=cost)
+    rows, columns = min(itertools.product(TILE_SIDES, repeat=2), key=cost)
     return {found.row: rows, found.column: columns}
 
 
@@ -91,7 +90,7 @@ def registers(tile: int) -> tuple[int, ...]:
 
 
 def stage(
-    draft: Draft, found: Contraction, tiles: dict[str, int], target: Target
+    draft: Draft, found: Contraction, tiles: dict[str, int], options: KernelOptions
 ) -> tuple[list[Operation], ReduceOp]:
     """The shared arrays, what comes before the reduction, and the reduction over tiles in shared memory."""
     reduce, k = found.reduce, found.k
@@ -102,9 +101,9 @@ def stage(
         for load, side in zip(loads, (found.row, found.column), strict=True)
     ]
     bytes = sum(operand.bytes(1) for operand in operands)
-    depth = tile_depth(size, target.tile_bytes // (STAGES * bytes))
+    depth = tile_depth(size, options.tile_bytes // (STAGES * bytes))
     # Small tiles are soon computed: more of them are on their way then.
-    stages = max(STAGES, min(target.stages, target.tile_bytes // (depth * bytes)))
+    stages = max(STAGES, min(options.stages, options.tile_bytes // (depth * bytes)))
     staging = Staging(draft, operands, k, size, depth, min(stages, -(-size // depth)))
     outer = tuple((n, s) for n, s in reduce.space.data if n != k)
 
@@ -123,7 +122,8 @@ def stage(
 
 
 def padding(load: LoadOp) -> int:
-    return PADDING_BYTES // element_bytes(load.node)
+    """The columns added to a shared array, so that a column does not lie in one bank."""
+    return VECTOR_BYTES // element_bytes(load.node)
 
 
 def tile_depth(size: int, most: int) -> int:

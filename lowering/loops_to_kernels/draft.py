@@ -10,14 +10,12 @@ from xdsl.ir import Block, Operation, Region
 from ocannl.dialects.index.bounds import Bound, BoundsAttr
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.kernel import LaunchOp, WhereOp
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.nests import Names, operations, substitute_indices, with_reduced
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp
+from ocannl.passes.analysis.divisors import largest_divisor
+from ocannl.passes.analysis.nests import Names, substitute_indices, with_reduced
 
 Variables = list[tuple[str, int]]
 
-# Threads of a block, where nothing else decides: enough of them to hide the latency of memory.
-THREADS = 256
 # How many rows of tiles go through the columns together, at most.
 GROUPED = 8
 
@@ -84,7 +82,7 @@ class Draft:
         if not all(blocks) or min(sizes[name] for (name,) in blocks) <= GROUPED:
             return
         (rows,), (columns,) = blocks
-        count = largest_part(sizes[rows], GROUPED)
+        count = largest_divisor(sizes[rows], GROUPED)
         if count == 1:
             return
         band, place = self.names.fresh(f"{row}_band"), self.grid.index((columns, sizes[columns]))
@@ -120,28 +118,9 @@ def detached(nest: NestOp) -> list[Operation]:
     return ops
 
 
-def largest_part(size: int, most: int) -> int:
-    """The largest divisor of a size that is at most so much."""
-    return next(part for part in range(min(size, most), 0, -1) if size % part == 0)
-
-
-def strides(ops: Iterable[Operation], name: str) -> list[int]:
-    """The distances along a variable of what operations load and store, in elements."""
-    return [abs(address_of(op).stride(name)) for op in ops if isinstance(op, LoadOp | StoreOp)]
-
-
-def contiguous(ops: Sequence[Operation], name: str) -> int:
-    """How many accesses move to the next element along a variable."""
-    return strides(ops, name).count(1)
-
-
 def split_reduction(reduce: ReduceOp, name: str, new: str, count: int, bounds: Sequence[Bound]) -> None:
     """Replaces a variable of a reduction by `new`, where the bounds hold."""
     space = tuple((new, count) if n == name else (n, s) for n, s in reduce.space.data)
     reduce.properties["space"] = SpaceAttr(space)
     if bounds:
         reduce.properties["where"] = BoundsAttr(tuple(bounds))
-
-
-def body_operations(nest: NestOp) -> list[Operation]:
-    return operations(nest.body.block)

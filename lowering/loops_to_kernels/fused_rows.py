@@ -14,20 +14,16 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, ForOp, element_bytes
-from ocannl.dialects.kernel.launch import WARP, LaunchOp, SharedOp
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.kernel.gpu import THREADS, WARP
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import element_type
-from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded, largest_part, strides
-from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
-from ocannl.lowering.loops_to_kernels.rows import (
-    LONG,
-    add_scratch,
-    combine_all,
-    is_long,
-    needed_before,
-    size_of,
-)
+from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
+from ocannl.lowering.loops_to_kernels.rows import add_scratch, combine_all
+from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.nests import Accesses, Names, operations, substitute_indices, with_reduced
+from ocannl.passes.analysis.shared_reductions import LONG, long_reductions, needed_before, shared_size
+from ocannl.passes.analysis.strides import in_memory_order, strides
 
 # The most neighbours that a thread takes at a time, and what the rows of a block may have in shared memory.
 VECTOR, SHARED_BYTES = 4, 2**14
@@ -57,7 +53,7 @@ class RowKernel:
         *outer, (inner, size) = group.space.data or (("", 1),)
         draft.grid += outer
         room = SHARED_BYTES // max(1, sum(row_bytes(node.result) for node in group.nodes))
-        beside_count = largest_part(size, max(1, min(THREADS // lanes, room)))
+        beside_count = largest_divisor(size, max(1, min(THREADS // lanes, room)))
         if beside_count > 1:
             draft.split(inner, beside_count)
         elif group.space.data:
@@ -94,7 +90,7 @@ class RowKernel:
     def shared_row(self, nest: NestOp) -> list[Operation]:
         """What the threads of a row do of a nest."""
         columns = in_memory_order(nest, list(nest.space.names))
-        shared = [op for op in nest.body.block.ops if isinstance(op, ReduceOp) and is_long(op)]
+        shared = long_reductions(nest)
         first = needed_before(nest, shared) or set()
         sizes = dict(nest.space.data)
         width = self.width(nest, columns[-1], sizes[columns[-1]]) if columns else 1
@@ -141,8 +137,8 @@ def row_bytes(node: SSAValue) -> int:
 
 def length(nest: NestOp) -> int:
     """How many values a row has."""
-    shared = [op for op in nest.body.block.ops if isinstance(op, ReduceOp) and is_long(op)]
-    return max([*map(size_of, shared), *(size for _, size in nest.space.data)], default=1)
+    shared = long_reductions(nest)
+    return max([*map(shared_size, shared), *(size for _, size in nest.space.data)], default=1)
 
 
 def clash(one: Accesses, other: Accesses) -> bool:

@@ -14,29 +14,29 @@ from ocannl.dialects.kernel.mma import FRAGMENTS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.lowering.loops_to_kernels.contraction import contraction
 from ocannl.lowering.loops_to_kernels.fused_rows import row_kernel
+from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
-from ocannl.lowering.loops_to_kernels.target import Target
 from ocannl.lowering.loops_to_kernels.transposing import transposing
 from ocannl.passes.analysis.nests import functions, nests, nests_of, steps
 
 
-def lower_nest(nest: NestOp, target: Target) -> LaunchOp:
+def lower_nest(nest: NestOp, options: KernelOptions) -> LaunchOp:
     """The kernel of a nest that has points."""
     if nest.clashing:
         return in_phases(nest) or pointwise(nest)
-    return contraction(nest, target) or row_reductions(nest) or transposing(nest) or pointwise(nest)
+    return contraction(nest, options) or row_reductions(nest) or transposing(nest) or pointwise(nest)
 
 
-def lower_function(func: FuncOp, target: Target) -> None:
+def lower_function(func: FuncOp, options: KernelOptions) -> None:
     """Puts kernels in place of a function's nests, and of its groups."""
     for nest in nests(func):
         if not has_points(nest):
             Rewriter.erase_op(nest)
     for step in steps(func):
         if has_points(step) and nests_of(step):
-            launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, target)
+            launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, options)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
 
@@ -64,10 +64,10 @@ class LowerLoopsToKernelsPass(ModulePass):
     name = "lower-loops-to-kernels"
     tensor_cores: bool = True
     tf32: bool = False
-    tile_bytes: int = Target.tile_bytes
-    stages: int = Target.stages
+    tile_bytes: int = KernelOptions.tile_bytes
+    stages: int = KernelOptions.stages
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = [t for t in FRAGMENTS if (self.tf32 if t is Float32Type else self.tensor_cores)]
         for func in functions(op):
-            lower_function(func, Target(types, self.tile_bytes, self.stages))
+            lower_function(func, KernelOptions(types, self.tile_bytes, self.stages))

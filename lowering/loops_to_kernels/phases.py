@@ -15,17 +15,13 @@ from xdsl.ir import Block, Region
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.kernel import BarrierOp, ForOp
+from ocannl.dialects.kernel.gpu import THREADS
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
-from ocannl.lowering.loops_to_kernels.draft import (
-    THREADS,
-    Draft,
-    Variables,
-    body_operations,
-    detached,
-    guarded,
-)
-from ocannl.lowering.loops_to_kernels.pointwise import best_part, in_memory_order
+from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
+from ocannl.lowering.loops_to_kernels.pointwise import best_part
+from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.strides import in_memory_order
 
 
 def in_phases(nest: NestOp) -> LaunchOp | None:
@@ -77,7 +73,7 @@ def phases(nest: NestOp) -> set[str] | None:
     """The fewest variables that run in turn so that other points store to cells of their own; None if no
     clashing variable is left, or if points read what others store.
     """
-    ops = body_operations(nest)
+    ops = operations(nest.body.block)
     stored = {op.node: op.indices for op in ops if isinstance(op, StoreOp)}
     loads = [op for op in ops if isinstance(op, LoadOp) and op.node in stored]
     if any(op.positions or op.indices != stored[op.node] for op in loads):

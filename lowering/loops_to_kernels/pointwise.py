@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Region
 
 from ocannl.dialects.kernel import ForOp, LaunchOp
+from ocannl.dialects.kernel.gpu import THREADS, VECTOR_BYTES
 from ocannl.dialects.loops import NestOp, StoreOp
-from ocannl.lowering.loops_to_kernels.draft import (
-    THREADS,
-    Draft,
-    body_operations,
-    contiguous,
-    detached,
-    guarded,
-    largest_part,
-    strides,
-)
+from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
+from ocannl.passes.analysis.divisors import largest_divisor
+from ocannl.passes.analysis.nest_facts import element_bytes
+from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.strides import in_memory_order, strides
 
 # From this many points on, a thread takes several of them that are one access to memory.
 MANY_POINTS = 2**16
-VECTOR_BYTES = 16
 
 
 def pointwise(nest: NestOp) -> LaunchOp:
@@ -51,16 +46,9 @@ def pointwise(nest: NestOp) -> LaunchOp:
     return draft.launch(nest, guarded(draft.bounds, ops))
 
 
-def in_memory_order(nest: NestOp, names: list[str]) -> list[str]:
-    """The variables, that in which the stores are contiguous last."""
-    stores = [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
-    last = max(names, key=lambda name: (contiguous(stores, name), names.index(name)), default=None)
-    return [*(name for name in names if name != last), *(name for name in names if name == last)]
-
-
 def best_part(size: int, room: int) -> int:
     """The threads along a variable: a divisor of its size if that takes half the room, else all of it."""
-    part = largest_part(size, room)
+    part = largest_divisor(size, room)
     return part if 2 * part > room else room
 
 
@@ -68,8 +56,7 @@ def vector_registers(nest: NestOp, name: str, is_free: bool) -> tuple[int, ...]:
     """The elements along a variable that are one access to memory, if all accesses allow it."""
     points = math.prod(size for _, size in nest.space.data)
     size = dict(nest.space.data)[name]
-    ops: list[Operation] = body_operations(nest)
-    moves = set(strides(ops, name))
+    moves = set(strides(operations(nest.body.block), name))
     width = VECTOR_BYTES // widest_element(nest)
     if not is_free or points < MANY_POINTS or size % width or not moves <= {0, 1}:
         return ()
@@ -78,6 +65,4 @@ def vector_registers(nest: NestOp, name: str, is_free: bool) -> tuple[int, ...]:
 
 def widest_element(nest: NestOp) -> int:
     """The bytes of the widest element that a nest stores."""
-    from ocannl.passes.analysis.nest_facts import element_bytes
-
     return max((element_bytes(op) for op in nest.body.block.ops if isinstance(op, StoreOp)), default=4)

@@ -14,21 +14,19 @@ from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.kernel import WhereOp, element_bytes
-from ocannl.dialects.kernel.launch import MOST_SHARED_BYTES, LaunchOp
+from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, MOST_SHARED_BYTES, PROCESSORS, VECTOR_BYTES
+from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
-from ocannl.lowering.loops_to_kernels.recognition import Contraction, others
+from ocannl.lowering.loops_to_kernels.options import Types
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
-from ocannl.lowering.loops_to_kernels.target import Types
+from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_work
 
 # Stages of tiles, and the bytes of a row of one along the reduction: as many as there is room for.
 STAGES, DEPTH_BYTES = 3, (128, 64)
-# The banks of shared memory, of 4 bytes each, and what one access may take from them.
-BANKS, WORD = 32, 4
-VECTOR_BYTES = 16
-PROCESSORS, OPERAND_COST = 128, 32
+OPERAND_COST = 32
 
 
 @dataclass(frozen=True)
@@ -143,12 +141,10 @@ def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
 
 def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
     """The sides of a tile: as large as leaves work for all processors."""
-    sizes, count = dict(nest.space.data), others(nest, found)
 
-    def cost(tiles: WarpTiles) -> float:
-        blocks = count * -(-sizes[found.row] // tiles.rows) * -(-sizes[found.column] // tiles.columns)
-        work = tiles.rows * tiles.columns + OPERAND_COST * (tiles.rows + tiles.columns)
-        return -(-blocks // PROCESSORS) * work
+    def cost(tiles: WarpTiles) -> int:
+        blocks = tile_count(nest, found, tiles.rows, tiles.columns)
+        return -(-blocks // PROCESSORS) * tile_work(tiles.rows, tiles.columns, OPERAND_COST)
 
     return min(TILES, key=cost)
 
@@ -189,9 +185,9 @@ def row_padding(row: int, bytes: int, deep_rows: bool) -> int:
     Rows stay aligned for the widest copies.
     """
     step = VECTOR_BYTES // bytes
-    by_rows = deep_rows or bytes < WORD
-    pads = range(0, BANKS * WORD // bytes, step)
-    return min(pads, key=lambda pad: (conflicts((row + pad) * bytes // WORD, by_rows), pad))
+    by_rows = deep_rows or bytes < BANK_BYTES
+    pads = range(0, BANKS * BANK_BYTES // bytes, step)
+    return min(pads, key=lambda pad: (conflicts((row + pad) * bytes // BANK_BYTES, by_rows), pad))
 
 
 def conflicts(row_words: int, by_rows: bool) -> int:

@@ -10,18 +10,19 @@ from xdsl.dialects.builtin import MemRefType
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.kernel import BarrierOp, CopyOp, element_bytes
-from ocannl.dialects.kernel.launch import WARP, LaunchOp, SharedOp
+from ocannl.dialects.kernel.gpu import BANK_BYTES, THREADS, WARP
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import address_of, element_type
-from ocannl.lowering.loops_to_kernels.draft import THREADS, Draft, detached, guarded
-from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
+from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.staging import within_block
 from ocannl.passes.analysis.nests import points
+from ocannl.passes.analysis.strides import in_memory_order
 
 # With fewer points it does not matter how they are read.
 LEAST_POINTS = 2**14
-# The sides of a tile, so that a warp reads and writes whole lines; and the bytes of a bank.
-SIDE, WORD = WARP, 4
+# The sides of a tile, so that a warp reads and writes whole lines.
+SIDE = WARP
 # Arrays of a block.
 MOST_LOADS = 4
 
@@ -73,7 +74,7 @@ def stage(
     copies: list[CopyOp] = []
     for load in loads:
         # A word more in each row, so that a column does not lie in one bank.
-        padding = math.ceil(WORD / element_bytes(load.node))
+        padding = math.ceil(BANK_BYTES / element_bytes(load.node))
         array = SharedOp(MemRefType(element_type(load.node), [SIDE, SIDE + padding]))
         source = tuple(index.substitute(place) for index in load.indices.data)
         target = (Linear.var(column), Linear.var(row))

@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of, position_sizes
+from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import names_in, operations
 from ocannl.passes.analysis.target import TargetDescription
@@ -398,8 +399,3 @@ def _agreeing(axes: Mapping[int, str], places: list[Place], matched: Mapping[str
         for axis, row in axes.items()
         if row in matched and all(place.indices[axis].variable == matched[row] for place in places)
     ]
-
-
-def divisors(size: int) -> list[int]:
-    small = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]
-    return sorted({*small, *(size // d for d in small)})

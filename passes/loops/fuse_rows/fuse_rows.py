@@ -12,11 +12,16 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import GroupOp, ReduceOp
-from ocannl.lowering.loops_to_kernels.pointwise import in_memory_order
-from ocannl.lowering.loops_to_kernels.rows import LEAST_REDUCED, choose_lanes, is_long, needed_before
+from ocannl.dialects.loops import GroupOp
 from ocannl.passes.analysis.nests import points, ungrouped
 from ocannl.passes.analysis.row_fusion import Chain, Member, View
+from ocannl.passes.analysis.shared_reductions import (
+    LEAST_REDUCED,
+    choose_lanes,
+    long_reductions,
+    needed_before,
+)
+from ocannl.passes.analysis.strides import in_memory_order
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.plan_memory import byte_size
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import LONGEST_CHAIN, Builder, Grouper
@@ -39,7 +44,7 @@ class RowGrouper(Grouper):
         size = max(points(member.view.nest.space.data) for member in chain.members)
         if not all(shared) or (rows < LEAST_ROWS and size > FEW_POINTS):
             return float("-inf")
-        is_reduced = any(long_reductions(member) for member in chain.members)
+        is_reduced = any(long_reductions(member.view.nest) for member in chain.members)
         return len(shared) - (1 if is_reduced else LONGEST_CHAIN)
 
     def build(self, chain: Chain) -> None:
@@ -64,17 +69,13 @@ class RowBuilder(Builder):
         """Its nests stay what they are: each is shared in its own way."""
 
 
-def long_reductions(member: Member) -> list[ReduceOp]:
-    return [op for op in member.view.nest.body.block.ops if isinstance(op, ReduceOp) and is_long(op)]
-
-
 def can_share(member: Member, chain: Chain) -> bool:
     """Whether threads can share what a nest does in a row: a contiguous reduction, or points in a row."""
     nest, own = member.view.nest, {member.variables[row] for row in chain.rows}
     columns = [name for name in nest.space.names if name not in own]
     if not own <= set(nest.space.names):
         return False
-    if long := long_reductions(member):
+    if long := long_reductions(nest):
         return not columns and needed_before(nest, long) is not None and choose_lanes(nest, long).is_inner
     return not columns or dict(nest.space.data)[in_memory_order(nest, columns)[-1]] >= LEAST_REDUCED
 

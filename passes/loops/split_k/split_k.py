@@ -12,10 +12,16 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
+from ocannl.dialects.kernel.gpu import PROCESSORS
 from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
-from ocannl.lowering.loops_to_kernels.contraction import OPERAND_COST, PROCESSORS, TILES
-from ocannl.lowering.loops_to_kernels.recognition import Contraction, find, others
-from ocannl.lowering.loops_to_kernels.rows import choose_lanes, is_long, shared_variable
+from ocannl.passes.analysis.contractions import (
+    TILE_SIDES,
+    Contraction,
+    find_contraction,
+    tile_count,
+    tile_work,
+)
+from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.nests import (
     Names,
     nests,
@@ -26,7 +32,7 @@ from ocannl.passes.analysis.nests import (
     substitute_indices,
     ungrouped,
 )
-from ocannl.passes.analysis.row_fusion import divisors
+from ocannl.passes.analysis.shared_reductions import choose_lanes, is_long, shared_variable
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
 # The most parts of a sum.
@@ -50,7 +56,7 @@ class Split:
 
 def choose_split(nest: NestOp) -> Split | None:
     """What of a nest is computed in parts, if that is faster."""
-    found = find(nest)
+    found = find_contraction(nest)
     if found is not None:
         return split_contraction(nest, found)
     reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
@@ -95,17 +101,16 @@ def splits(found: Contraction) -> Iterator[Split]:
 
 def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
     """The time that a contraction takes in so many parts, with the best tiles, and that to add these up."""
-    sizes, count = dict(nest.space.data), others(nest, found) * parts
     depth, type = points(found.reduce.space.data) // parts, found.reduce.result.type
     assert isinstance(type, FixedBitwidthType)
 
     def of_tiles(rows: int, columns: int) -> float:
-        blocks = count * -(-sizes[found.row] // rows) * -(-sizes[found.column] // columns)
-        work = depth * (rows * columns + OPERAND_COST * (rows + columns)) / RATE
+        blocks = parts * tile_count(nest, found, rows, columns)
+        work = depth * tile_work(rows, columns) / RATE
         waiting = -(-depth // STEP_DEPTH) * STEP_CYCLES
         return max(-(-blocks // PROCESSORS) * work, -(-blocks // (OVERLAPPED * PROCESSORS)) * waiting)
 
-    own = min(of_tiles(rows, columns) for rows in TILES for columns in TILES)
+    own = min(of_tiles(rows, columns) for rows in TILE_SIDES for columns in TILE_SIDES)
     moved = 2 * parts * points(nest.space.data) * type.size
     return own if parts == 1 else own + KERNEL_CYCLES + moved / BYTES_A_CYCLE
 

@@ -17,6 +17,7 @@ from ocannl.dialects.assign import NodeOp, memref_shape
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import element_type
+from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.nests import (
     ZERO,
     Indexed,
@@ -28,7 +29,7 @@ from ocannl.passes.analysis.nests import (
     operations,
     ungrouped,
 )
-from ocannl.passes.analysis.row_fusion import Chain, Member, View, divisors, is_far
+from ocannl.passes.analysis.row_fusion import Chain, Member, View, is_far
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.loops.eliminate_common_subexpressions import Eliminator
 from ocannl.passes.loops.fuse import Fuser

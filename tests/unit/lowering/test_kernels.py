@@ -18,9 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.loops_to_kernels import contraction, draft, fused_rows, pointwise, recognition, rows
+from ocannl.lowering.loops_to_kernels import contraction, draft, fused_rows, pointwise
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import module_text
+from ocannl.passes.analysis import contractions, shared_reductions
 from ocannl.passes.loops.fuse_rows import fuse_rows
 from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
@@ -35,10 +36,10 @@ RANDOM = settings(
 
 
 SMALL: dict[ModuleType, dict[str, object]] = {
-    rows: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
+    shared_reductions: {"LEAST_REDUCED": 2, "THREADS": 64, "LONG": 9},
     fuse_rows: {"LEAST_REDUCED": 2},
     fused_rows: {"THREADS": 64, "LONG": 9},
-    recognition: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
+    contractions: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
     contraction: {"DEPTHS": (3, 2)},
     pointwise: {"THREADS": 32, "MANY_POINTS": 8},
     split_k: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
@@ -134,7 +135,7 @@ class TestContractions:
     @pytest.mark.parametrize("sizes", [(96, 60, 16), (90, 64, 20)], ids=str)
     def test_groups_of_blocks(self, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch):
         """Some rows of tiles go through the columns together; what is left of the last tile is guarded."""
-        monkeypatch.setattr(contraction, "TILES", (16,))
+        monkeypatch.setattr(contraction, "TILE_SIDES", (16,))
         monkeypatch.setattr(draft, "GROUPED", 2)
         (launch,) = (op for op in check(layer(*sizes)).walk() if isinstance(op, LaunchOp))
         assert launch.grid.names == ("b_band", "o_block", "b_block")
@@ -151,7 +152,7 @@ class TestContractions:
     @pytest.mark.parametrize("tile", [(16,), (32,), (64,), (128,), (16, 128)], ids=str)
     @pytest.mark.parametrize("sizes", [(16, 16, 16), (37, 21, 23), (129, 65, 8)], ids=str)
     def test_tiles(self, tile: tuple[int, ...], sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(contraction, "TILES", tile)
+        monkeypatch.setattr(contraction, "TILE_SIDES", tile)
         assert CopyOp in operations(check(layer(*sizes), Emulation(shuffle=1)))
 
     @pytest.mark.parametrize("w", ["o, i", "i, o"])

@@ -25,8 +25,9 @@ from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.pipelines import PIPELINES
 from ocannl.passes.analysis import row_fusion
+from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
-from ocannl.passes.analysis.row_fusion import Chain, divisors
+from ocannl.passes.analysis.row_fusion import Chain
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops import rematerialize
 from ocannl.passes.loops.fuse import same_or_apart

@@ -1,4 +1,4 @@
-"""What the choice of kernels needs to know of the GPU that runs them."""
+"""Options of the conversion of nests to kernels: which GPU features, and how much shared memory, they use."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from xdsl.ir import Attribute
 
-from ocannl.dialects.kernel.launch import STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
 
 Types: TypeAlias = Sequence[type[Attribute]]
 
 
 @dataclass(frozen=True)
-class Target:
-    """The default is a GPU without tensor cores.
+class KernelOptions:
+    """The default is for a GPU without tensor cores.
 
     Attributes:
         tensor_types: sums of products of these are for tensor cores.

@@ -1,4 +1,7 @@
-"""Contractions among nests: sums, or other accumulations, over what two operands share."""
+"""Contractions among nests: sums, or other accumulations, of products of two operands along a shared axis.
+
+On a GPU they are computed in tiles, whose cost is weighed here.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.lowering.loops_to_kernels.draft import contiguous
 from ocannl.passes.analysis.nests import names_in, reduction_work
+from ocannl.passes.analysis.strides import contiguous
 
 # A smaller side or a shorter reduction is not worth a tile.
 LEAST_SIDE, LEAST_REDUCED = 16, 8
+# The sides of tiles of what is not for tensor cores, and what an operand costs beside a multiplication.
+TILE_SIDES, OPERAND_COST = (16, 32, 64, 128), 8
 
 
 @dataclass(frozen=True)
@@ -27,15 +32,15 @@ class Contraction:
     k: str
 
 
-def find(nest: NestOp) -> Contraction | None:
+def find_contraction(nest: NestOp) -> Contraction | None:
     """The contraction that a nest mostly is."""
     if nest.clashing:
         return None
     reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
     stored = {op.node for op in nest.body.block.ops if isinstance(op, StoreOp)}
     for reduce in reduces:
-        others = reduction_work(op for op in reduces if op is not reduce)
-        if others <= reduction_work([reduce]):
+        other_work = reduction_work(op for op in reduces if op is not reduce)
+        if other_work <= reduction_work([reduce]):
             found = as_contraction(nest, reduce)
             if found is not None and not {found.left.node, found.right.node} & stored:
                 return found
@@ -75,6 +80,17 @@ def stands_alone(reduce: ReduceOp) -> bool:
     return True
 
 
-def others(nest: NestOp, found: Contraction) -> int:
+def batch_size(nest: NestOp, found: Contraction) -> int:
     """How many products there are side by side: the points of the nest's other variables."""
     return math.prod(size for name, size in nest.space.data if name not in (found.row, found.column))
+
+
+def tile_count(nest: NestOp, found: Contraction, rows: int, columns: int) -> int:
+    """How many tiles of such sides all results take."""
+    sizes = dict(nest.space.data)
+    return batch_size(nest, found) * -(-sizes[found.row] // rows) * -(-sizes[found.column] // columns)
+
+
+def tile_work(rows: int, columns: int, operand_cost: int = OPERAND_COST) -> int:
+    """The cost of one step of a tile, in multiplications: those, and to load what they multiply."""
+    return rows * columns + operand_cost * (rows + columns)

@@ -1,0 +1,16 @@
+"""Divisors of sizes, for loops that are cut in equal parts."""
+
+from __future__ import annotations
+
+import math
+
+
+def divisors(size: int) -> list[int]:
+    """All divisors, in ascending order."""
+    small = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]
+    return sorted({*small, *(size // d for d in small)})
+
+
+def largest_divisor(size: int, most: int) -> int:
+    """The largest divisor that is at most so much."""
+    return next(part for part in range(min(size, most), 0, -1) if size % part == 0)
