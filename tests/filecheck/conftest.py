@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runlines import RunLineError, run_file
+from support.runlines import RunLineError, run_file
 
 
 class MlirFile(pytest.File):

@@ -13,10 +13,10 @@ import kernels
 import numpy as np
 import pytest
 from baseline import Saved, changes, load, save, summaries
-from layering import ROOT
 from measure import Measured
 from run import GROUPS
 from steps import PROBLEMS
+from support.layering import ROOT, SUPPORT, TESTS
 
 
 def double(kind: str, what: Any) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def run(*options: str, file: str = "run.py", settings: Mapping[str, str] | None 
 
 def test_a_gpu_is_checked_and_timed():
     """Where the driver is a stand-in, so that PyTorch has no GPU."""
-    path = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "fake_cuda"), str(ROOT / "tests")])}
+    path = {"PYTHONPATH": os.pathsep.join([str(SUPPORT / "fake_cuda"), str(TESTS)])}
     names = ["moons", "gemm_nt_5x3x4", "layer_norm_8x16_backward"]
     printed = run(*names, "--rounds", "1", "--copy", "4096", file="gpu.py", settings=path)
     assert printed.startswith("Fake GPU, sm_80, CUDA 12.8; copies: ")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layering import ROOT
+from support.layering import ROOT
 
 import ocannl as oc
 from ocannl import nn, train

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from layering import LAYERS, ROOT, imports, layer, modules, package_dirs, upward_imports
+from support.layering import LAYERS, ROOT, imports, layer, modules, package_dirs, upward_imports
 
 
 def test_every_folder_is_seen():
@@ -31,8 +31,8 @@ def test_imports_point_one_way():
         "from ocannl import lowering",
         "from ocannl.runtime import jit",
         "from ocannl.tensor import Tensor",
-        "from ..runtime import jit",
-        "from .. import Tensor",
+        "from ...runtime import jit",
+        "from ... import Tensor",
         "def late():\n    from ocannl.lowering import to_llvm",
     ],
 )
@@ -45,7 +45,7 @@ def test_an_upward_import_is_found(source: str):
     [
         "import numpy",
         "from ocannl.dialects import texpr",
-        "from ..dialects.texpr import X",
+        "from ...dialects.texpr import X",
         "from . import fuse",
     ],
 )
@@ -56,7 +56,7 @@ def test_a_downward_import_is_allowed(source: str):
 def test_relative_imports_of_a_package_start_at_itself():
     source = "from .rows import Row\nfrom .. import fuse"
     found = list(imports(source, "ocannl.passes.texpr.infer_shapes", is_package=True))
-    assert found == ["ocannl.passes.texpr.infer_shapes.rows.Row", "ocannl.passes.loops.fuse"]
+    assert found == ["ocannl.passes.texpr.infer_shapes.rows.Row", "ocannl.passes.texpr.fuse"]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from unit.ocannl.nn.check import Array, weighted_sum, weights_like
+from support.nn.check import Array, weighted_sum, weights_like
 from unit.test_docs import MIGRATION, Runner, fences
 
 import ocannl as oc

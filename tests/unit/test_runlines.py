@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from runlines import RunLineError, parse, run_file, run_lines, substitute
+from support.runlines import RunLineError, parse, run_file, run_lines, substitute
 
 MODULE = 'builtin.module {\n  "test.op"() : () -> ()\n}\n'
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from layering import ROOT
-from typecheck import typecheck
+from support.layering import ROOT
+from support.typecheck import typecheck
 
 
 def needs(tool: str) -> pytest.MarkDecorator:

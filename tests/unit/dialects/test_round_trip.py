@@ -6,11 +6,11 @@ import math
 import re
 from functools import cache
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.layering import TESTS
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, f32, f64, i8, i64
 from xdsl.ir import Attribute, Block, Operation, Region
@@ -31,7 +31,7 @@ from ocannl.dialects.shapes.shape import Dim, DimVar, Row, RowVar, Shape
 from ocannl.dialects.texpr.tensor_type import DimsAttr, ShapeAttr, TensorType
 from ocannl.lowering.pipelines import new_context
 
-FILES = sorted((Path(__file__).parents[2] / "filecheck" / "dialects").glob("*/*.mlir"))
+FILES = sorted((TESTS / "filecheck" / "dialects").glob("*/*.mlir"))
 RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from unit.ocannl.programs import Program, axes_of, programs
+from support.tensor_programs import Program, axes_of, programs
 
 import ocannl as oc
 

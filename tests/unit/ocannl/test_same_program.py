@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.ocannl.tensors import Array, arrays_of, param, total
+from support.tensors import Array, arrays_of, param, total
 
 import ocannl as oc
 from ocannl import train

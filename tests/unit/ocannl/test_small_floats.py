@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_cpu import FakeDriver, install
-from metal_on_cpu import COMPILER, FakeDevice, FakeMetal
 from numpy.typing import NDArray
-from unit.dialects.test_small_floats import check_equal
-from unit.ocannl.test_operators import function
+from support.cuda_on_cpu import FakeDriver, install
+from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from unit.dialects.scalar.test_small_floats import check_equal
+from unit.ocannl.program.test_operators import function
 
 import ocannl as oc
 from ocannl import nn, train

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from unit.ocannl.tensors import Array, arrays_of, param, run, total
+from support.tensors import Array, arrays_of, param, run, total
 
 import ocannl as oc
 from ocannl import nn, train

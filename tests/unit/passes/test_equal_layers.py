@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.passes.layered import MODELS, PARTS, Part, layer, product, residual, stack, step_of
+from support.layered import MODELS, PARTS, Part, layer, product, residual, stack, step_of
 
 import ocannl as oc
 from ocannl.dialects.assign import OWN_MEMORY

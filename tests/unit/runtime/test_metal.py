@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, FakeMetal
-from unit.runtime.models import two_layers
+from support.metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, FakeMetal
+from support.models import two_layers
 
 import ocannl as oc
 from ocannl.dialects.ir.errors import DeviceError, OcannlError

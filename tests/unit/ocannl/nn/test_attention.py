@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.ocannl.nn.check import Array, Arrays, Case, arrays_of, check_all
+from support.nn.check import Array, Arrays, Case, arrays_of, check_all
 from unit.ocannl.nn.test_layers import layer_norm, softmax
 
 import ocannl as oc

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.ocannl.nn.check import Array, Case, arrays_of, check_all
+from support.nn.check import Array, Case, arrays_of, check_all
 
 import ocannl as oc
 from ocannl import nn

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
-from unit.ocannl.nn.check import Array, Case, arrays_of, check_all
+from support.nn.check import Array, Case, arrays_of, check_all
 
 import ocannl as oc
 from ocannl import nn, train

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.ocannl.nn.check import Array, Arrays, Case, arrays_of, check_all
+from support.nn.check import Array, Arrays, Case, arrays_of, check_all
 from unit.ocannl.nn.test_batch_norm import batch_norm, in_training, torch_batch_norm
 from unit.ocannl.nn.test_conv import conv, torch_conv
 

@@ -1,6 +1,0 @@
-"""The module becomes a stand-in for the driver."""
-
-import pytest
-from cuda_on_cpu import FakeDriver, install
-
-install(pytest.MonkeyPatch(), FakeDriver())

@@ -1,0 +1,130 @@
+"""The columns of the table of targets: what programs run on, and what stands in for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from support.cuda_on_cpu import FakeDriver, install
+from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+
+import ocannl as oc
+from ocannl.runtime.cuda.ptxas import find_ptxas
+
+DType: TypeAlias = type[np.floating[Any]]
+
+
+@contextmanager
+def noted() -> Generator[list[oc.Routine]]:
+    """The routines that any context compiles."""
+    routines: list[oc.Routine] = []
+    compile = oc.Context._compile
+
+    def note(*args: Any, **named: Any) -> oc.Routine:
+        routines.append(compile(*args, **named))
+        return routines[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oc.Context, "_compile", note)
+        yield routines
+
+
+def check_resources(routine: oc.Routine, dtype: DType) -> None:
+    """ptxas takes the kernels, and the schedule says what each has. Nothing is spilled, but perhaps around
+    divisions in f64, which are calls, and no contractions.
+    """
+    table = routine.assemble()
+    assert table == routine.schedule()
+    head, *rows = table.splitlines()
+    assert head.endswith("shared bytes  registers a thread  spilled bytes")
+    for row in rows:
+        shared, registers, spilled = map(int, row.split()[-3:])
+        assert 0 < registers <= 255, row
+        assert spilled == 0 or (dtype == np.float64 and not shared), row
+
+
+@contextmanager
+def nothing() -> Generator[None]:
+    yield
+
+
+@contextmanager
+def driver(capability: tuple[int, int]) -> Generator[None]:
+    """A stand-in for the driver of an NVIDIA GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        found = FakeDriver()
+        found.capability = capability
+        install(patch, found)
+        yield
+
+
+@contextmanager
+def mac() -> Generator[None]:
+    """A stand-in for the framework of a Mac."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+        patch.setenv("OCANNL_CACHE", "off")
+        yield
+
+
+@dataclass(frozen=True)
+class Column:
+    """A target.
+
+    Attributes:
+        context: makes a context on it.
+        around: what stands in for the hardware.
+        dtype: the type of numbers.
+        assembles: whether ptxas is to take its kernels.
+        reference: the target whose bits it gives; without one it is close to the CPU.
+        rounding: by how much products may differ, in terms of the greatest number.
+    """
+
+    context: Callable[[], oc.Context]
+    around: Callable[[], Any] = nothing
+    dtype: DType = np.float32
+    assembles: bool = False
+    reference: str | None = None
+    rounding: float = 0
+
+    @contextmanager
+    def running(self) -> Generator[oc.Context]:
+        """A context, on which all runs; its kernels are assembled afterwards."""
+        if self.lacks:
+            pytest.skip(self.lacks)
+        with self.around(), noted() as routines:
+            ctx = self.context()
+            yield ctx
+            assert {routine.context for routine in routines} == {ctx}
+            for routine in routines if self.assembles else ():
+                check_resources(routine, self.dtype)
+
+    @property
+    def lacks(self) -> str | None:
+        """What has to be installed first."""
+        if self.assembles and find_ptxas() is None:
+            return "there is no ptxas: install nvidia-cuda-nvcc"
+        if self.around is mac and COMPILER is None:
+            return "there is no C++ compiler: install clang or g++"
+        return None
+
+
+AMPERE, HOPPER = partial(driver, (8, 0)), partial(driver, (9, 0))
+COLUMNS = {
+    "emulated": Column(oc.Context.emulated_gpu),
+    "shuffled": Column(lambda: oc.Context.emulated_gpu(shuffle=5), reference="emulated"),
+    "checked": Column(lambda: oc.Context.emulated_gpu(check=True, shuffle=3), reference="emulated"),
+    "checked f64": Column(lambda: oc.Context.emulated_gpu(check=True), dtype=np.float64),
+    "sm_80": Column(oc.Context.cuda, AMPERE, assembles=True, reference="emulated"),
+    "sm_90": Column(oc.Context.cuda, HOPPER, assembles=True, reference="emulated"),
+    "sm_90 f64": Column(oc.Context.cuda, HOPPER, np.float64, assembles=True),
+    "tf32": Column(lambda: oc.Context.emulated_gpu(check=True, shuffle=2, tf32=True), rounding=3e-3),
+    "sm_90 tf32": Column(lambda: oc.Context.cuda(tf32=True), HOPPER, assembles=True, reference="tf32"),
+    "metal": Column(oc.Context.metal, mac),
+}

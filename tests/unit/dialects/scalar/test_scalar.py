@@ -1,0 +1,220 @@
+"""Every entry of the table of scalar operators, and terms over them."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.arith_interpreter import Array, lowered, run
+from xdsl.dialects.builtin import f32, f64
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.scalar import SCALAR_OPS, ScalarOp, accumulators
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.terms import (
+    App,
+    Arg,
+    Const,
+    Term,
+    arguments,
+    derivative,
+    evaluate,
+    lower,
+    simplify,
+    substitute,
+)
+from ocannl.passes.loops.expand_math import ExpandMathPass
+
+TABLE = pytest.mark.parametrize("op", SCALAR_OPS.values(), ids=SCALAR_OPS.keys())
+TYPES = pytest.mark.parametrize(
+    ("type_", "dtype"), [(f32, np.float32), (f64, np.float64)], ids=["f32", "f64"]
+)
+POSITIVE = {"log", "log2", "sqrt", "recip_sqrt", "pow"}
+X, Y, Z = Arg(0), Arg(1), Arg(2)
+
+
+def app(op: str, *args: Term) -> App:
+    return App(op, args)
+
+
+def whole(op: ScalarOp) -> App:
+    return App(op.name, tuple(map(Arg, range(op.arity))))
+
+
+def smooth_points(op: ScalarOp, count: int = 200) -> list[Array]:
+    """Operands away from the kinks, which all lie at multiples of 1/2."""
+    random = np.random.default_rng(3)
+    magnitude = random.uniform(0.1, 0.4, (op.arity, count)) + random.integers(0, 4, (op.arity, count)) / 2
+    sign = 1.0 if op.name in POSITIVE else random.choice([-1.0, 1.0], (op.arity, count))
+    return list(magnitude * sign)
+
+
+def slope(term: Term, args: list[Array], wrt: int) -> Array:
+    """The central finite difference."""
+    h = 1e-6
+    sides = ([a + s * h if i == wrt else a for i, a in enumerate(args)] for s in (1, -1))
+    above, below = (evaluate(term, side) for side in sides)
+    return (above - below) / (2 * h)
+
+
+@TABLE
+def test_derivatives_are_slopes(op: ScalarOp) -> None:
+    args = smooth_points(op)
+    result = evaluate(whole(op), args)
+    assert len(op.derivative) == op.arity
+    for wrt, partial in enumerate(op.derivative):
+        expected = np.broadcast_to(slope(whole(op), args, wrt), result.shape)
+        value = np.broadcast_to(evaluate(partial, [*args, result]), result.shape)
+        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-6)
+
+
+@TABLE
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_reference_keeps_the_dtype(op: ScalarOp, dtype: type) -> None:
+    args = [a.astype(dtype) for a in smooth_points(op)]
+    assert op.reference(*args).dtype == dtype
+
+
+SPECIAL = [0.0, -0.0, 0.25, -0.25, 0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, 7.0, math.inf, -math.inf, math.nan]
+
+
+@TABLE
+@TYPES
+def test_lowering_is_the_reference(op: ScalarOp, type_: Any, dtype: type) -> None:
+    args = [a.ravel() for a in np.meshgrid(*[np.array(SPECIAL, dtype)] * op.arity)]
+    result = run(lowered(op.emit, op.arity, type_, ExpandMathPass()), args)
+    with np.errstate(all="ignore"):
+        expected = op.reference(*args)
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(result, expected, rtol=3 * eps, atol=eps)
+
+
+@TABLE
+def test_lowered_operations_end_with_the_value(op: ScalarOp) -> None:
+    block = lowered(op.emit, op.arity, f32)
+    ops = op.lower(block.args, f32)
+    assert [o.name for o in ops] == [o.name for o in block.ops][:-1]
+    assert bool(ops) == (op.name not in ("id", "fst", "snd"))
+
+
+@pytest.mark.parametrize("op", accumulators(), ids=lambda op: op.name)
+def test_neutral_elements_are_neutral(op: ScalarOp) -> None:
+    logical = op.name in ("or", "and")
+    x = np.array([0.0, 1.0] if logical else [0.0, 1.5, -2.0, math.inf, -math.inf, math.nan])
+    neutral = np.full_like(x, op.neutral)
+    np.testing.assert_array_equal(op.reference(neutral, x), x)
+    np.testing.assert_array_equal(op.reference(x, neutral), x)
+
+
+def test_accumulators() -> None:
+    assert {op.name for op in accumulators()} == {"add", "mul", "max", "min", "or", "and"}
+
+
+def test_remainder_has_the_sign_of_the_divisor() -> None:
+    random = np.random.default_rng(5)
+    x, y = random.uniform(-1e4, 1e4, 10_000), random.uniform(-20, 20, 10_000)
+    result = run(lowered(SCALAR_OPS["mod"].emit, 2, f64), [x, y])
+    np.testing.assert_allclose(result, np.mod(x, y), rtol=1e-15, atol=0)
+
+
+UNARY = ["neg", "sin", "cos", "tanh", "sigmoid", "erf", "id"]
+LEAVES = st.sampled_from([X, Y, Z, Const(0.0), Const(1.0), Const(-1.0), Const(0.5)])
+
+
+def larger(terms: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
+    return st.one_of(
+        st.builds(app, st.sampled_from(UNARY), terms),
+        st.builds(app, st.sampled_from(["add", "sub", "mul", "fst", "snd"]), terms, terms),
+        st.builds(app, st.sampled_from(["fma", "mul3"]), terms, terms, terms),
+        st.builds(lambda t, n: app("pow", t, Const(n)), terms, st.sampled_from([0.0, 1.0, 2.0, 3.0])),
+    )
+
+
+TERMS = st.recursive(LEAVES, larger, max_leaves=6)
+POINTS = [np.array(p) for p in ([0.3, -0.7, 0.9], [-0.2, 0.8, 0.4], [0.6, 0.5, -0.3])]
+
+
+@settings(deadline=None)
+@given(TERMS, st.integers(0, 2))
+def test_chain_rule(term: Term, wrt: int) -> None:
+    expected = np.broadcast_to(slope(term, POINTS, wrt), (3,))
+    value = evaluate(derivative(term, wrt), POINTS)
+    np.testing.assert_allclose(np.broadcast_to(value, (3,)), expected, rtol=1e-5, atol=1e-5)
+    with_result = evaluate(derivative(term, wrt, result=3), [*POINTS, evaluate(term, POINTS)])
+    np.testing.assert_allclose(with_result, value, rtol=1e-9, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(TERMS)
+def test_simplified_terms_are_equal(term: Term) -> None:
+    smaller = simplify(term)
+    assert simplify(smaller) == smaller
+    assert arguments(smaller) <= arguments(term)
+    np.testing.assert_allclose(evaluate(smaller, POINTS), evaluate(term, POINTS), rtol=1e-12, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(TERMS)
+def test_lowered_terms_are_equal(term: Term) -> None:
+    def emit(builder: ArithBuilder, *operands: SSAValue) -> SSAValue:
+        return lower(term, operands, builder)
+
+    result = run(lowered(emit, 3, f64, ExpandMathPass()), POINTS)
+    expected = np.broadcast_to(evaluate(term, POINTS), result.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        (app("relu", X), "relu_gate($0, 1.0)"),
+        (app("relu", app("add", X, app("mul", X, Y))), "relu_gate(add($0, mul($0, $1)), add(1.0, $1))"),
+        (app("pow", X, Const(2.0)), "mul(2.0, $0)"),
+        (app("div", X, Y), "recip($1)"),
+        (app("floor", X), "0.0"),
+        (app("mul", Y, Z), "0.0"),
+        (app("exp", app("neg", X)), "neg(exp(neg($0)))"),
+        (app("where", Y, app("tanh", X), Z), "where($1, sub(1.0, mul(tanh($0), tanh($0))), 0.0)"),
+    ],
+    ids=str,
+)
+def test_derivatives_are_simple(term: Term, expected: str) -> None:
+    assert str(derivative(term, 0)) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("exp", "$1"),
+        ("relu", "relu_gate($1, 1.0)"),
+        ("sqrt", "div(0.5, $1)"),
+        ("recip", "neg(mul($1, $1))"),
+        ("tanh", "sub(1.0, mul($1, $1))"),
+        ("sigmoid", "mul($1, sub(1.0, $1))"),
+    ],
+)
+def test_derivatives_reuse_the_result(op: str, expected: str) -> None:
+    assert str(derivative(app(op, X), 0, result=1)) == expected
+
+
+def test_terms_print_and_substitute() -> None:
+    term = app("mul", X, app("neg", app("div", Y, Z)))
+    assert str(term) == "mul($0, neg(div($1, $2)))"
+    assert str(substitute(term, {0: Y, 1: X})) == "mul($1, neg(div($0, $2)))"
+    assert arguments(term) == {0, 1, 2}
+
+
+def test_power_has_the_derivatives_of_pytorch() -> None:
+    base, exponent = np.array([0.0, 0.0, 0.0, 2.0]), np.array([0.0, 2.0, 1.0, 0.0])
+    power = app("pow", X, Y)
+    np.testing.assert_array_equal(evaluate(derivative(power, 0), [base, exponent]), [0, 0, 1, 0])
+    np.testing.assert_allclose(evaluate(derivative(power, 1), [base, exponent]), [0, 0, 0, math.log(2)])
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_ties_give_their_gradient_to_the_first_operand(op: str) -> None:
+    tie = [np.array([2.0]), np.array([2.0])]
+    partials = [evaluate(derivative(app(op, X, Y), wrt), tie) for wrt in (0, 1)]
+    np.testing.assert_array_equal(partials, [[1.0], [0.0]])

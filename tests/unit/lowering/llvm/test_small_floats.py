@@ -1,0 +1,125 @@
+"""Compiled conversions of small floats: of all numbers, in vectors and alone, on every processor."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.nests import parse_module, run_compiled
+from unit.dialects.scalar.test_small_floats import ALL, all_numbers, between, check_equal, rounded, stored
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.dialects.scalar.small_floats import Format
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.runtime.cpu.host import host_target
+from ocannl.runtime.memory import aligned_array
+
+llvm: Any = llvmlite.binding  # llvmlite has no type stubs
+
+NATIVE = pytest.mark.parametrize(
+    "converted", [frozenset[str](), host_target().converted], ids=["bits", "instructions"]
+)
+SCHEDULES = pytest.mark.parametrize("schedule", ["", " schedule <lanes = i : 32>"], ids=["alone", "vectors"])
+WIDE = pytest.mark.parametrize("wide", ["f32", "f64"])
+
+
+def conversion(source: str, target: str, size: int, schedule: str = "") -> ModuleOp:
+    widths = {"f64": 64, "f32": 32}
+    op = "truncf" if widths.get(source, 0) > widths.get(target, 0) else "extf"
+    return parse_module(f"""
+loops.func @convert attributes {{arena = 0 : i64}} {{
+  %x = assign.node "x" on_device because "data" : memref<{size}x{source}>
+  %y = assign.node "y" on_device because "data" : memref<{size}x{target}>
+  loops.nest "y" (i = {size}){schedule} {{
+    %a = loops.load %x[i]
+    %b = arith.{op} %a : {source} to {target}
+    loops.store %b, %y[i]
+  }}
+}}""")
+
+
+def convert(
+    numbers: NDArray[Any], source: str, target: str, dtype: Any, schedule: str, converted: frozenset[str]
+) -> NDArray[Any]:
+    x, y = aligned_array(numbers.shape, numbers.dtype), aligned_array(numbers.shape, dtype)
+    x[...] = numbers
+    module = conversion(source, target, len(numbers), schedule)
+    run_compiled(module, {"x": x, "y": y}, converted=converted)
+    return y
+
+
+@ALL
+@WIDE
+@NATIVE
+@SCHEDULES
+def test_every_number_is_widened(format: Format, wide: str, converted: frozenset[str], schedule: str):
+    numbers, dtype = all_numbers(format), np.float32 if wide == "f32" else np.float64
+    found = convert(numbers, format.name, wide, dtype, schedule, converted)
+    assert found.dtype == dtype
+    check_equal(found, numbers)
+
+
+@ALL
+@NATIVE
+@SCHEDULES
+def test_what_lies_between_is_rounded_to_even(format: Format, converted: frozenset[str], schedule: str):
+    numbers = between(format)
+    found = convert(numbers, "f32", format.name, stored(format), schedule, converted)
+    check_equal(found, rounded(numbers, format))
+
+
+def nearest(numbers: NDArray[np.float64], format: Format) -> NDArray[Any]:
+    """By search among all numbers; the one after the largest stands for what is too large."""
+    values = all_numbers(format)[: format.overflow].astype(np.float32).astype(np.float64)
+    values = np.append(values, 2 * values[-1] - values[-2])
+    sizes = np.minimum(np.abs(numbers), values[-1])
+    above = np.searchsorted(values, sizes).clip(1)
+    up, down = values[above] - sizes, sizes - values[above - 1]
+    codes = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, above - 1)
+    signs = np.signbit(numbers).astype(int) << (format.bits - 1)
+    return (codes | signs).astype(f"uint{format.bits}").view(stored(format))
+
+
+@ALL
+@SCHEDULES
+def test_a_double_is_rounded_once(format: Format, schedule: str):
+    """Also next to the middle of two numbers, so near that an f32 is the middle."""
+    middles = between(format).astype(np.float64)
+    middles = middles[np.isfinite(middles)]
+    tiny = np.array([5e-324, -5e-324, 1e-50, 1e300, -1e300])
+    numbers = np.concatenate([middles, middles * (1 + 2.0**-40), middles * (1 - 2.0**-40), tiny])
+    found = convert(numbers, "f64", format.name, stored(format), schedule, frozenset())
+    check_equal(found, nearest(numbers, format))
+
+
+PROCESSORS = {
+    "x86-64": ("x86_64-unknown-linux-gnu", "x86-64", frozenset[str]()),
+    "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", frozenset({"f16"})),
+    "avx512-bf16": ("x86_64-unknown-linux-gnu", "sapphirerapids", frozenset({"f16"})),
+    "neon": ("aarch64-unknown-linux-gnu", "generic", frozenset({"f16"})),
+}
+CALL = re.compile(r"^\s+(?:callq?|bl|jmp|b)\s+([^.*\s]\S*)", re.MULTILINE)
+
+
+@ALL
+@WIDE
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_no_processor_needs_a_library(format: Format, wide: str, processor: str):
+    triple, cpu, converted = PROCESSORS[processor]
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=2)
+    for source, target in ((format.name, wide), (wide, format.name)):
+        module = conversion(source, target, 37)
+        SchedulePass().apply(Context(), module)
+        PlanMemoryPass().apply(Context(), module)
+        assembly = machine.emit_assembly(llvm.parse_assembly(loops_to_llvm(module, converted=converted)))
+        called = set(CALL.findall(assembly)) - {"convert.y"}
+        assert not called, assembly

@@ -1,0 +1,606 @@
+"""Gradients against central differences in f64, away from kinks; and what gradient memory means."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from support.tensor_programs import Program, Val, programs, rows_of
+
+import ocannl as oc
+from ocannl import train
+from ocannl.dialects import texpr
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.shapes import spec
+from ocannl.program.extract import needed
+
+Array = NDArray[Any]
+RANDOM = settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    derandomize=True,
+)
+PUBLIC = {"max": "maximum", "min": "minimum", "or": "logical_or", "and": "logical_and", "not": "logical_not"}
+TOTAL = "...|...->... => 0"
+STEP = 1e-5
+
+
+def projected(result: Val, weights: Array) -> float:
+    return float(np.sum(result.array * weights))
+
+
+def weighted_sum(result: oc.Tensor, val: Val, weights: Array) -> oc.Tensor:
+    """A number of the result in which every cell counts by its weight."""
+    axes = "".join(letter * len(row) for letter, row in zip("boi", val.rows, strict=True))
+    return (result * oc.data(weights, axes=axes, label="weights")).einsum(TOTAL)
+
+
+def differences(program: Program, leaf: int, direction: Array, weights: Array, step: float) -> float:
+    """The derivative of the weighted sum in a direction of one leaf."""
+
+    def at(distance: float) -> float:
+        leaves = list(program.leaves)
+        leaves[leaf] = Val(leaves[leaf].array + distance * direction, leaves[leaf].rows)
+        return projected(program.values(leaves)[-1], weights)
+
+    return (at(step) - at(-step)) / (2 * step)
+
+
+@RANDOM
+@given(programs(smooth=True), st.integers(0, 2**16))
+def test_random_programs(program: Program, seed: int):
+    note(repr(program))
+    rng = np.random.default_rng(seed)
+    assume(program.steps)
+    params = [
+        oc.param(f"p{k}", v.array, **rows_of(v), dtype=np.float64) for k, v in enumerate(program.leaves)
+    ]
+    last = program.values(program.leaves)[-1]
+    weights = np.asarray(rng.uniform(0.5, 1.5, last.array.shape))
+    loss = weighted_sum(program.tensors(params)[-1], last, weights)
+    ctx = oc.Context.cpu(threads=1)
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(float(ctx[loss].reshape(())), projected(last, weights), rtol=1e-9, atol=1e-9)
+    used = oc.params(loss).values()
+    for k, param in enumerate(params):
+        direction = np.asarray(rng.standard_normal(program.leaves[k].array.shape))
+        wanted, again = (differences(program, k, direction, weights, h) for h in (STEP, STEP / 4))
+        if abs(wanted - again) > 1e-5 * (1 + abs(wanted)):
+            continue
+        found = float(np.sum(ctx[param.grad] * direction)) if param in used else 0.0
+        assert found == pytest.approx(wanted, rel=2e-5, abs=2e-5), f"p{k}"
+
+
+def numeric_gradient(function: Callable[..., Array], arrays: Sequence[Array], k: int) -> Array:
+    """Of the weighted sum of a function's result, by one of its arrays, cell by cell."""
+    gradient = np.zeros_like(arrays[k])
+    for cell in np.ndindex(gradient.shape):
+        ends = []
+        for step in (STEP, -STEP):
+            moved = [a.copy() for a in arrays]
+            moved[k][cell] += step
+            result = function(*moved)
+            ends.append(np.sum(result * weights_like(result)))
+        gradient[cell] = (ends[0] - ends[1]) / (2 * STEP)
+    return gradient
+
+
+def weights_like(result: Array) -> Array:
+    return 1 + 0.1 * np.sin(1 + np.arange(result.size)).reshape(result.shape)
+
+
+def check_gradients(
+    build: Callable[..., oc.Tensor],
+    function: Callable[..., Array],
+    arrays: Sequence[Array],
+    rows: Sequence[str] | None = None,
+):
+    """Gradients of `build` over parameters agree with differences of `function` over arrays.
+
+    `rows` has the axes of each parameter, as `axes=` of `oc.data`; without it they are output axes.
+    """
+    rows = rows or ["o" * a.ndim for a in arrays]
+    names = {"batch": "b", "output": "o", "input": "i"}
+    params: list[oc.Tensor] = []
+    for k, (array, axes) in enumerate(zip(arrays, rows, strict=True)):
+        sizes = {
+            n: [s for s, a in zip(array.shape, axes, strict=True) if a == letter]
+            for n, letter in names.items()
+        }
+        params.append(oc.param(f"p{k}", array, **sizes, dtype=np.float64))
+    result = build(*params)
+    oc.infer(result)
+    axes = "b" * len(result.shape.batch) + "o" * len(result.shape.output) + "i" * len(result.shape.input)
+    wanted = np.asarray(function(*arrays))
+    weights = np.asarray(weights_like(wanted))
+    loss = (result * oc.data(weights, axes=axes)).einsum(TOTAL)
+    ctx = oc.Context.cpu(threads=1)
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(ctx[loss].reshape(()), np.sum(wanted * weights), rtol=1e-9)
+    for k, param in enumerate(params):
+        numeric = numeric_gradient(function, arrays, k)
+        np.testing.assert_allclose(ctx[param.grad], numeric, rtol=1e-5, atol=2e-6, err_msg=f"p{k}")
+
+
+def arrays_of(*shapes: tuple[int, ...], seed: int = 3, low: float = -2, high: float = 2) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.uniform(low, high, shape)) for shape in shapes]
+
+
+POSITIVE = {"log", "log2", "sqrt", "recip_sqrt", "pow", "recip", "div", "mod"}
+
+
+@pytest.mark.parametrize("name", SCALAR_OPS)
+@pytest.mark.parametrize("shapes", [[(2, 3)] * 3, [(2, 1), (3,), ()]], ids=["equal", "broadcast"])
+def test_operators(name: str, shapes: list[tuple[int, ...]]):
+    """Every operator; the steps and gates have gradients too, mostly zero."""
+    op = SCALAR_OPS[name]
+    low = 0.3 if name in POSITIVE else -2
+    arrays = arrays_of(*shapes[: op.arity], low=low)
+    check_gradients(
+        getattr(oc, PUBLIC.get(name, name)), lambda *args: op.reference(*np.broadcast_arrays(*args)), arrays
+    )
+
+
+Logic: TypeAlias = tuple[Callable[..., oc.Tensor], Callable[..., Array], list[tuple[int, ...]], list[str]]
+"""What is built, what it means, and the shapes and axes of its operands."""
+LOGICS: dict[str, Logic] = {
+    "compose": (lambda w, x: w @ x, lambda w, x: x @ w.T, [(3, 2), (4, 2)], ["oi", "bo"]),
+    "compose of matrices": (lambda a, b: a @ b, lambda a, b: a @ b, [(3, 2), (2, 4)], ["oi", "oi"]),
+    "compose with batches": (
+        lambda w, x: w @ x,
+        lambda w, x: np.einsum("boi,bi->bo", w, x),
+        [(4, 3, 2), (4, 2)],
+        ["boi", "bo"],
+    ),
+    "compose with one": (lambda w, x: w @ x, lambda w, x: w.sum(1) * x, [(3, 2), (4, 1)], ["oi", "bo"]),
+    "compose with a number": (lambda w: w @ 2, lambda w: 2 * w.sum(1), [(3, 2)], ["oi"]),
+    "twice": (lambda w, x: w @ (w @ x), lambda w, x: x @ w.T @ w.T, [(3, 3), (4, 3)], ["oi", "bo"]),
+    "transpose": (lambda w, x: w.T @ x, lambda w, x: x @ w, [(3, 2), (4, 3)], ["oi", "bo"]),
+    "gram": (lambda w: w.T @ w, lambda w: w.T @ w, [(3, 2)], ["oi"]),
+    "size one": (lambda a, b: a * b, lambda a, b: a * b, [(4, 1), (1, 3)], ["bo", "bo"]),
+    "rank": (lambda a, b: a * b, lambda a, b: a * b, [(4, 2, 3), (3,)], ["boo", "o"]),
+    "same operand": (lambda a: a * a, lambda a: a * a, [(3, 2)], ["bo"]),
+    "sum": (lambda a: a.einsum(TOTAL), lambda a: a.sum().reshape(1), [(2, 3, 2)], ["boi"]),
+    "einsum": (
+        lambda a, b: oc.einsum("i j; j k => k i", a, b),
+        lambda a, b: (a @ b).T,
+        [(3, 4), (4, 2)],
+        ["oo", "oo"],
+    ),
+    "three operands": (
+        lambda a, b, c: oc.einsum("i; i j; j => i j", a, b, c),
+        lambda a, b, c: np.einsum("i,ij,j->ij", a, b, c),
+        [(3,), (3, 4), (4,)],
+        ["o", "oo", "o"],
+    ),
+    "diagonal": (lambda a: oc.einsum("i i => i", a), np.diagonal, [(4, 4)], ["oo"]),
+    "trace": (lambda a: oc.einsum("i i => ", a), np.trace, [(4, 4)], ["oo"]),
+    "to a diagonal": (lambda a: oc.einsum("i => i i", a), np.diag, [(4,)], ["o"]),
+    "diagonal by itself": (
+        lambda a: oc.einsum("i i; i j => j", a, a),
+        lambda a: np.diagonal(a) @ a,
+        [(3, 3)],
+        ["oo"],
+    ),
+    "fixed in an operand": (lambda a: oc.einsum("i 2 => i", a), lambda a: a[:, 2], [(3, 4)], ["oo"]),
+    "fixed in the result": (
+        lambda a: oc.einsum("i => 1 i", a),
+        lambda a: np.stack([np.zeros_like(a), a]),
+        [(3,)],
+        ["o"],
+    ),
+    "anything": (lambda a: oc.einsum("i _ => i", a), lambda a: a.sum(1), [(3, 4)], ["oo"]),
+    "only in the result": (
+        lambda a: oc.einsum("i => i j", a, j=3),
+        lambda a: np.repeat(a[:, None], 3, 1),
+        [(2,)],
+        ["o"],
+    ),
+    "slice": (lambda a: a[1], lambda a: a[1], [(3, 2, 2)], ["bbo"]),
+    "two slices": (lambda a: a[0] * a[2], lambda a: a[0] * a[2], [(3, 4)], ["bo"]),
+    "one slice twice": (lambda a: a[1] * a[1] + a[0], lambda a: a[1] * a[1] + a[0], [(3, 4)], ["bo"]),
+    "maximum over rows": (lambda a: oc.einmax("b | o => b |", a), lambda a: a.max(1), [(5, 9)], ["bo"]),
+    "maximum over all": (lambda a: oc.einmax(TOTAL, a), lambda a: a.max().reshape(1), [(3, 4)], ["bo"]),
+    "maximum of products": (
+        lambda a, b: oc.einmax("i k; k j => i j", a, b),
+        lambda a, b: (a[:, :, None] * b[None]).max(1),
+        [(3, 4), (4, 2)],
+        ["oo", "oo"],
+    ),
+    "tropical": (
+        lambda a, b: oc.tropical("i k; k j => i j", a, b),
+        lambda a, b: (a[:, :, None] + b[None]).max(1),
+        [(3, 4), (4, 2)],
+        ["oo", "oo"],
+    ),
+    "outer sum": (
+        lambda a, b: oc.outer_sum("i; j => i j", a, b),
+        lambda a, b: a[:, None] + b[None],
+        [(3,), (4,)],
+        ["o", "o"],
+    ),
+    "outer sum over an axis": (
+        lambda a, b: oc.outer_sum("i k; j => i j", a, b),
+        lambda a, b: (a[:, :, None] + b[None, None]).sum(1),
+        [(3, 2), (4,)],
+        ["oo", "o"],
+    ),
+    "softmax": (
+        lambda a: oc.exp(a - oc.einmax("b | o => b |", a)) / oc.exp(a).einsum("b | o => b | "),
+        lambda a: np.exp(a - a.max(1, keepdims=True)) / np.exp(a).sum(1, keepdims=True),
+        [(4, 3)],
+        ["bo"],
+    ),
+}
+
+
+IDS = np.array([2, 0, 2, 7])
+"""Of positions along an axis of three."""
+
+
+def ids() -> oc.Tensor:
+    return oc.data(IDS, axes="b", label="ids")
+
+
+FORMS: dict[str, Logic] = {
+    "a product": (lambda a: oc.einsum("h w => w&h", a), lambda a: a.T.ravel(), [(2, 3)], ["oo"]),
+    "a split": (
+        lambda a: oc.einsum("h&w => h w", a, w=3),
+        lambda a: a.reshape(2, 3),
+        [(6,)],
+        ["o"],
+    ),
+    "a concatenation": (
+        lambda a, b: oc.concat("a; b => a^2^b", a, b),
+        lambda a, b: np.concatenate([a, [0, 0], b]),
+        [(3,), (2,)],
+        ["o", "o"],
+    ),
+    "a part": (lambda a: oc.einsum("1^a^2 => a", a), lambda a: a[1:-2], [(6,)], ["o"]),
+    "a stack": (
+        lambda a, b: oc.stack([a, b], axis="input"),
+        lambda a, b: np.stack([a, b], -1),
+        [(3,), (3,)],
+        ["o", "o"],
+    ),
+    "a window": (
+        lambda a, b: oc.einsum("2*o + k; k => o", a, b),
+        lambda a, b: np.array([a[2 * o : 2 * o + 3] @ b for o in range(3)]),
+        [(7,), (3,)],
+        ["o", "o"],
+    ),
+    "a padded window": (
+        lambda a, b: oc.einsum("o =+ k; k => o", a, b),
+        lambda a, b: np.convolve(a, b[::-1], "same"),
+        [(5,), (3,)],
+        ["o", "o"],
+    ),
+    "a maximum of windows": (
+        lambda a: oc.einmax("2*o + k => o", a, k=2),
+        lambda a: a.reshape(3, 2).max(1),
+        [(6,)],
+        ["o"],
+    ),
+    "a gather": (
+        lambda a: oc.gather("v d; b | => b | d", a, ids(), at="v"),
+        lambda a: np.concatenate([a, np.zeros((5, 2))])[IDS],
+        [(3, 2)],
+        ["oo"],
+    ),
+    "a scatter": (
+        lambda a: oc.scatter("b | d; b | => v d", a, ids(), at="v", v=3),
+        lambda a: (np.arange(3)[:, None] == IDS) @ a,
+        [(4, 2)],
+        ["bo"],
+    ),
+    "a scatter of minima": (
+        lambda a: oc.minimum(oc.scatter("b |; b | => v", a, ids(), at="v", v=3, accum="min"), 5.0),
+        lambda a: np.array([a[1], 5, min(a[0], a[2])]),
+        [(4,)],
+        ["b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGICS | FORMS)
+def test_logics(name: str):
+    build, function, shapes, rows = (LOGICS | FORMS)[name]
+    check_gradients(build, function, arrays_of(*shapes), rows)
+
+
+def test_no_logic_and_no_function_of_tensors_is_left_out():
+    """A new logic, form of axis or public function needs a line in the tables."""
+    logics: set[str] = set()
+    forms: set[type] = set()
+    called: set[str] = set()
+    for build, _, shapes, rows in (LOGICS | FORMS).values():
+        called |= set(build.__code__.co_names)
+        tensors = [oc.data(np.ones(shape), axes=axes) for shape, axes in zip(shapes, rows, strict=True)]
+        for op in needed(oc.forward(build(*tensors)).statements):
+            if isinstance(op, texpr.SliceOp):
+                logics.add("slice")
+            elif isinstance(op, texpr.ApplyOp) and op.logic is not None:
+                logics.add(op.logic.data if op.logic.data in ".@T" else "spec")
+                if op.logic.data not in ".@T":
+                    slots = spec.parse_spec(op.logic.data).slots
+                    forms |= {type(axis) for slot in slots for row in slot.rows for axis in row.axes}
+    assert logics == {".", "@", "T", "slice", "spec"}
+    assert forms == set(get_args(spec.Axis))
+    assert tensor_functions() - called == {
+        "as_tensor",
+        "cast",  # that to smaller floats is tested with them
+        "normal",
+        "one_hot",
+        "stop_gradient",
+        "uniform",
+    }
+
+
+def tensor_functions() -> set[str]:
+    """The public functions that make a tensor of tensors; those of the table of operators are apart."""
+    found: set[str] = set()
+    for name in oc.__all__:
+        function = getattr(oc, name)
+        if inspect.isfunction(function):
+            signature = inspect.signature(function)
+            given = " ".join(str(p.annotation) for p in signature.parameters.values())
+            if signature.return_annotation == "Tensor" and "TensorLike" in given:
+                found.add(name)
+    return found
+
+
+def param(name: str, array: Array, **rows: Any) -> oc.Tensor:
+    return oc.param(
+        name, array, **({"output": list(array.shape), "input": [], "batch": []} | rows), dtype=np.float64
+    )
+
+
+def total(tensor: oc.Tensor) -> oc.Tensor:
+    return tensor.einsum(TOTAL)
+
+
+def test_stop_gradient():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * oc.stop_gradient(p * p) + oc.stop_gradient(oc.exp(p)))
+    ctx = oc.Context.cpu()
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(ctx[p.grad], a * a)
+
+
+def test_gradients_stop_at_a_whole_expression():
+    (a,) = arrays_of((3,))
+    p, q = param("p", a), param("q", a)
+    loss = total(q * oc.stop_gradient(p))
+    ctx = oc.Context.cpu()
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(ctx[q.grad], a)
+    if p.grad in ctx:
+        np.testing.assert_array_equal(ctx[p.grad], np.zeros(3))
+
+
+def test_two_backprops_add_up():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * p)
+    ctx = oc.Context.cpu()
+    once = loss.forward + oc.set(loss.grad, 1) + loss.backprop
+    step = ctx.compile(once, name="accumulate")
+    zero = ctx.compile(loss.zero_grads, name="zero")
+    ctx.init_params(loss)
+    zero()
+    step()
+    step()
+    np.testing.assert_allclose(ctx[p.grad], 4 * a)
+    zero()
+    np.testing.assert_array_equal(ctx[p.grad], np.zeros(3))
+    step()
+    np.testing.assert_allclose(ctx[p.grad], 2 * a)
+
+
+def test_two_backprops_in_one_routine():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * p)
+    code = loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop + loss.backprop
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(loss.forward + code, name="twice")
+    ctx.init_params(loss)
+    routine()
+    routine()
+    np.testing.assert_allclose(ctx[p.grad], 4 * a)
+
+
+def test_two_losses_add_up():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    one, two = total(p * p), total(oc.exp(p))
+    code = one.zero_grads + two.zero_grads
+    for loss in (one, two):
+        code += loss.forward + oc.set(loss.grad, 1) + loss.backprop
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(code, name="two_losses")
+    ctx.init_params(one)
+    routine()
+    np.testing.assert_allclose(ctx[p.grad], 2 * a + np.exp(a))
+
+
+@pytest.mark.parametrize("seed_gradient", [1, 2.5, -1])
+def test_gradient_of_the_loss_is_a_factor(seed_gradient: float):
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * p)
+    ctx = oc.Context.cpu()
+    code = loss.forward + loss.zero_grads + oc.set(loss.grad, seed_gradient) + loss.backprop
+    routine = ctx.compile(code, name="factor")
+    ctx.init_params(loss)
+    routine()
+    np.testing.assert_allclose(ctx[p.grad], seed_gradient * 2 * a)
+    np.testing.assert_array_equal(ctx[loss.grad].reshape(()), seed_gradient)
+
+
+def test_vector_jacobian_product():
+    """A result that is not a number, from a gradient given as an array of weights."""
+    (a, w) = arrays_of((3,), (3,))
+    p = param("p", a)
+    result = oc.sin(p)
+    ctx = oc.Context.cpu()
+    code = result.forward + result.zero_grads + oc.set(result.grad, oc.data(w)) + result.backprop
+    routine = ctx.compile(code, name="vjp")
+    ctx.init_params(result)
+    routine()
+    np.testing.assert_allclose(ctx[p.grad], w * np.cos(a))
+
+
+def test_gradient_of_the_loss_from_the_context():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * p)
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(loss.forward + loss.backprop, name="backprop")
+    ctx.init_params(loss)
+    ctx[p.grad] = np.ones(3)
+    ctx[loss.grad] = 3
+    routine()
+    np.testing.assert_allclose(ctx[p.grad], 1 + 6 * a)
+
+
+def test_gradient_of_an_intermediate():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    middle = oc.exp(p)
+    loss = total(middle * middle)
+    ctx = oc.Context.cpu()
+    gradient = middle.grad
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(ctx[gradient], 2 * np.exp(a))
+    np.testing.assert_allclose(ctx[p.grad], 2 * np.exp(2 * a))
+
+
+def test_gradient_of_an_intermediate_asked_for_later():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    middle = oc.exp(p)
+    loss = total(middle * middle)
+    ctx = oc.Context.cpu()
+    train.update_once(ctx, loss)
+    with pytest.raises(oc.UninitializedError):
+        _ = ctx[middle.grad]
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(ctx[middle.grad], 2 * np.exp(a))
+
+
+def test_gradient_in_an_expression():
+    """A gradient is memory: it can be read in an expression of the same routine."""
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * p)
+    norm = total(p.grad * p.grad)
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(train.grad_update(loss) + oc.forward(norm), name="norm")
+    ctx.init_params(loss)
+    routine()
+    np.testing.assert_allclose(ctx[norm].reshape(()), np.sum(4 * a * a))
+
+
+def test_mixed_precisions_have_gradients_of_their_own_precision():
+    (a, b) = arrays_of((3,), (3,))
+    p, q = oc.param("p", output=3, input=[], dtype=np.float32), param("q", b)
+    loss = total(p * q)
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(train.grad_update(loss), name="mixed")
+    ctx.init_params(loss)
+    ctx[p] = a
+    routine()
+    assert ctx[p.grad].dtype == np.float32
+    assert ctx[q.grad].dtype == np.float64
+    np.testing.assert_allclose(ctx[p.grad], b, rtol=1e-6)
+    np.testing.assert_allclose(ctx[q.grad], a, rtol=1e-6)
+
+
+def test_data_and_integers_have_no_part_in_it():
+    (a,) = arrays_of((3,))
+    p = param("p", a)
+    loss = total(p * oc.data(np.arange(3)) + oc.data(np.ones(3, bool)))
+    ctx = oc.Context.cpu()
+    train.update_once(ctx, loss)
+    np.testing.assert_allclose(ctx[p.grad], np.arange(3), rtol=1e-6)
+
+
+def test_gradients_through_a_static_slice():
+    """A slice at an index of the routine: only that slice gets a gradient."""
+    (a,) = arrays_of((4, 3))
+    i = oc.index("i", 4)
+    p = oc.param("p", a, batch=[4], output=[3], input=[], dtype=np.float64)
+    loss = total(p[i] * p[i])
+    ctx = oc.Context.cpu()
+    routine = ctx.compile(train.grad_update(loss), name="slice")
+    ctx.init_params(loss)
+    for at in range(4):
+        routine(i=at)
+        wanted = np.zeros((4, 3))
+        wanted[at] = 2 * a[at]
+        np.testing.assert_allclose(ctx[p.grad], wanted)
+
+
+def test_the_gradient_at_a_tie_goes_to_the_first_operand():
+    a = np.array([1.0, 2.0, 3.0])
+    p, q = param("p", a), param("q", a)
+    loss = total(oc.maximum(p, q) + 10 * oc.minimum(p, q))
+    ctx = oc.Context.cpu()
+    train.update_once(ctx, loss)
+    np.testing.assert_array_equal(ctx[p.grad], np.full(3, 11.0))
+    np.testing.assert_array_equal(ctx[q.grad], np.zeros(3))
+
+
+def test_gradients_at_kinks_are_finite():
+    p = param("p", np.zeros(3))
+    loss = total(oc.relu(p) + oc.abs(p) + oc.sat01(p) + p**2 + p**0 + p**1)
+    ctx = oc.Context.cpu()
+    train.update_once(ctx, loss)
+    np.testing.assert_array_equal(ctx[p.grad], np.ones(3))
+
+
+def mlp_loss() -> tuple[oc.Tensor, list[oc.Tensor]]:
+    (x, y) = arrays_of((6, 5, 3), (6, 5, 1))
+    i = oc.index("i", 6)
+    w1, b1, w2 = oc.param("w1"), oc.param("b1", 0.1, output=7), oc.param("w2")
+    out = w2 @ oc.tanh(w1 @ oc.data(x, label="x")[i] + b1)
+    return total((out - oc.data(y, label="y")[i]) ** 2) / 5, [w1, b1, w2]
+
+
+SPLITS = pytest.mark.parametrize("how", ["whole", "update apart", "all apart", "zero first"])
+
+
+@SPLITS
+def test_routines_apart_mean_the_same(how: str):
+    """Forward with backprop, and the update, in one routine or in several."""
+    results: list[list[Array]] = []
+    for split in ("whole", how):
+        loss, params = mlp_loss()
+        ctx = oc.Context.cpu()
+        seed = loss.zero_grads + oc.set(loss.grad, 1)
+        update = train.sgd_update(loss, learning_rate=0.05, momentum=0.9, weight_decay=1e-2)
+        parts = {
+            "whole": [train.grad_update(loss) + update],
+            "update apart": [train.grad_update(loss), update],
+            "all apart": [loss.forward, seed, loss.backprop, update],
+            "zero first": [seed, loss.forward + loss.backprop, update],
+        }[split]
+        routines = [ctx.compile(part, name=f"part{k}") for k, part in enumerate(parts)]
+        ctx.init_params(loss, seed=5)
+        for _ in range(3):
+            for at in range(6):
+                for routine in routines:
+                    routine(**({"i": at} if any(index.name == "i" for index in routine.indices) else {}))
+        results.append([ctx[p] for p in params])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)

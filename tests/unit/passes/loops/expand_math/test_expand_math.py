@@ -1,0 +1,185 @@
+"""The expansions, run by NumPy operation by operation, against mpmath."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from support.arith_interpreter import Array, lowered, run
+from xdsl.context import Context
+from xdsl.dialects import arith, test
+from xdsl.dialects.builtin import ModuleOp, f32, f64
+from xdsl.dialects.math import ExpOp
+
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.passes.loops.expand_math import ExpandMathPass
+
+Real = Any  # an mpmath number: the library has no types
+SAMPLES = 1500
+RANDOM = np.random.default_rng(7)
+
+
+def apply(name: str, *args: Array) -> Array:
+    type_ = f32 if args[0].dtype == np.float32 else f64
+    operator = SCALAR_OPS[name]
+    return run(lowered(operator.emit, operator.arity, type_, ExpandMathPass()), args)
+
+
+def ulps(got: Array, exact: list[Real]) -> float:
+    """The largest error in units in the last place; results that are not normal numbers do not count."""
+    info = np.finfo(got.dtype)
+    worst = 0.0
+    for value, reference in zip(got, exact, strict=True):
+        if info.tiny <= abs(reference) <= info.max:
+            unit = float(np.spacing(got.dtype.type(abs(float(reference)))))
+            worst = max(worst, float(abs(mpmath.mpf(float(value)) - reference)) / unit)
+    return worst
+
+
+def samples(dtype: type, low: float, high: float) -> Array:
+    return RANDOM.uniform(low, high, SAMPLES).astype(dtype)
+
+
+def log_samples(dtype: type, low: float, high: float) -> Array:
+    return np.exp2(RANDOM.uniform(math.log2(low), math.log2(high), SAMPLES)).astype(dtype)
+
+
+def signed(x: Array) -> Array:
+    return np.concatenate([x, -x])
+
+
+def sigmoid(x: Real) -> Real:
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def tiny_and_max(dtype: type) -> tuple[float, float]:
+    return float(np.finfo(dtype).tiny), float(np.finfo(dtype).max)
+
+
+EXACT: dict[str, Callable[..., Real]] = {
+    "exp": mpmath.exp,
+    "exp2": lambda x: mpmath.power(2, x),
+    "log": mpmath.log,
+    "log2": lambda x: mpmath.log(x, 2),
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tanh": mpmath.tanh,
+    "erf": mpmath.erf,
+    "sigmoid": sigmoid,
+}
+BOUNDS = {
+    "exp": 1.0,
+    "exp2": 1.0,
+    "log": 1.0,
+    "log2": 2.0,
+    "sin": 2.0,
+    "cos": 2.0,
+    "tanh": 3.0,
+    "erf": 2.0,
+    "sigmoid": 3.0,
+}
+
+
+def inputs(name: str, dtype: type) -> Array:
+    tiny, largest = tiny_and_max(dtype)
+    single = dtype is np.float32
+    exponent = 128.0 if single else 1024.0
+    match name:
+        case "exp" | "sigmoid":
+            limit = exponent * math.log(2)
+            return np.concatenate([samples(dtype, -limit, limit), signed(log_samples(dtype, tiny, 1))])
+        case "exp2":
+            return np.concatenate([samples(dtype, -exponent, exponent), signed(log_samples(dtype, tiny, 1))])
+        case "log" | "log2":
+            near_1 = samples(dtype, 0.5, 2)
+            denormal = samples(dtype, 0, tiny)
+            return np.concatenate([log_samples(dtype, tiny, largest), near_1, denormal[denormal > 0]])
+        case "sin" | "cos":
+            multiples = np.arange(-400, 400) * (math.pi / 2)
+            wide = signed(log_samples(dtype, tiny, 1e6 if single else 1e14))
+            return np.concatenate([samples(dtype, -7, 7), wide, multiples.astype(dtype)])
+        case _:
+            return np.concatenate(
+                [samples(dtype, -7, 7), samples(dtype, -1, 1), signed(log_samples(dtype, tiny, 20))]
+            )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", EXACT)
+def test_error_of_unary(name: str, dtype: type) -> None:
+    x = inputs(name, dtype)
+    with mpmath.workdps(60):
+        exact = [EXACT[name](mpmath.mpf(float(v))) for v in x]
+        assert ulps(apply(name, x), exact) <= BOUNDS[name]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_error_of_pow(dtype: type) -> None:
+    tiny, largest = tiny_and_max(dtype)
+    base = np.concatenate([log_samples(dtype, tiny, largest), samples(dtype, 0.5, 2)])
+    limit = 127 if dtype is np.float32 else 1023
+    y = (RANDOM.uniform(-limit, limit, base.size) / np.abs(np.log2(base.astype(np.float64)))).astype(dtype)
+    with mpmath.workdps(60):
+        exact = [mpmath.power(float(a), float(c)) for a, c in zip(base, y, strict=True)]
+        assert ulps(apply("pow", base, y), exact) <= 2.0
+
+
+INF, NAN = math.inf, math.nan
+SPECIAL: dict[str, dict[float, float]] = {
+    "exp": {0.0: 1, -INF: 0, INF: INF, NAN: NAN, 1e4: INF, -1e4: 0},
+    "exp2": {0.0: 1, -INF: 0, INF: INF, NAN: NAN, 1e4: INF, -1e4: 0, 10.0: 1024, -3.0: 0.125},
+    "log": {0.0: -INF, 1.0: 0, INF: INF, NAN: NAN, -1.0: NAN, -INF: NAN},
+    "log2": {0.0: -INF, 1.0: 0, 8.0: 3, 0.25: -2, INF: INF, NAN: NAN, -1.0: NAN, -INF: NAN},
+    "sin": {0.0: 0, INF: NAN, -INF: NAN, NAN: NAN},
+    "cos": {0.0: 1, INF: NAN, -INF: NAN, NAN: NAN},
+    "tanh": {0.0: 0, 30.0: 1, INF: 1, -INF: -1, NAN: NAN},
+    "erf": {0.0: 0, 30.0: 1, INF: 1, -INF: -1, NAN: NAN},
+    "sigmoid": {0.0: 0.5, INF: 1, -INF: 0, NAN: NAN, -1e4: 0, 1e4: 1},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(name: str, dtype: type) -> None:
+    x = np.array(list(SPECIAL[name]), dtype)
+    np.testing.assert_array_equal(apply(name, x), np.array(list(SPECIAL[name].values()), dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["sin", "tanh", "erf"])
+def test_odd_functions_keep_the_sign_of_zero(name: str, dtype: type) -> None:
+    result = apply(name, np.array([-0.0, 0.0], dtype))
+    np.testing.assert_array_equal(np.signbit(result), [True, False])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_large_angles_are_bounded(name: str, dtype: type) -> None:
+    x = signed(log_samples(dtype, 1e5, float(np.finfo(dtype).max)))
+    assert np.all(np.abs(apply(name, x)) <= 1 + 2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_special_values_of_pow(dtype: type) -> None:
+    values = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, INF, -INF, NAN]
+    x, y = (a.ravel() for a in np.meshgrid(np.array(values, dtype), np.array(values, dtype)))
+    with np.errstate(all="ignore"):
+        expected = np.power(x, y)
+    result = apply("pow", x, y)
+    np.testing.assert_allclose(result, expected, rtol=2 * np.finfo(dtype).eps)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result)[numbers], np.signbit(expected)[numbers])
+
+
+@pytest.mark.parametrize("type_", [f32, f64])
+def test_constants_are_shared_in_a_block(type_: Any) -> None:
+    source = test.TestOp(result_types=[type_])
+    first = ExpOp(source.results[0])
+    second = ExpOp(first)
+    module = ModuleOp([source, first, second])
+    ExpandMathPass().apply(Context(), module)
+    module.verify()
+    constants = [op.value for op in module.walk() if isinstance(op, arith.ConstantOp)]
+    assert len(constants) == len(set(constants))

@@ -1,0 +1,103 @@
+"""The stand-in for CUDA's driver has what the real module has: names, parameters, values."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+from support.cuda_on_cpu import CUDA_KERNEL_NODE_PARAMS, ENUMS, FakeDriver
+from support.layering import SUPPORT, TESTS
+
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.runtime.cuda.driver import BINDINGS, NO_DRIVER, NO_GPU, Driver
+
+real = pytest.importorskip(BINDINGS, reason="there is no cuda-bindings: pip install 'ocannl[cuda]'")
+FUNCTIONS = [name for name, f in vars(FakeDriver).items() if name.startswith("cu") and inspect.isfunction(f)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str):
+    """What returns results returns them in a tuple, which `Answer` says."""
+    fake = list(inspect.signature(vars(FakeDriver)[name]).parameters)[1:]
+    assert fake == list(inspect.signature(getattr(real, name)).parameters)
+
+
+@pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.__name__)
+def test_values(enum: type[IntEnum]):
+    for member in enum:
+        assert getattr(getattr(real, enum.__name__), member.name).value == member.value
+
+
+def test_parameters_of_a_kernel():
+    params = real.CUDA_KERNEL_NODE_PARAMS()
+    params.func, params.gridDimX, params.kernelParams = real.CUfunction(16), 3, 4096
+    assert (int(params.func), params.gridDimX, params.kernelParams) == (16, 3, 4096)
+    assert all(hasattr(params, name) for name in CUDA_KERNEL_NODE_PARAMS.FIELDS)
+    assert int(real.cuuint64_t(2**64 - 1)) == 2**64 - 1
+    assert int(real.CUdeviceptr(2**63)) == 2**63
+
+
+def test_results_are_true_where_something_failed():
+    assert not real.CUresult.CUDA_SUCCESS
+    assert all(result for result in real.CUresult if result.name != "CUDA_SUCCESS")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a stand-in for the library that the real module calls."""
+    folder = tmp_path_factory.mktemp("libcuda")
+    compiler = shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("there is no C compiler for Linux")
+    options = ["-shared", "-fPIC", "-O1", "-UNDEBUG", "-o", str(folder / "libcuda.so.1")]
+    subprocess.run([compiler, str(SUPPORT / "cuda" / "libcuda.c"), *options, "-ldl"], check=True)
+    return folder
+
+
+def run(library: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Trains half-moons, and more, through the real module."""
+    environment = os.environ | settings | {"LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(TESTS)}
+    command = [sys.executable, str(SUPPORT / "cuda_library.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_the_real_module_calls_the_driver(library: Path):
+    done = run(library)
+    assert not done.returncode, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "<context cuda: C GPU> sm_80"
+    assert lines[-1] == "launches of graphs: 29"
+    assert [line.split()[-2:] for line in lines[2:5]] == [["250.00", "us"]] * 3
+
+
+def test_the_real_module_calls_the_driver_for_each_kernel(library: Path):
+    done = run(library, OCANNL_CUDA_SYNC="1")
+    assert not done.returncode, done.stderr
+    assert done.stdout.splitlines()[-1] == "launches of graphs: 3"
+
+
+def test_what_the_driver_says_of_text_comes_through_the_real_module(library: Path):
+    done = run(library, REJECT="1")
+    assert done.returncode
+    assert done.stderr.endswith(
+        "the NVIDIA driver rejects the kernels: invalid text (CUDA_ERROR_INVALID_PTX)\nno such instruction\n"
+    )
+
+
+def test_this_machine():
+    """There is a GPU, or an error that says what is missing."""
+    said = ""
+    try:
+        version = Driver().version()
+    except DeviceError as error:
+        version, said = "", str(error)
+    if version:
+        assert float(version) > 11
+    else:
+        assert said.startswith((NO_DRIVER, NO_GPU, "the NVIDIA driver does not start"))
