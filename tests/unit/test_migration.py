@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from support.nn.check import Array, weighted_sum, weights_like
-from unit.test_docs import MIGRATION, Runner, fences
+from support.pages import MIGRATION, Runner, fences
 
 import ocannl as oc
 from ocannl import train
