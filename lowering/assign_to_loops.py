@@ -33,7 +33,7 @@ from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import computed_in, is_float, widest
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import Arg, lower
-from ocannl.passes.analysis.nests import fresh_label
+from ocannl.passes.analysis.names import fresh_label
 from ocannl.passes.analysis.projection import whole
 
 Space = Sequence[tuple[str, int]]

@@ -14,7 +14,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernel_calls import KernelCall
 from ocannl.lowering.llvm.entry import arena_range, entry_layout, has_own_memory
-from ocannl.passes.loops.plan_memory import byte_size
+from ocannl.passes.analysis.memory import byte_size
 
 HEADING = "// What a host has to know, as JSON:"
 

@@ -25,6 +25,7 @@ from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
+from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
@@ -38,7 +39,6 @@ from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.reuse_reductions import ReuseReductionsPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-from ocannl.passes.loops.schedule.tuned_schedule import FindChoices, TunedSchedulePass
 from ocannl.passes.loops.simplify import SimplifyPass
 from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
@@ -153,7 +153,7 @@ def passes_until(target: str, stage: str) -> Sequence[PipelinePass]:
 
 def with_choices(passes: Sequence[PassMaker], find: FindChoices) -> Sequence[PassMaker]:
     """The passes, with schedules as they are found for the text of a nest or group."""
-    return [partial(TunedSchedulePass, find=find) if p is SchedulePass else p for p in passes]
+    return [partial(SchedulePass, find=find) if p is SchedulePass else p for p in passes]
 
 
 def module_text(module: ModuleOp) -> str:

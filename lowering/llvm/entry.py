@@ -14,7 +14,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.llvm.types import value_type
 from ocannl.passes.analysis.nests import nodes, steps
-from ocannl.passes.analysis.tasks import task_count
+from ocannl.passes.analysis.parallel_tasks import task_count
 
 
 @dataclass(frozen=True)

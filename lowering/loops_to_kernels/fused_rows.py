@@ -21,9 +21,11 @@ from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.rows import add_scratch, combine_all
 from ocannl.passes.analysis.divisors import largest_divisor
-from ocannl.passes.analysis.nests import Accesses, Names, operations, substitute_indices, with_reduced
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import Accesses, operations, with_reduced
 from ocannl.passes.analysis.shared_reductions import LONG, long_reductions, needed_before, shared_size
 from ocannl.passes.analysis.strides import in_memory_order, strides
+from ocannl.passes.rewrites.indices import substitute_indices
 
 # The most neighbours that a thread takes at a time, and what the rows of a block may have in shared memory.
 VECTOR, SHARED_BYTES = 4, 2**14

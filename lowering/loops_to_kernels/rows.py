@@ -14,7 +14,7 @@ from ocannl.dialects.kernel import CombineOp, combination
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
-from ocannl.passes.analysis.nests import operations, points, substitute_indices
+from ocannl.passes.analysis.nests import operations, points
 from ocannl.passes.analysis.shared_reductions import (
     Lanes,
     choose_lanes,
@@ -23,6 +23,7 @@ from ocannl.passes.analysis.shared_reductions import (
     shared_size,
     shared_variable,
 )
+from ocannl.passes.rewrites.indices import substitute_indices
 
 # With more points than these there are threads enough, if they are contiguous and the reductions are not.
 MOST_POINTS = 2**14

@@ -15,7 +15,7 @@ from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.passes.analysis.nests import operations
-from ocannl.passes.analysis.tasks import cuts
+from ocannl.passes.analysis.parallel_tasks import cuts
 
 CACHE_LINE = 64
 

@@ -28,8 +28,8 @@ from ocannl.lowering.loops_to_llvm.calls import (
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
-from ocannl.passes.analysis.structure import Structures
-from ocannl.passes.analysis.tasks import task_count
+from ocannl.passes.analysis.parallel_tasks import task_count
+from ocannl.passes.analysis.structural_equality import Structures
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 

@@ -22,8 +22,8 @@ from ocannl.lowering.loops_to_llvm.placement import Level, Placement, place
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.passes.analysis.cache_lines import fills_lines
+from ocannl.passes.analysis.parallel_tasks import Cut, cuts
 from ocannl.passes.analysis.target import INTERLEAVED
-from ocannl.passes.analysis.tasks import Cut, cuts
 
 
 class NestEmitter:

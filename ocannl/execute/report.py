@@ -14,9 +14,9 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import schedule_text
+from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import is_inside, nests_of, steps
-from ocannl.passes.loops.plan_memory import memory_report
 from ocannl.runtime.cuda.ptxas import Resources
 
 

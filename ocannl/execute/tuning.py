@@ -8,8 +8,8 @@ import time
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.execute.routine import Routine
 from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.passes.analysis.schedule_candidates import no_choices
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-from ocannl.passes.loops.schedule.tuned_schedule import no_choices
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.program.extract import extract
 from ocannl.program.misuse import ArgumentError

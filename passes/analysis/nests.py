@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from ocannl.dialects.assign import NodeOp, memref_shape
-from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
-from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 
@@ -94,14 +92,6 @@ def cell(op: LoadOp | StoreOp) -> Cell:
     return op.node, op.indices.data, tuple(op.positions)
 
 
-def fresh_label(label: str, taken: Collection[str]) -> str:
-    """The label, with a number if need be."""
-    candidate, count = label, 1
-    while candidate in taken:
-        candidate, count = f"{label}.{count}", count + 1
-    return candidate
-
-
 def names_in(indices: Map) -> set[str]:
     return {name for index in indices for name, _ in index.terms}
 
@@ -149,15 +139,6 @@ def gives_only_results(kind: type[Operation]) -> bool:
     return issubclass(kind, LoadOp | ReduceOp) or kind.has_trait(Pure)
 
 
-def remove_unused_operations(block: Block) -> None:
-    """Removes operations of a block, and of the reductions in it, that give only results nobody uses."""
-    for op in reversed(block.ops):
-        if is_unused(op):
-            Rewriter.erase_op(op)
-        elif isinstance(op, ReduceOp):
-            remove_unused_operations(op.body.block)
-
-
 def covering_axes(store: StoreOp, space: Space) -> dict[str, int] | None:
     """The axis along which each variable runs, if the points of the nest are the elements of the node."""
     sizes = dict(space)
@@ -172,100 +153,8 @@ def covering_axes(store: StoreOp, space: Space) -> dict[str, int] | None:
     return axes if all(size == 1 or name in axes for name, size in space) else None
 
 
-def substitute_indices(ops: Iterable[Operation], values: Mapping[str, Linear]) -> None:
-    """Replaces iteration variables in the index maps of `ops`."""
-    for op in ops:
-        if isinstance(op, Indexed):
-            op.properties["indices"] = substituted(op.indices, values)
-
-
 def substituted(indices: MapAttr, values: Mapping[str, Linear]) -> MapAttr:
     return MapAttr(tuple(index.substitute(values) for index in indices.data))
-
-
-def drop_unit_variables(nest: NestOp) -> None:
-    """Removes variables of size 1, whose value is 0; a schedule keeps the variables that it may name."""
-    if nest.schedule is not None:
-        return
-    body = operations(nest.body.block)
-    values: dict[str, Linear] = {}
-    for op in (nest, *body):
-        if isinstance(op, NestOp | ReduceOp):
-            units = {name: ZERO for name, size in op.space.data if size == 1}
-            if units:
-                op.properties["space"] = SpaceAttr(tuple(d for d in op.space.data if d[0] not in units))
-                values |= units
-    if values:
-        substitute_indices(body, values)
-
-
-@dataclass
-class Names:
-    """Names of variables, or labels of nodes; a fresh one is the given name, numbered where that is taken."""
-
-    used: set[str]
-
-    @staticmethod
-    def of(func: FuncOp, nest: NestOp) -> Names:
-        used = set(func.ranges) | set(nest.space.names) | set(scope_sizes(nest))
-        for op in operations(nest.body.block):
-            if isinstance(op, ReduceOp):
-                used.update(op.space.names)
-        return Names(used)
-
-    def fresh(self, name: str) -> str:
-        candidate, stem, number = name, name.rstrip("0123456789") or name, 0
-        while candidate in self.used:
-            number += 1
-            candidate = f"{stem}{number}"
-        self.used.add(candidate)
-        return candidate
-
-    def fresh_space(self, space: Space, indices: dict[str, Linear]) -> SpaceAttr:
-        """The space under fresh names, which `indices` then gives to the old ones."""
-        fresh = tuple((self.fresh(name), size) for name, size in space)
-        indices |= {old: Linear.var(new) for (old, _), (new, _) in zip(space, fresh, strict=True)}
-        return SpaceAttr(fresh)
-
-
-def rename(ops: Iterable[Operation], names: Names, indices: dict[str, Linear]) -> None:
-    """Prepares operations in place for another nest: other index expressions, fresh reduction variables."""
-    for op in ops:
-        if isinstance(op, Indexed):
-            op.properties["indices"] = substituted(op.indices, indices)
-        elif isinstance(op, ReduceOp):
-            op.properties["space"] = names.fresh_space(op.space.data, indices)
-            rename(op.body.block.ops, names, indices)
-
-
-@dataclass
-class Copier:
-    """Copies operations into another nest, with other operands and index expressions."""
-
-    names: Names
-    indices: dict[str, Linear]
-    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
-    def copy(self, op: Operation) -> Operation:
-        properties: dict[str, Attribute] = dict(op.properties)
-        regions: list[Region] = []
-        if isinstance(op, Indexed):
-            properties["indices"] = substituted(op.indices, self.indices)
-        elif isinstance(op, ReduceOp):
-            properties["space"] = self.names.fresh_space(op.space.data, self.indices)
-            regions.append(Region(Block(self.copy(inner) for inner in op.body.block.ops)))
-        copied = type(op).create(
-            operands=[self.values.get(operand, operand) for operand in op.operands],
-            result_types=op.result_types,
-            properties=properties,
-            attributes=op.attributes,
-            location=op.location,
-            regions=regions,
-        )
-        for old, new in zip(op.results, copied.results, strict=True):
-            new.name_hint = old.name_hint
-            self.values[old] = new
-        return copied
 
 
 @dataclass
@@ -310,3 +199,20 @@ class Accesses:
 
 def renamed(indices: Map | None, renaming: Mapping[str, Linear]) -> Map | None:
     return None if indices is None else tuple(index.substitute(renaming) for index in indices)
+
+
+def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
+    found: dict[SSAValue, list[StoreOp]] = {}
+    for op in operations_of(nest.body.block):
+        if isinstance(op, StoreOp):
+            found.setdefault(op.node, []).append(op)
+    return found
+
+
+def variable_sizes(nest: NestOp) -> dict[str, int]:
+    """The sizes of all iteration variables of a nest, outermost first."""
+    sizes = dict(nest.space.data)
+    for op in operations(nest.body.block):
+        if isinstance(op, ReduceOp):
+            sizes.update(op.space.data)
+    return sizes

@@ -11,10 +11,10 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import IndexOp, ReduceOp
+from ocannl.passes.analysis.constants import number
 from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced
-from ocannl.passes.loops.simplify import number
+from ocannl.passes.analysis.slices import slice_of
 
 # Integers up to these are exact as floats, so that positions below them compare as integers do.
 EXACT = {Float32Type: 2**24, Float64Type: 2**53}
@@ -57,18 +57,6 @@ def variables_of(value: SSAValue) -> set[str]:
             if isinstance(inner, Indexed):
                 names |= names_in(inner.indices.data)
     return names
-
-
-def slice_of(values: Iterable[SSAValue]) -> set[Operation]:
-    """The operations of nests that values depend on, nodes excepted."""
-    found: set[Operation] = set()
-    waiting = list(values)
-    while waiting:
-        op = waiting.pop().owner
-        if isinstance(op, Operation) and not isinstance(op, NodeOp) and op not in found:
-            found.add(op)
-            waiting += [operand for inner in with_reduced((op,)) for operand in inner.operands]
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,151 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.index.linear import Map
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.values import address_of, position_sizes
 from ocannl.passes.analysis.divisors import divisors
-from ocannl.passes.analysis.nest_facts import element_bytes
-from ocannl.passes.analysis.nests import names_in, operations
+from ocannl.passes.analysis.footprints import Place, View
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import FAR, FARTHEST, LINE
 
-# Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
-STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
 # Points of a nest that make up for its start, if as many rows stay in the first-level cache.
 POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An access: its index map, its strides in bytes along the variables, and the bytes that it touches at
-    one point. Where it is at positions that are found at run time, it may touch all along their axes.
-    """
-
-    indices: Map
-    strides: dict[str, int]
-    bytes: int
-    is_reduced: bool
-
-    @staticmethod
-    def of(op: LoadOp | StoreOp, reduced: set[str]) -> Place:
-        indices, element = op.indices.data, element_bytes(op)
-        strides = {name: step * element for name, step in address_of(op).terms}
-        found = position_sizes(op) if op.positions else {}
-        # Where the array has no elements, it has no strides.
-        reach = sum(strides.pop(name, 0) * (size - 1) for name, size in found.items())
-        return Place(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
-
-    def span(self, extents: Mapping[str, int]) -> int:
-        """Bytes that it keeps from others while variables run that far: gaps between what is shorter than a
-        line count too.
-        """
-        run = self.bytes
-        for stride, size in sorted(
-            (abs(s), extents[name]) for name, s in self.strides.items() if name in extents
-        ):
-            run = run * size if run >= LINE and stride > run else run + stride * (size - 1)
-        return run
-
-    def size(self, extents: Mapping[str, int]) -> int:
-        return self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
-
-
-@dataclass
-class View:
-    """A nest as a member of a chain: its variables, reduced ones among them, and where it touches nodes.
-
-    `summed` is its only reduction, if its points can be shared out: every one of them loads something new.
-    """
-
-    nest: NestOp
-    sizes: dict[str, int]
-    places: dict[SSAValue, list[Place]]
-    written: set[SSAValue]
-    summed: ReduceOp | None
-
-    @staticmethod
-    def of(nest: NestOp) -> View:
-        sizes, reduced = dict(nest.space.data), set[str]()
-        places: dict[SSAValue, list[Place]] = {}
-        written: set[SSAValue] = set()
-        reductions: list[ReduceOp] = []
-        for op in operations(nest.body.block):
-            if isinstance(op, ReduceOp):
-                reductions.append(op)
-                sizes.update(op.space.data)
-                reduced.update(op.space.names)
-            elif isinstance(op, LoadOp | StoreOp):
-                place = Place.of(op, reduced)
-                places.setdefault(op.node, []).append(place)
-                if isinstance(op, StoreOp):
-                    written.add(op.node)
-        view = View(nest, sizes, places, written, None)
-        if len(reductions) == 1:
-            view.summed = reductions[0]
-        return view
-
-    @property
-    def is_streamed(self) -> bool:
-        """Something is loaded anew at every point of the reductions, so that nothing is read again."""
-        moving = {name for place in self.places_reduced for name in place.strides}
-        return any(moving <= place.strides.keys() for place in self.places_reduced)
-
-    def conflicts(self, other: View) -> bool:
-        """One of two nests writes what the other touches."""
-        return not (self.written.isdisjoint(other.places) and other.written.isdisjoint(self.places))
-
-    @cached_property
-    def reach(self) -> dict[SSAValue, int]:
-        """How many bytes of each node the nest touches."""
-        return {node: max(p.size(self.sizes) for p in places) for node, places in self.places.items()}
-
-    @cached_property
-    def all_places(self) -> list[Place]:
-        return [place for places in self.places.values() for place in places]
-
-    @cached_property
-    def places_reduced(self) -> list[Place]:
-        return [place for place in self.all_places if place.is_reduced]
-
-    @cached_property
-    def is_contraction(self) -> bool:
-        return bool(self.places_reduced) and not self.is_streamed
-
-    @property
-    def started(self) -> float:
-        return STARTED_CONTRACTION if self.is_contraction else STARTED_NEST
-
-    @cached_property
-    def counted(self) -> set[str]:
-        """The variables whose points count as work: of a contraction those of the nest, else all."""
-        return set(self.nest.space.names if self.is_contraction else self.sizes)
-
-    @cached_property
-    def free(self) -> set[str]:
-        """The variables that may be rows: those of the nest, and those of a reduction to share out, but for
-        the innermost axis of an array, along which vectors lie.
-        """
-        own = {name for name, size in self.nest.space.data if size > 1}
-        reduced = set(self.summed.space.names) if self.summed is not None else set[str]()
-        return {name for name in own | reduced if not self.is_contiguous(name)}
-
-    def is_contiguous(self, name: str) -> bool:
-        """A variable moves along the innermost axis of an array, and of none that is larger along others."""
-        arrays = [(place.size(self.sizes), place) for place in self.all_places if len(place.strides) > 1]
-        along = [
-            (size, name == min(p.strides, key=lambda n: abs(p.strides[n])))
-            for size, p in arrays
-            if name in p.strides
-        ]
-        innermost = max((size for size, is_innermost in along if is_innermost), default=0)
-        return innermost > 0 and innermost >= max(
-            (size for size, is_innermost in along if not is_innermost), default=0
-        )
 
 
 @dataclass(frozen=True, slots=True)

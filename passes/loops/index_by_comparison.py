@@ -23,21 +23,13 @@ from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, R
 from ocannl.dialects.loops.values import POSITION, element_type
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
-from ocannl.passes.analysis.nests import (
-    Copier,
-    Names,
-    fresh_label,
-    functions,
-    names_in,
-    nests,
-    nodes,
-    operations,
-    points,
-    remove_unused_operations,
-    with_reduced,
-)
-from ocannl.passes.analysis.one_hot import Choice, Elsewhere, choices, slice_of, variables_of
-from ocannl.passes.loops.simplify import boolean
+from ocannl.passes.analysis.names import Names, fresh_label
+from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
+from ocannl.passes.analysis.one_hot import Choice, Elsewhere, choices, variables_of
+from ocannl.passes.analysis.slices import slice_of
+from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.indices import Copier
+from ocannl.passes.rewrites.scalar_algebra import boolean
 
 # Accumulations that leave a single value as it is: others, such as `or`, change it.
 ACCUMULATIONS: Mapping[str, type[Operation]] = {

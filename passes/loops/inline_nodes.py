@@ -3,96 +3,47 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 from xdsl.context import Context
-from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
-from xdsl.traits import Pure
 
-from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, UniformOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.analysis.evaluation_cost import (
+    Cost,
+    cost_of,
+)
+from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,
     ZERO,
     Accesses,
-    Copier,
-    Indexed,
-    Names,
     covering_axes,
-    drop_unit_variables,
     names_in,
     nests,
     node_mode,
     operations,
     points,
     reduction_work,
-    rename,
     renamed,
+    stores_by_node,
     ungrouped,
     with_reduced,
 )
-from ocannl.passes.analysis.one_hot import Elsewhere, choices
+from ocannl.passes.analysis.slices import operations_for
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
 
-# The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...
-FREE = (arith.ConstantOp, IndexOp, LoadOp, ReduceOp)
-COSTS: Mapping[type[Operation], int] = {
-    arith.DivfOp: 4,
-    math_dialect.SqrtOp: 5,
-    math_dialect.RsqrtOp: 5,
-    UniformOp: 150,
-}
-# ... or a transcendental function if it is of the `math` dialect and not one of these.
-SIMPLE_MATH = (
-    math_dialect.AbsFOp,
-    math_dialect.CeilOp,
-    math_dialect.CopySignOp,
-    math_dialect.FloorOp,
-    math_dialect.FmaOp,
-    math_dialect.RoundEvenOp,
-    math_dialect.RoundOp,
-    math_dialect.TruncOp,
-)
-TRANSCENDENTAL = 20
 # A body up to this cost is rather computed again than stored and loaded ...
 CHEAP = 4
-# ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
-CHEAP_IF_UNIFORM = 16
-# ... and one that is 0 unless an index is some number, up to this one.
-CHEAP_IF_CHOOSING = 8
 # Longer bodies are not copied, as a chain of them would be copied over and over; fusion joins them instead.
 LONGEST_BODY = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
-
-    A uniform body has the same value at every point. One that chooses is 0 unless an index is some number: a
-    reduction over that index is then evaluated at the number alone.
-    """
-
-    operations: int
-    arrays: int
-    reduction_work: int
-    is_uniform: bool
-    chooses: bool
-
-    @property
-    def is_free(self) -> bool:
-        if self.reduction_work or self.arrays > 1:
-            return False
-        if self.chooses and self.operations <= CHEAP_IF_CHOOSING:
-            return True
-        return self.operations == 0 or (self.is_uniform and self.operations <= CHEAP_IF_UNIFORM)
 
 
 @dataclass(slots=True)
@@ -210,63 +161,6 @@ def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
     own = reduction_work(nest.body.block.ops)
     work = (own + definition.cost.reduction_work) * points(nest.space.data)
     return own == 0 or work <= SMALL_REDUCTION_WORK
-
-
-def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
-    """Operations inside reductions count once, as reductions have a rule of their own; those on constants
-    not at all.
-    """
-    total, is_uniform = 0, True
-    arrays: set[tuple[SSAValue, Map]] = set()
-    constants: set[SSAValue] = set()
-    variables = {name for name, size in space if size > 1}
-    for op in with_reduced(ops):
-        if is_constant(op, constants):
-            constants.update(op.results)
-            continue
-        total += operation_cost(op)
-        if isinstance(op, Indexed):
-            varying = variables & names_in(op.indices.data)
-            is_uniform = is_uniform and not varying
-            if isinstance(op, LoadOp) and varying == variables:
-                arrays.add((op.node, op.indices.data))
-    chooses = any(Elsewhere(choice.comparison, 0.0).holds(value) for choice in choices(ops, dict(space)))
-    return Cost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
-
-
-def is_constant(op: Operation, constants: set[SSAValue]) -> bool:
-    if isinstance(op, arith.ConstantOp):
-        return True
-    if not constants or not op.operands or not op.has_trait(Pure):
-        return False
-    return all(operand in constants for operand in op.operands)
-
-
-def operation_cost(op: Operation) -> int:
-    return _cost_of_kind(type(op))
-
-
-@cache
-def _cost_of_kind(kind: type[Operation]) -> int:
-    if issubclass(kind, FREE):
-        return 0
-    if kind.name.startswith("math.") and kind not in COSTS and not issubclass(kind, SIMPLE_MATH):
-        return TRANSCENDENTAL
-    return COSTS.get(kind, 1)
-
-
-def operations_for(store: StoreOp, block: Block) -> list[Operation]:
-    """The operations of a nest that the stored value depends on, in order."""
-    needed: set[SSAValue] = {store.value}
-    found: list[Operation] = []
-    for op in reversed(operations_of(block)):
-        if any(result in needed for result in op.results):
-            found.append(op)
-            needed.update(op.operands)
-            if isinstance(op, ReduceOp):
-                needed.update(operand for inner in operations(op.body.block) for operand in inner.operands)
-    found.reverse()
-    return found
 
 
 def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
@@ -415,14 +309,6 @@ class NestInliner:
         copier = Copier(self.names, variables)
         block.insert_ops_before([copier.copy(op) for op in definition.ops], anchor)
         return copier.values[definition.store.value]
-
-
-def stores_by_node(nest: NestOp) -> dict[SSAValue, list[StoreOp]]:
-    found: dict[SSAValue, list[StoreOp]] = {}
-    for op in operations_of(nest.body.block):
-        if isinstance(op, StoreOp):
-            found.setdefault(op.node, []).append(op)
-    return found
 
 
 @dataclass(frozen=True)

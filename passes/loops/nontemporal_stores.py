@@ -16,11 +16,10 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import fills_lines
-from ocannl.passes.analysis.nests import accesses, functions, nests_of, nodes, steps
-from ocannl.passes.analysis.row_fusion import Place
+from ocannl.passes.analysis.footprints import Place
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import accesses, functions, nests_of, nodes, steps, variable_sizes
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.plan_memory import byte_size
-from ocannl.passes.loops.schedule.pack import variable_sizes
 
 
 @dataclass(frozen=True)

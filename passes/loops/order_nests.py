@@ -13,8 +13,8 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import declaration, nests, node_mode, operations, ungrouped
-from ocannl.passes.loops.plan_memory import byte_size
 
 
 @dataclass(frozen=True, slots=True)

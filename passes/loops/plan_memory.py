@@ -5,76 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FixedBitwidthType, IntAttr, IntegerAttr, MemRefType, ModuleOp, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.loops import FuncOp, GroupOp
-from ocannl.passes.analysis.nests import functions, nodes, steps, used_nodes
+from ocannl.dialects.loops import FuncOp
+from ocannl.passes.analysis.liveness import lifetimes
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import functions
 
 ALIGNMENT = 64
-ADDRESSES = 2**48  # the bytes that a processor tells apart
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What is known of the memory of one node."""
-
-    label: str
-    bytes: int
-    mode: str
-    offset: int | None
-    why: str
-
-
-def memory_report(func: FuncOp) -> list[Row]:
-    """The nodes of a function in the order of their declaration, then those that live inside its groups; a
-    virtual node takes no bytes.
-    """
-    inside = [node for step in steps(func) if isinstance(step, GroupOp) for node in step.nodes]
-    return [
-        Row(
-            node.label.data,
-            0 if node.mode.data == "virtual" else byte_size(node),
-            node.mode.data,
-            None if node.offset is None else node.offset.data,
-            node.why.data,
-        )
-        for node in (*nodes(func), *inside)
-    ]
-
-
-def byte_size(node: NodeOp) -> int:
-    """Raises `OcannlError` for a node that no machine can hold."""
-    type = node.result.type
-    assert isinstance(type, MemRefType)
-    element = type.element_type
-    assert isinstance(element, FixedBitwidthType)
-    size = element.size * type.element_count()
-    if size > ADDRESSES:
-        raise OcannlError(at_line(node, f"`{node.label.data}` would take {size} bytes"))
-    return size
-
-
-@dataclass(frozen=True, slots=True)
-class Lifetime:
-    """The positions of the first and the last nest or group that touch a node."""
-
-    first: int
-    last: int
-
-
-def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
-    """Of every node of a routine that is touched, in the order of their first nests."""
-    first: dict[SSAValue, int] = {}
-    last: dict[SSAValue, int] = {}
-    for position, step in enumerate(steps(func)):
-        for node in used_nodes(step):
-            first.setdefault(node, position)
-            last[node] = position
-    return {node: Lifetime(position, last[node]) for node, position in first.items()}
 
 
 class Arena:

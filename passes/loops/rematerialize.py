@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp, MulfOp
@@ -17,26 +16,26 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.layers import LAST, folded_layers
+from ocannl.passes.analysis.liveness import Timeline
+from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nest_facts import instructions
 from ocannl.passes.analysis.nests import (
-    Copier,
-    Names,
     covering_axes,
     declaration,
     nests,
     node_mode,
     nodes,
-    operations,
     points,
+    stores_by_node,
     ungrouped,
     with_reduced,
 )
+from ocannl.passes.analysis.slices import operations_for
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.eliminate_common_subexpressions import Eliminator
-from ocannl.passes.loops.fuse import Fuser
-from ocannl.passes.loops.inline_nodes import operations_for, stores_by_node
-from ocannl.passes.loops.plan_memory import byte_size
+from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+from ocannl.passes.rewrites.fuser import Fuser
+from ocannl.passes.rewrites.indices import Copier
 
 # So many second-level caches hold little enough for nothing to be computed again.
 LITTLE = 8
@@ -50,46 +49,6 @@ MUCH_LARGER, LOWEST_PRICE = 6, 2.0
 SMALL_INPUT = 1 / 8
 # Nodes that are computed again for one.
 LONGEST_CHAIN = 4
-
-
-class Timeline:
-    """When the nests of a function touch its nodes, and how many bytes of the arena are live at each."""
-
-    def __init__(self, found: Sequence[NestOp]) -> None:
-        self.touches: dict[SSAValue, list[int]] = {}
-        self.writes: dict[SSAValue, list[int]] = {}
-        for position, nest in enumerate(found):
-            ops = [op for op in operations(nest.body.block) if isinstance(op, LoadOp | StoreOp)]
-            for node in dict.fromkeys(op.node for op in ops):
-                self.touches.setdefault(node, []).append(position)
-            for node in dict.fromkeys(op.node for op in ops if isinstance(op, StoreOp)):
-                self.writes.setdefault(node, []).append(position)
-        self.bytes = {node: byte_size(declaration(node)) for node in self.touches}
-        self.local = [node for node in self.touches if node_mode(node) == "local"]
-        self.live = [0] * len(found)
-        for node in self.local:
-            self.change(self.touches[node][0], self.touches[node][-1] + 1, self.bytes[node])
-
-    def change(self, start: int, stop: int, bytes: int) -> None:
-        for position in range(start, stop):
-            self.live[position] += bytes
-
-    def gap(self, node: SSAValue, position: int) -> tuple[int, int] | None:
-        """The touches of a node before and after a position, if there are any, and none at it."""
-        touches = self.touches[node]
-        at = bisect_left(touches, position)
-        if at in (0, len(touches)) or touches[at] == position:
-            return None
-        return touches[at - 1], touches[at]
-
-    def longest_rest(self, node: SSAValue) -> int:
-        """The first position of the longest time in which a node is not touched."""
-        pairs = list(pairwise(self.touches[node]))
-        return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0, 0))[0] + 1
-
-    def first_write(self, node: SSAValue, after: int) -> int:
-        """The position of the first nest after another that writes a node, or beyond all."""
-        return next((at for at in self.writes.get(node, ()) if at > after), len(self.live))
 
 
 @dataclass(frozen=True, slots=True)

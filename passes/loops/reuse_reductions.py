@@ -13,8 +13,9 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.nests import nests, operations, remove_unused_operations, substituted, ungrouped
-from ocannl.passes.loops.eliminate_common_subexpressions import Key, Keys
+from ocannl.passes.analysis.nests import nests, operations, substituted, ungrouped
+from ocannl.passes.analysis.value_numbering import Key, Keys
+from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
 @dataclass(frozen=True, slots=True)

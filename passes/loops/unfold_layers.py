@@ -21,8 +21,9 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
-from ocannl.passes.analysis.nests import Names, accesses, functions, nodes, steps, used_nodes
-from ocannl.passes.analysis.structure import Structures
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import accesses, functions, nodes, steps, used_nodes
+from ocannl.passes.analysis.structural_equality import Structures
 
 # What is no part of a word.
 OTHER_CHARACTER = re.compile(r"\W")

@@ -8,15 +8,8 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.nests import (
-    Cell,
-    cell,
-    covering_axes,
-    is_unused,
-    nests,
-    nodes,
-    remove_unused_operations,
-)
+from ocannl.passes.analysis.nests import Cell, cell, covering_axes, is_unused, nests, nodes
+from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
 def remove_dead_stores(func: FuncOp) -> None:

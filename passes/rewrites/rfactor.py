@@ -14,7 +14,8 @@ from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
-from ocannl.passes.analysis.nests import remove_unused_operations, with_reduced
+from ocannl.passes.analysis.nests import with_reduced
+from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from xdsl.parser import Parser
 
 from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
 from ocannl.lowering.pipelines import new_context
-from ocannl.passes.loops.schedule.schedule import Choice
-from ocannl.passes.loops.schedule.tuned_schedule import Choices, FindChoices, no_choices
+from ocannl.passes.analysis.schedule_candidates import Choice, Choices, FindChoices, no_choices
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.cache.routine_cache import compiler_version
 from ocannl.runtime.cpu.host import host_target

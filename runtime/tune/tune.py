@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, run_passes, with_choices
+from ocannl.passes.analysis.canonical_text import step_text
 from ocannl.passes.analysis.nests import nests_of, steps
-from ocannl.passes.analysis.step_text import step_text
+from ocannl.passes.analysis.schedule_alternatives import alternatives
+from ocannl.passes.analysis.schedule_candidates import Choices, FindChoices
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.schedule.alternatives import alternatives
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-from ocannl.passes.loops.schedule.tuned_schedule import Choices, FindChoices
 from ocannl.runtime.cpu.profile import Clocked
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock

@@ -25,8 +25,8 @@ from ocannl.dialects.loops.schedule import Schedule, schedule_text
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.lowering.loops_to_llvm import entry_layout
+from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
-from ocannl.passes.loops.schedule.merge_loops import mergeable_loops
 from ocannl.runtime.cpu.jit import compile_llvm
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cpu.violation import Violation

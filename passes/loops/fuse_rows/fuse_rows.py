@@ -13,8 +13,10 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp
+from ocannl.passes.analysis.footprints import View
+from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import points, ungrouped
-from ocannl.passes.analysis.row_fusion import Chain, Member, View
+from ocannl.passes.analysis.row_fusion import Chain, Member
 from ocannl.passes.analysis.shared_reductions import (
     LEAST_REDUCED,
     choose_lanes,
@@ -23,8 +25,8 @@ from ocannl.passes.analysis.shared_reductions import (
 )
 from ocannl.passes.analysis.strides import in_memory_order
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.plan_memory import byte_size
-from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import LONGEST_CHAIN, Builder, Grouper
+from ocannl.passes.rewrites.row_grouper import LONGEST_CHAIN, Grouper
+from ocannl.passes.rewrites.row_groups import Builder
 
 # With fewer rows than these, each point of a larger nest has a thread of its own.
 LEAST_ROWS, FEW_POINTS = 64, 2**16

@@ -12,17 +12,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import element_type
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.passes.analysis.nests import Names, names_in, nodes, operations, steps, substitute_indices
-
-
-def labels_of(func: FuncOp) -> Names:
-    """The labels of all nodes of a function, those in groups too."""
-    inside = (nodes(step) for step in steps(func) if isinstance(step, GroupOp))
-    return Names({node.label.data for found in (nodes(func), *inside) for node in found})
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
+from ocannl.passes.rewrites.indices import substitute_indices
 
 
 def pack(
@@ -130,12 +126,3 @@ def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
     inside = [op for inner in group.nests for op in operations(inner.body.block)]
     is_written = any(isinstance(op, StoreOp) and op.node is load.node for op in inside)
     return nest if is_written else group
-
-
-def variable_sizes(nest: NestOp) -> dict[str, int]:
-    """The sizes of all iteration variables of a nest, outermost first."""
-    sizes = dict(nest.space.data)
-    for op in operations(nest.body.block):
-        if isinstance(op, ReduceOp):
-            sizes.update(op.space.data)
-    return sizes

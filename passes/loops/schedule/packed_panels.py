@@ -15,9 +15,9 @@ from ocannl.dialects.index.linear import MapAttr, SpaceAttr
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import element_type
+from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import declaration, operations
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
-from ocannl.passes.loops.plan_memory import byte_size
 
 
 def group_copies(

@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
-from ocannl.passes.analysis.nest_facts import Access, Scope, computed_bytes, nest_facts
-from ocannl.passes.analysis.nests import Names, functions, nests_of, steps
-from ocannl.passes.analysis.structure import Structures
+from ocannl.passes.analysis.canonical_text import step_text
+from ocannl.passes.analysis.names import labels_of
+from ocannl.passes.analysis.nests import functions, steps
+from ocannl.passes.analysis.schedule_candidates import (
+    FindChoices,
+    no_choices,
+)
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.tile_cost import TileCost, chains
-from ocannl.passes.loops.schedule.merge_loops import mergeable_loops
-from ocannl.passes.loops.schedule.pack import labels_of, pack
-from ocannl.passes.loops.schedule.packed_panels import group_copies
-from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
-from ocannl.passes.loops.schedule.transposed_panels import in_panels
-
-# A smaller tile for the rest costs code, and hides less latency: this part of the work, say.
-REST_PENALTY = 0.05
-# The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
-WIDEST, WIDEST_WORK = 4, 12
-# The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
-TRANSPOSED = 8
-# Accumulators enough to keep the multipliers busy; more of them cost code.
-ACCUMULATORS = 16
-# Rows of memory that are fetched ahead at the same time.
-STREAMS = 8
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How a nest runs, before operands are copied and threads have their shares.
-
-    `packed` are the loads that read copies, by their number in the nest.
-    """
-
-    schedule: Schedule
-    packed: tuple[int, ...] = ()
+from ocannl.passes.loops.schedule.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Annotates the nests that have no schedule yet, and packs operands that do not fit the lanes."""
+    """Annotates the nests that have no schedule yet, and packs operands that do not fit the lanes.
+
+    Attributes:
+        find: finds choices for a nest or group that were made before, by its canonical text; the cost model
+            decides on the others. Given in Python only: it is no option of a textual pipeline.
+    """
 
     name = "schedule"
 
@@ -58,6 +36,7 @@ class SchedulePass(ModulePass):
     l2_bytes: int = TargetDescription.l2_bytes
     cores: int = TargetDescription.cores
     last_level_bytes: int = TargetDescription.last_level_bytes
+    find: FindChoices = no_choices
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = TargetDescription(
@@ -72,284 +51,4 @@ class SchedulePass(ModulePass):
         for func in functions(op):
             scheduler.labels = labels_of(func)
             for step in steps(func):
-                scheduler.run(step, self.choices(step))
-
-    def choices(self, step: NestOp | GroupOp) -> Sequence[Choice | None] | None:
-        """What is chosen beforehand for the nests of a step; None leaves it to the cost model."""
-        return None
-
-
-class Scheduler:
-    """Gives nests and groups their schedules. What is best is found once for equal nests."""
-
-    def __init__(self, target: TargetDescription) -> None:
-        self.target = target
-        self.labels = Names(set())
-        """Those of nodes: copies have other ones."""
-        self.structures = Structures()
-        self.cheapest: dict[int, tuple[float, Choice] | None] = {}
-        self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
-
-    def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
-        nests = nests_of(step)
-        chosen = choices or [None] * len(nests)
-        cycles = sum([self.schedule(nest, choice) for nest, choice in zip(nests, chosen, strict=True)])
-        if isinstance(step, GroupOp) and step.schedule is None:
-            self.share(step, cycles)
-
-    def share(self, group: GroupOp, cycles: float) -> None:
-        """Has threads share a group whose nests take so many cycles, if that pays."""
-        parallel = parallel_group(group, cycles, self.target)
-        if parallel:
-            group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
-
-    def schedule(self, nest: NestOp, choice: Choice | None = None) -> float:
-        """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model.
-        Returns about how many cycles the nest then takes.
-
-        Copies of operands are made by nests before it, or in a group with it, which are scheduled too.
-        """
-        if nest.schedule is not None:
-            return 0.0
-        key = self.structures.number(nest)
-        found = self.best(nest, key) if choice is None else self.costed(nest, choice)
-        if found is None:
-            return 0.0
-        cycles, best = found
-        schedule, copies, group = best.schedule, list[NestOp](), None
-        if best.packed:
-            loads = loads_of(nest)
-            schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule, self.labels)
-            group, schedule = group_copies(nest, copies, schedule, self.target)
-        else:
-            schedule = in_panels(nest, schedule, self.target)
-        if (key, choice) not in self.blocks:
-            self.blocks[key, choice] = parallel_nest(nest, schedule, cycles, self.target)
-        schedule = replace(schedule, parallel=self.blocks[key, choice], tuned=choice is not None)
-        if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
-            nest.properties["schedule"] = ScheduleAttr(schedule)
-        cycles += sum([self.schedule(copy) for copy in copies])
-        if group is not None:
-            self.share(group, cycles)
-        return cycles
-
-    def best(self, nest: NestOp, key: int) -> tuple[float, Choice] | None:
-        """The cheapest choice, with its cycles; None where there is nothing to choose."""
-        if key not in self.cheapest:
-            chooser = Chooser.of(nest, self.target)
-            self.cheapest[key] = None if chooser is None else chooser.best()
-        return self.cheapest[key]
-
-    def costed(self, nest: NestOp, choice: Choice) -> tuple[float, Choice] | None:
-        chooser = Chooser.of(nest, self.target)
-        return None if chooser is None else (chooser.cycles(choice), choice)
-
-
-def loads_of(nest: NestOp) -> list[LoadOp]:
-    return [op for op in nest.walk() if isinstance(op, LoadOp)]
-
-
-class Chooser:
-    """The candidate schedules of one nest, and the cheapest of them."""
-
-    def __init__(
-        self, nest: NestOp, facts: Scope, target: TargetDescription, merged: tuple[tuple[str, ...], ...]
-    ) -> None:
-        self.nest = nest
-        self.facts = facts
-        self.target = target
-        self.merged = merged
-        reductions = [scope for scope in facts.walk() if scope is not facts]
-        self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
-        accesses = max(a.bytes for scope in facts.walk() for a in scope.accesses)
-        self.element_bytes = max(accesses, computed_bytes(nest))
-        self.elements = max(1, target.vector_bytes // self.element_bytes)
-        self.in_turn = bool(nest.clashing)
-        self.work = sum(scope.work for scope in facts.walk())
-
-    @staticmethod
-    def of(nest: NestOp, target: TargetDescription) -> Chooser | None:
-        """None for a nest in which there is nothing to choose."""
-        merged = mergeable_loops(nest)
-        facts = nest_facts(nest, merged)
-        if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
-            return None
-        return Chooser(nest, facts, target, merged)
-
-    def best(self) -> tuple[float, Choice]:
-        """The cheapest choice, with its cycles."""
-        (cycles, packed), tile = min(
-            ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
-        )
-        return cycles, self.choice(tile, packed)
-
-    def ranked(self) -> list[Choice]:
-        """All choices that the model knows of, the cheapest first."""
-        costed = sorted(
-            ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
-        )
-        return [self.choice(tile, packed) for (_, packed), tile in costed]
-
-    def cycles(self, choice: Choice) -> float:
-        return self.cost(choice.schedule)[0]
-
-    def cost(self, tile: Schedule) -> tuple[float, list[LoadOp]]:
-        """The cycles with a tile, and the loads that then read copies."""
-        cost = TileCost(tile, self.target, self.element_bytes, self.facts.space)
-        return cost.nest(self.facts), cost.packed
-
-    def choice(self, tile: Schedule, packed: Sequence[LoadOp]) -> Choice:
-        schedule = Schedule(
-            self.order(tile), tile.rows, tile.lanes, merged=self.merged, chains=self.chains(tile)
-        )
-        loads = loads_of(self.nest) if packed else []
-        return Choice(schedule, tuple(sorted(loads.index(load) for load in packed)))
-
-    def chains(self, schedule: Schedule) -> int:
-        """The chains of the dominant reduction, where its lanes are the nest's."""
-        if self.dominant is None or schedule.lanes is None or schedule.lanes[0] not in self.dominant.varies:
-            return 1
-        accumulators = max(1, schedule.lanes[1] // self.elements) * (schedule.rows or ("", 1))[1]
-        last = list(self.dominant.space.values())[-1]
-        return min(last, chains(accumulators * len(self.facts.inner), self.target))
-
-    def candidates(self) -> Iterator[Schedule]:
-        """Tiles worth costing, the plain loops first."""
-        yield Schedule()
-        for lanes in self.lanes():
-            yield Schedule(lanes=lanes)
-            for rows in self.rows(lanes):
-                yield Schedule(rows=rows, lanes=lanes)
-        for rows, lanes in itertools.permutations(self.facts.space, 2):
-            for edge in (TRANSPOSED, self.elements):
-                if self.crosses(rows, lanes, edge) and self.is_apart(rows, lanes):
-                    yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
-
-    def lanes(self) -> Iterator[tuple[str, int]]:
-        spaces = self.facts.space | (self.dominant.space if self.dominant else {})
-        for name, size in spaces.items():
-            if size == 1 or not self.is_apart(name):
-                continue
-            for vectors in (1, 2, 4, 8, 16):
-                width = self.elements * vectors
-                if vectors > self.widest(name):
-                    break
-                if size <= width:
-                    yield name, 1 << (size - 1).bit_length()
-                    break
-                yield name, width
-
-    def widest(self, name: str) -> int:
-        if self.dominant is not None and name in self.dominant.varies:
-            return ACCUMULATORS if self.streams() else 4
-        return WIDEST if self.work <= WIDEST_WORK else 2 if self.work <= 3 * WIDEST_WORK else 1
-
-    def streams(self) -> bool:
-        """The dominant reduction reads more than the second-level cache holds."""
-        assert self.dominant is not None
-        sizes = self.dominant.around | self.dominant.space
-        footprints = (self.footprint(access, sizes.keys()) for access in self.dominant.accesses)
-        return max(footprints, default=0) > self.target.l2_bytes
-
-    def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
-        """The rows of accumulators that there are registers for, beside a vector of each operand."""
-        lane_name, width = lanes
-        vectors = max(1, width // self.elements)
-        if self.dominant is None or vectors > 2:
-            return
-        budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
-        if lane_name in self.dominant.space and self.streams():
-            budget = min(budget, STREAMS)
-        for name in sorted(self.facts.space, key=self.row_distance):
-            size = self.facts.space[name]
-            if (
-                size > 1
-                and name != lane_name
-                and name in self.dominant.varies
-                and budget > 1
-                and self.is_apart(name, lane_name)
-            ):
-                yield name, best_height(size, budget)
-
-    def row_distance(self, name: str) -> int:
-        """How far apart in memory the rows of a tile are: of tiles that cost the same, rows that lie near."""
-        assert self.dominant is not None
-        return max([abs(access.strides.get(name, 0)) for access in self.dominant.accesses], default=0)
-
-    def is_apart(self, *loops: str) -> bool:
-        """Points that differ in these loops only store to cells of their own."""
-        return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
-
-    def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
-        """Some access is contiguous along the rows only, so that square tiles are worth transposing."""
-        if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
-            return False
-        return any(
-            access.strides.get(row_name) == 1
-            and access.strides.get(lane_name, 0) > 1
-            and access.scattered.isdisjoint((row_name, lane_name))
-            for access in self.facts.accesses
-        )
-
-    def order(self, schedule: Schedule) -> tuple[str, ...]:
-        """Outermost what moves furthest in memory; innermost what the dominant reduction does not see."""
-        order = sorted(self.facts.space, key=self.store_stride, reverse=True)
-        if self.dominant is None:
-            return tuple(order)
-        varies = self.dominant.varies
-        outer, inner = [n for n in order if n in varies], [n for n in order if n not in varies]
-        lanes = schedule.lanes[0] if schedule.lanes else None
-        if lanes in outer and not self.fits_near(lanes):
-            rows = schedule.rows[0] if schedule.rows else None
-            tile = [name for name in (lanes, rows) if name in outer]
-            outer = [*(name for name in outer if name not in tile), *tile]
-            self.move_out(outer, lanes)
-        return (*outer, *inner)
-
-    def fits_near(self, lanes: str) -> bool:
-        """What a reduction reads along the lanes stays in the first-level cache, whatever the order."""
-        assert self.dominant is not None
-        inside = {lanes, *self.dominant.space}
-        along = [access for access in self.dominant.accesses if lanes in access.strides]
-        return sum(self.footprint(access, inside) for access in along) <= self.target.l1_bytes // 2
-
-    def store_stride(self, name: str) -> int:
-        return max(
-            [abs(a.strides.get(name, 0)) for a in self.facts.accesses if isinstance(a.op, StoreOp)], default=0
-        )
-
-    def move_out(self, order: list[str], lanes: str) -> None:
-        """Moves the lanes outwards while what the loops inside read again stays in the cache."""
-        assert self.dominant is not None
-        accesses = self.dominant.accesses
-        place = order.index(lanes)
-        while place > 0:
-            crossed = order[place - 1]
-            inside = {*order[place - 1 :], *self.dominant.space}
-            kept = [a for a in accesses if lanes not in a.strides]
-            if any(crossed in a.strides for a in accesses if lanes in a.strides):
-                break
-            if sum(self.footprint(a, inside) for a in kept) > self.target.l2_bytes // 2:
-                break
-            order[place - 1], order[place] = lanes, crossed
-            place -= 1
-
-    def footprint(self, access: Access, inside: Collection[str]) -> int:
-        """Bytes that an access touches while the given variables move."""
-        assert self.dominant is not None
-        sizes = self.dominant.around | self.dominant.space
-        total = access.bytes
-        for name in access.strides:
-            if name in inside:
-                total *= sizes[name]
-        return total
-
-
-def best_height(size: int, highest: int) -> int:
-    """The height of row tiles that are few, without a rest if that does not make them many more."""
-
-    def cost(height: int) -> float:
-        whole, rest = divmod(size, height)
-        return whole + 1 + REST_PENALTY * size if rest else whole
-
-    return min(range(min(size, highest), 0, -1), key=cost)
+                scheduler.run(step, None if self.find is no_choices else self.find(step_text(step)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocannl.dialects.loops import LoadOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.row_fusion import View
+from ocannl.passes.analysis.footprints import View
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import split
 

@@ -22,17 +22,11 @@ from ocannl.passes.analysis.contractions import (
     tile_work,
 )
 from ocannl.passes.analysis.divisors import divisors
-from ocannl.passes.analysis.nests import (
-    Names,
-    nests,
-    nodes,
-    operations,
-    points,
-    remove_unused_operations,
-    substitute_indices,
-    ungrouped,
-)
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import nests, nodes, operations, points, ungrouped
 from ocannl.passes.analysis.shared_reductions import choose_lanes, is_long, shared_variable
+from ocannl.passes.rewrites.dead_code import remove_unused_operations
+from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
 # The most parts of a sum.

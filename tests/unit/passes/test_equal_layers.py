@@ -18,7 +18,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
 from ocannl.passes.analysis.layers import ATTRIBUTE
 from ocannl.passes.analysis.nests import functions, nodes, steps
-from ocannl.passes.analysis.structure import Structures
+from ocannl.passes.analysis.structural_equality import Structures
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass

@@ -13,13 +13,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import GroupOp
 from ocannl.lowering.pipelines import module_text
+from ocannl.passes.analysis.canonical_text import step_text
+from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import nests_of, steps
-from ocannl.passes.analysis.step_text import step_text
+from ocannl.passes.analysis.schedule_alternatives import alternatives
+from ocannl.passes.analysis.schedule_candidates import Choices
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
-from ocannl.passes.loops.plan_memory import PlanMemoryPass, byte_size
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule import packed_panels
-from ocannl.passes.loops.schedule.alternatives import alternatives
-from ocannl.passes.loops.schedule.tuned_schedule import Choices, TunedSchedulePass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.runtime.cache.tunings import decoded, encoded
 
 INDICES = {"step": 2, "batch": 3}
@@ -27,7 +29,7 @@ TARGET = TargetDescription()
 
 
 def schedule(module: ModuleOp, chosen: dict[str, Choices], cores: int = TARGET.cores) -> None:
-    TunedSchedulePass(cores=cores, find=chosen.get).apply(Context(), module)
+    SchedulePass(cores=cores, find=chosen.get).apply(Context(), module)
     module.verify()
     assert module_text(parse_module(module_text(module))) == module_text(module)
 

@@ -4,7 +4,7 @@ from itertools import combinations
 
 from ocannl.lowering.pipelines import parse_text
 from ocannl.passes.analysis.nests import functions, nests
-from ocannl.passes.analysis.structure import Structures
+from ocannl.passes.analysis.structural_equality import Structures
 
 PROGRAM = """
 loops.func @f {

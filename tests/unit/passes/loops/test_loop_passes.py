@@ -24,17 +24,19 @@ from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, StoreOp
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.pipelines import PIPELINES
-from ocannl.passes.analysis import row_fusion
+from ocannl.passes.analysis import footprints, row_fusion
 from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.fusion_legality import same_or_apart
+from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
 from ocannl.passes.analysis.row_fusion import Chain
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops import rematerialize
-from ocannl.passes.loops.fuse import same_or_apart
-from ocannl.passes.loops.plan_memory import PlanMemoryPass, memory_report
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass
 from ocannl.passes.loops.tile_and_fuse import tile_and_fuse
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
+from ocannl.passes.rewrites import row_groups
 
 
 def over_loops() -> Iterator[type[ModulePass]]:
@@ -160,11 +162,11 @@ class GroupEverythingPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_fusion, "STARTED_NEST", 0.0)
-            patch.setattr(row_fusion, "STARTED_CONTRACTION", 0.0)
+            patch.setattr(footprints, "STARTED_NEST", 0.0)
+            patch.setattr(footprints, "STARTED_CONTRACTION", 0.0)
             patch.setattr(row_fusion, "is_far", everything)
             patch.setattr(tile_and_fuse, "is_far", everything)
-            patch.setattr(tile_and_fuse, "PARTS", 2)
+            patch.setattr(row_groups, "PARTS", 2)
             self.patch(patch)
             TileAndFusePass(l1_bytes=32, l2_bytes=4096).apply(ctx, op)
 

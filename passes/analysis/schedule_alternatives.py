@@ -9,9 +9,8 @@ from itertools import islice
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.nests import nests_of
+from ocannl.passes.analysis.schedule_candidates import Choice, Choices, Chooser, loads_of
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.schedule.schedule import Choice, Chooser, loads_of
-from ocannl.passes.loops.schedule.tuned_schedule import Choices
 
 # How many choices of the cost model are tried, the cheapest first.
 MODELLED = 8

@@ -1,0 +1,123 @@
+"""The cost of evaluating a stored value again at another place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
+
+from ocannl.dialects.index.linear import Map, Space
+from ocannl.dialects.loops import IndexOp, LoadOp, ReduceOp, UniformOp
+from ocannl.passes.analysis.nests import (
+    Indexed,
+    names_in,
+    reduction_work,
+    with_reduced,
+)
+from ocannl.passes.analysis.one_hot import Elsewhere, choices
+
+# The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...
+FREE = (arith.ConstantOp, IndexOp, LoadOp, ReduceOp)
+
+
+COSTS: Mapping[type[Operation], int] = {
+    arith.DivfOp: 4,
+    math_dialect.SqrtOp: 5,
+    math_dialect.RsqrtOp: 5,
+    UniformOp: 150,
+}
+
+
+# ... or a transcendental function if it is of the `math` dialect and not one of these.
+SIMPLE_MATH = (
+    math_dialect.AbsFOp,
+    math_dialect.CeilOp,
+    math_dialect.CopySignOp,
+    math_dialect.FloorOp,
+    math_dialect.FmaOp,
+    math_dialect.RoundEvenOp,
+    math_dialect.RoundOp,
+    math_dialect.TruncOp,
+)
+
+
+TRANSCENDENTAL = 20
+
+
+# ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
+CHEAP_IF_UNIFORM = 16
+
+
+# ... and one that is 0 unless an index is some number, up to this one.
+CHEAP_IF_CHOOSING = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
+
+    A uniform body has the same value at every point. One that chooses is 0 unless an index is some number: a
+    reduction over that index is then evaluated at the number alone.
+    """
+
+    operations: int
+    arrays: int
+    reduction_work: int
+    is_uniform: bool
+    chooses: bool
+
+    @property
+    def is_free(self) -> bool:
+        if self.reduction_work or self.arrays > 1:
+            return False
+        if self.chooses and self.operations <= CHEAP_IF_CHOOSING:
+            return True
+        return self.operations == 0 or (self.is_uniform and self.operations <= CHEAP_IF_UNIFORM)
+
+
+def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
+    """Operations inside reductions count once, as reductions have a rule of their own; those on constants
+    not at all.
+    """
+    total, is_uniform = 0, True
+    arrays: set[tuple[SSAValue, Map]] = set()
+    constants: set[SSAValue] = set()
+    variables = {name for name, size in space if size > 1}
+    for op in with_reduced(ops):
+        if is_constant(op, constants):
+            constants.update(op.results)
+            continue
+        total += operation_cost(op)
+        if isinstance(op, Indexed):
+            varying = variables & names_in(op.indices.data)
+            is_uniform = is_uniform and not varying
+            if isinstance(op, LoadOp) and varying == variables:
+                arrays.add((op.node, op.indices.data))
+    chooses = any(Elsewhere(choice.comparison, 0.0).holds(value) for choice in choices(ops, dict(space)))
+    return Cost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
+
+
+def is_constant(op: Operation, constants: set[SSAValue]) -> bool:
+    if isinstance(op, arith.ConstantOp):
+        return True
+    if not constants or not op.operands or not op.has_trait(Pure):
+        return False
+    return all(operand in constants for operand in op.operands)
+
+
+def operation_cost(op: Operation) -> int:
+    return _cost_of_kind(type(op))
+
+
+@cache
+def _cost_of_kind(kind: type[Operation]) -> int:
+    if issubclass(kind, FREE):
+        return 0
+    if kind.name.startswith("math.") and kind not in COSTS and not issubclass(kind, SIMPLE_MATH):
+        return TRANSCENDENTAL
+    return COSTS.get(kind, 1)

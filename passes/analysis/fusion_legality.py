@@ -1,0 +1,146 @@
+"""Which nests may become one nest, and whether that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.loops import NestOp, UniformOp
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import (
+    SMALL_REDUCTION_WORK,
+    Accesses,
+    names_in,
+    operations,
+    points,
+    reduction_work,
+    renamed,
+)
+
+Renaming: TypeAlias = dict[str, Linear]
+
+
+# Operations of a nest that still takes others in: longer code gains nothing, and compiles slowly.
+LONGEST_NEST = 256
+
+
+@dataclass(slots=True)
+class Group:
+    """A nest with what has been fused into it."""
+
+    nest: NestOp
+    accesses: Accesses
+    reduction_work: int
+    length: int
+    in_turn: bool
+    draws: bool
+    names: Names | None = None
+
+    @staticmethod
+    def of(nest: NestOp) -> Group:
+        ops = operations(nest.body.block)
+        work = reduction_work(nest.body.block.ops)
+        draws = any(isinstance(op, UniformOp) for op in ops)
+        return Group(nest, Accesses.of(ops), work, len(ops), bool(nest.clashing), draws)
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing joins a nest with a schedule, or one whose cells are complete only at its end."""
+        return self.nest.schedule is not None or self.in_turn
+
+    @property
+    def signature(self) -> tuple[int, ...]:
+        return tuple(sorted(size for _, size in self.nest.space.data))
+
+
+def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
+    """Scalars always fuse, others where they touch the same elements; contractions only while small, and
+    not with random numbers, whose long code a register tile would repeat for each row.
+    """
+    if target.length + group.length > LONGEST_NEST:
+        return False
+    size = points(target.nest.space.data)
+    if target.reduction_work and group.reduction_work:
+        work = (target.reduction_work + group.reduction_work) * size
+        if work > SMALL_REDUCTION_WORK:
+            return False
+    if size > 1 and ((target.draws and group.reduction_work) or (target.reduction_work and group.draws)):
+        return False
+    return size == 1 or _shares_data(target, group, renaming)
+
+
+def _shares_data(target: Group, group: Group, renaming: Renaming) -> bool:
+    """At every point both touch the same element of a node, another one at every point."""
+    return any(
+        renaming.keys() <= names_in(indices) and renamed(indices, renaming) in target.accesses.maps[node]
+        for node in _common_nodes(target, group)
+        for indices in group.accesses.maps[node]
+        if indices is not None
+    )
+
+
+def _common_nodes(target: Group, group: Group) -> Iterable[SSAValue]:
+    return (node for node in group.accesses.maps if node in target.accesses.maps)
+
+
+def _conflicts(target: Group, group: Group) -> list[SSAValue]:
+    """The nodes that both touch and one of them writes."""
+    written = target.accesses.written | group.accesses.written
+    return [node for node in _common_nodes(target, group) if node in written]
+
+
+def legal_renaming(target: Group, group: Group) -> Renaming | None:
+    """The variables of `target` for those of `group`, if both touch what one writes at one point only."""
+    conflicts = _conflicts(target, group)
+    renaming = _matching_variables(target, group, conflicts)
+    if renaming is None:
+        return None
+    for node in conflicts:
+        ours = [renamed(indices, renaming) for indices in group.accesses.maps[node]]
+        if not all(same_or_apart(a, b) for a in target.accesses.maps[node] for b in ours):
+            return None
+    return renaming
+
+
+def same_or_apart(a: Map | None, b: Map | None) -> bool:
+    """Two accesses to a node are of one element at a point, or of different ones at all points."""
+    if a is None or b is None:
+        return False
+    return a == b or any(not (i.names or j.names) and i != j for i, j in zip(a, b, strict=True))
+
+
+def _matching_variables(target: Group, group: Group, conflicts: list[SSAValue]) -> Renaming | None:
+    """Pairs the variables by the axes of common nodes, then by name, then in order; sizes are equal."""
+    matcher = _Matcher(dict(target.nest.space.data), dict(group.nest.space.data))
+    for node in (*conflicts, *_common_nodes(target, group)):
+        theirs, ours = target.accesses.maps[node][0], group.accesses.maps[node][0]
+        if theirs is not None and ours is not None:
+            for a, b in zip(theirs, ours, strict=True):
+                matcher.match(a.variable, b.variable)
+    for name in matcher.ours:
+        matcher.match(name, name)
+    for name in matcher.ours:
+        for other in matcher.theirs:
+            matcher.match(other, name)
+    return matcher.matched if len(matcher.matched) == len(matcher.ours) else None
+
+
+class _Matcher:
+    def __init__(self, theirs: dict[str, int], ours: dict[str, int]) -> None:
+        self.theirs = theirs
+        self.ours = ours
+        self.taken: set[str] = set()
+        self.matched: Renaming = {}
+
+    def match(self, theirs: str | None, ours: str | None) -> None:
+        """Pairs two variables if both are free and of one size."""
+        if theirs is None or ours is None or theirs in self.taken or ours in self.matched:
+            return
+        size = self.theirs.get(theirs)
+        if size is not None and size == self.ours.get(ours):
+            self.taken.add(theirs)
+            self.matched[ours] = Linear.var(theirs)

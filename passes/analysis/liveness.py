@@ -1,0 +1,79 @@
+"""Liveness: when the nodes of a routine are in use."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import (
+    declaration,
+    node_mode,
+    operations,
+    steps,
+    used_nodes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """The positions of the first and the last nest or group that touch a node."""
+
+    first: int
+    last: int
+
+
+def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
+    """Of every node of a routine that is touched, in the order of their first nests."""
+    first: dict[SSAValue, int] = {}
+    last: dict[SSAValue, int] = {}
+    for position, step in enumerate(steps(func)):
+        for node in used_nodes(step):
+            first.setdefault(node, position)
+            last[node] = position
+    return {node: Lifetime(position, last[node]) for node, position in first.items()}
+
+
+class Timeline:
+    """When the nests of a function touch its nodes, and how many bytes of the arena are live at each."""
+
+    def __init__(self, found: Sequence[NestOp]) -> None:
+        self.touches: dict[SSAValue, list[int]] = {}
+        self.writes: dict[SSAValue, list[int]] = {}
+        for position, nest in enumerate(found):
+            ops = [op for op in operations(nest.body.block) if isinstance(op, LoadOp | StoreOp)]
+            for node in dict.fromkeys(op.node for op in ops):
+                self.touches.setdefault(node, []).append(position)
+            for node in dict.fromkeys(op.node for op in ops if isinstance(op, StoreOp)):
+                self.writes.setdefault(node, []).append(position)
+        self.bytes = {node: byte_size(declaration(node)) for node in self.touches}
+        self.local = [node for node in self.touches if node_mode(node) == "local"]
+        self.live = [0] * len(found)
+        for node in self.local:
+            self.change(self.touches[node][0], self.touches[node][-1] + 1, self.bytes[node])
+
+    def change(self, start: int, stop: int, bytes: int) -> None:
+        for position in range(start, stop):
+            self.live[position] += bytes
+
+    def gap(self, node: SSAValue, position: int) -> tuple[int, int] | None:
+        """The touches of a node before and after a position, if there are any, and none at it."""
+        touches = self.touches[node]
+        at = bisect_left(touches, position)
+        if at in (0, len(touches)) or touches[at] == position:
+            return None
+        return touches[at - 1], touches[at]
+
+    def longest_rest(self, node: SSAValue) -> int:
+        """The first position of the longest time in which a node is not touched."""
+        pairs = list(pairwise(self.touches[node]))
+        return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0, 0))[0] + 1
+
+    def first_write(self, node: SSAValue, after: int) -> int:
+        """The position of the first nest after another that writes a node, or beyond all."""
+        return next((at for at in self.writes.get(node, ()) if at > after), len(self.live))

@@ -1,0 +1,54 @@
+"""The bytes that nodes take, and where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.loops import FuncOp, GroupOp
+from ocannl.passes.analysis.nests import nodes, steps
+
+ADDRESSES = 2**48  # the bytes that a processor tells apart
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of the memory of one node."""
+
+    label: str
+    bytes: int
+    mode: str
+    offset: int | None
+    why: str
+
+
+def memory_report(func: FuncOp) -> list[Row]:
+    """The nodes of a function in the order of their declaration, then those that live inside its groups; a
+    virtual node takes no bytes.
+    """
+    inside = [node for step in steps(func) if isinstance(step, GroupOp) for node in step.nodes]
+    return [
+        Row(
+            node.label.data,
+            0 if node.mode.data == "virtual" else byte_size(node),
+            node.mode.data,
+            None if node.offset is None else node.offset.data,
+            node.why.data,
+        )
+        for node in (*nodes(func), *inside)
+    ]
+
+
+def byte_size(node: NodeOp) -> int:
+    """Raises `OcannlError` for a node that no machine can hold."""
+    type = node.result.type
+    assert isinstance(type, MemRefType)
+    element = type.element_type
+    assert isinstance(element, FixedBitwidthType)
+    size = element.size * type.element_count()
+    if size > ADDRESSES:
+        raise OcannlError(at_line(node, f"`{node.label.data}` would take {size} bytes"))
+    return size

@@ -1,0 +1,58 @@
+"""Names of variables and labels of nodes that are not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
+from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp
+from ocannl.passes.analysis.nests import (
+    nodes,
+    operations,
+    steps,
+)
+
+
+def fresh_label(label: str, taken: Collection[str]) -> str:
+    """The label, with a number if need be."""
+    candidate, count = label, 1
+    while candidate in taken:
+        candidate, count = f"{label}.{count}", count + 1
+    return candidate
+
+
+@dataclass
+class Names:
+    """Names of variables, or labels of nodes; a fresh one is the given name, numbered where that is taken."""
+
+    used: set[str]
+
+    @staticmethod
+    def of(func: FuncOp, nest: NestOp) -> Names:
+        used = set(func.ranges) | set(nest.space.names) | set(scope_sizes(nest))
+        for op in operations(nest.body.block):
+            if isinstance(op, ReduceOp):
+                used.update(op.space.names)
+        return Names(used)
+
+    def fresh(self, name: str) -> str:
+        candidate, stem, number = name, name.rstrip("0123456789") or name, 0
+        while candidate in self.used:
+            number += 1
+            candidate = f"{stem}{number}"
+        self.used.add(candidate)
+        return candidate
+
+    def fresh_space(self, space: Space, indices: dict[str, Linear]) -> SpaceAttr:
+        """The space under fresh names, which `indices` then gives to the old ones."""
+        fresh = tuple((self.fresh(name), size) for name, size in space)
+        indices |= {old: Linear.var(new) for (old, _), (new, _) in zip(space, fresh, strict=True)}
+        return SpaceAttr(fresh)
+
+
+def labels_of(func: FuncOp) -> Names:
+    """The labels of all nodes of a function, those in groups too."""
+    inside = (nodes(step) for step in steps(func) if isinstance(step, GroupOp))
+    return Names({node.label.data for found in (nodes(func), *inside) for node in found})

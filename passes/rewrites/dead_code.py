@@ -1,0 +1,20 @@
+"""Dead-code elimination in the bodies of nests."""
+
+from __future__ import annotations
+
+from xdsl.ir import Block
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.loops import ReduceOp
+from ocannl.passes.analysis.nests import (
+    is_unused,
+)
+
+
+def remove_unused_operations(block: Block) -> None:
+    """Removes operations of a block, and of the reductions in it, that give only results nobody uses."""
+    for op in reversed(block.ops):
+        if is_unused(op):
+            Rewriter.erase_op(op)
+        elif isinstance(op, ReduceOp):
+            remove_unused_operations(op.body.block)

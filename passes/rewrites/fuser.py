@@ -1,0 +1,126 @@
+"""Fusion of nests that follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.passes.analysis.fusion_legality import (
+    Group,
+    Renaming,
+    is_worthwhile,
+    legal_renaming,
+)
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import Accesses, Cell, cell, with_reduced
+from ocannl.passes.rewrites.indices import rename
+
+# How many nests over equal spaces are tried as partners of one nest, nearest first.
+PARTNERS_TRIED = 8
+
+
+class Fuser:
+    """Goes over nests that follow each other in one direction, and merges each into one that it has passed.
+
+    A nest moves no further than to the nearest nest that it must not overtake.
+    """
+
+    def __init__(self, func: FuncOp, upwards: bool) -> None:
+        self.func = func
+        self.upwards = upwards
+        self.groups: list[Group] = []
+        self.by_signature: dict[tuple[int, ...], list[int]] = {}
+        self.last_write: dict[SSAValue, int] = {}
+        self.last_access: dict[SSAValue, int] = {}
+        self.forwarded: set[SSAValue] = set()
+
+    def run(self, found: Sequence[NestOp]) -> None:
+        for nest in found if self.upwards else reversed(found):
+            group = Group.of(nest)
+            position = self._fuse(group)
+            if position is None:
+                position = len(self.groups)
+                self.groups.append(group)
+                self.by_signature.setdefault(group.signature, []).append(position)
+            self._record(group.accesses, position)
+
+    def _record(self, accesses: Accesses, position: int) -> None:
+        for node in accesses.maps:
+            self.last_access[node] = max(position, self.last_access.get(node, -1))
+        for node in accesses.written:
+            self.last_write[node] = max(position, self.last_write.get(node, -1))
+
+    def _fuse(self, group: Group) -> int | None:
+        """The position of the group that took the nest in."""
+        for position in self._partners(group):
+            target = self.groups[position]
+            renaming = legal_renaming(target, group)
+            if renaming is not None and is_worthwhile(target, group, renaming):
+                self._merge(target, group, renaming)
+                return position
+        return None
+
+    def _partners(self, group: Group) -> list[int]:
+        if group.is_closed:
+            return []
+        barrier = self._barrier(group.accesses)
+        positions = self.by_signature.get(group.signature, [])
+        nearest = [p for p in reversed(positions[-PARTNERS_TRIED:]) if p > barrier]
+        if barrier >= 0 and self.groups[barrier].signature == group.signature:
+            nearest.insert(0, barrier)
+        return [p for p in nearest if not self.groups[p].is_closed]
+
+    def _barrier(self, accesses: Accesses) -> int:
+        """The position of the nearest nest that may not be overtaken, or -1."""
+        barrier = -1
+        for node in accesses.maps:
+            last = self.last_access if node in accesses.written else self.last_write
+            barrier = max(barrier, last.get(node, -1))
+        return barrier
+
+    def _merge(self, target: Group, group: Group, renaming: Renaming) -> None:
+        if target.names is None:
+            target.names = Names.of(self.func, target.nest)
+        moved = list(group.nest.body.block.ops)
+        rename(moved, target.names, dict(renaming))
+        block = target.nest.body.block
+        stayed = list(block.ops)
+        for op in moved:
+            op.detach()
+        if self.upwards or not stayed:
+            block.add_ops(moved)
+            self._forward(stayed, moved)
+        else:
+            block.insert_ops_before(moved, stayed[0])
+            self._forward(moved, stayed)
+        Rewriter.erase_op(group.nest)
+        _join_labels(target.nest, group.nest, self.upwards)
+        target.accesses.absorb(group.accesses, renaming)
+        target.reduction_work += group.reduction_work
+        target.length += group.length
+        target.draws = target.draws or group.draws
+
+    def _forward(self, first: list[Operation], second: list[Operation]) -> None:
+        """What the first part stores is not loaded again by the second."""
+        stored: dict[Cell, SSAValue] = {}
+        for op in first:
+            if isinstance(op, StoreOp):
+                stored[cell(op)] = op.value
+        for op in with_reduced(second):
+            if isinstance(op, StoreOp):
+                stored[cell(op)] = op.value
+            elif isinstance(op, LoadOp) and cell(op) in stored:
+                op.result.replace_all_uses_with(stored[cell(op)])
+                self.forwarded.add(op.node)
+                Rewriter.erase_op(op)
+
+
+def _join_labels(target: NestOp, merged: NestOp, merged_is_last: bool) -> None:
+    """Names a nest by its first and its last part."""
+    first, last = (target, merged) if merged_is_last else (merged, target)
+    ends = (first.label.data.split(" .. ")[0], last.label.data.split(" .. ")[-1])
+    target.properties["label"] = StringAttr(" .. ".join(dict.fromkeys(ends)))

@@ -1,0 +1,146 @@
+"""A greedy search for nests that run row by row together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.passes.analysis.footprints import View
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import (
+    nests,
+    node_mode,
+    nodes,
+)
+from ocannl.passes.analysis.row_fusion import Chain
+from ocannl.passes.analysis.target import TargetDescription
+
+# How many nests may stay behind between the first and the last of a chain, and how many a chain has.
+PASSED_OVER, LONGEST_CHAIN = 8, 32
+
+
+class Grouper(ABC):
+    """Groups the nests of one function greedily: each chain grows while its benefit does."""
+
+    def __init__(self, func: FuncOp, target: TargetDescription) -> None:
+        self.func = func
+        self.target = target
+        self.labels = Names({node.label.data for node in nodes(func)})
+        self.views = [View.of(nest) for nest in nests(func)]
+        touched = (node for view in self.views for node in view.places)
+        self.uses = Counter(node for node in touched if node_mode(node) == "local")
+
+    def run(self) -> None:
+        self.group(self.views)
+
+    def group(self, waiting: Sequence[View]) -> None:
+        """Takes the chains out of nests that follow each other, with no group between them."""
+        while waiting:
+            growth = self.grow(waiting) if can_join(waiting[0]) and self.begins(waiting[0]) else None
+            if growth is None or growth.saved <= 0:
+                waiting = waiting[1:]
+            else:
+                for view in growth.before:
+                    move_before(view.nest, growth.chain.members[0].view.nest)
+                self.build(growth.chain)
+                self.group(growth.before)
+                waiting = growth.after
+
+    def grow(self, views: Sequence[View]) -> Growth:
+        """The chain that begins with the first nest, and the other nests."""
+        chain = Chain.of(views[0])
+        growth = Growth(chain, max(0.0, self.saved(chain)))
+        for at, view in enumerate(views[1:], 1):
+            others = len(growth.before) + len(growth.after)
+            if others > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
+                growth.after += views[at:]
+                break
+            joined = growth.chain.join(view) if can_join(view) else None
+            needed = growth.needed(view) if joined is not None else []
+            together = growth.need_chain(needed)
+            if together:
+                joined = growth.joined_by([*needed, view])
+            saved = float("-inf") if joined is None else self.saved(joined)
+            if joined is None or saved <= growth.saved:
+                growth.after.append(view)
+                continue
+            growth.take(joined, saved, needed)
+            if not together:
+                growth.before += needed
+                self.take_needed(growth, needed)
+        return growth
+
+    def take_needed(self, growth: Growth, needed: Sequence[View]) -> None:
+        """Has nests that the last one of a chain needs join before it, where none that stays needs them."""
+        staying: list[View] = []
+        before = 1
+        for view in reversed(needed):
+            can = can_join(view) and not any(view.conflicts(other) for other in staying)
+            joined = growth.chain.join(view, before) if can else None
+            saved = float("-inf") if joined is None else self.saved(joined)
+            if joined is not None and saved > growth.saved:
+                growth.chain, growth.saved = joined, saved
+                growth.before.remove(view)
+                before += 1
+            else:
+                staying.append(view)
+
+    @abstractmethod
+    def begins(self, view: View) -> bool:
+        """Whether a nest may be the first of a chain."""
+
+    @abstractmethod
+    def saved(self, chain: Chain) -> float:
+        """The benefit of running a chain as one group, which is made if this is positive."""
+
+    @abstractmethod
+    def build(self, chain: Chain) -> None:
+        """Replaces the nests of a chain by a group."""
+
+
+@dataclass
+class Growth:
+    """A chain so far, the cycles that it saves, and the nests that come before and after it."""
+
+    chain: Chain
+    saved: float
+    before: list[View] = field(default_factory=list[View])
+    after: list[View] = field(default_factory=list[View])
+
+    def needed(self, view: View) -> list[View]:
+        """The nests after the chain that have to come before it, or join too, for a nest to join."""
+        found: list[View] = []
+        for other in reversed(self.after):
+            if any(other.conflicts(later) for later in (view, *found)):
+                found.insert(0, other)
+        return found
+
+    def need_chain(self, views: Sequence[View]) -> bool:
+        """Some of the nests cannot come before the chain."""
+        return any(view.conflicts(member.view) for view in views for member in self.chain.members)
+
+    def joined_by(self, views: Sequence[View]) -> Chain | None:
+        """The chain with several nests more; None if one of them cannot join."""
+        chain: Chain | None = self.chain
+        for view in views:
+            chain = chain.join(view) if chain is not None and can_join(view) else None
+        return chain
+
+    def take(self, chain: Chain, saved: float, needed: Sequence[View]) -> None:
+        """Goes on with a longer chain, and without the nests that it needs."""
+        self.chain, self.saved = chain, saved
+        self.after = [view for view in self.after if view not in needed]
+
+
+def move_before(nest: NestOp, other: NestOp) -> None:
+    nest.detach()
+    Rewriter.insert_op(nest, InsertPoint.before(other))
+
+
+def can_join(view: View) -> bool:
+    return view.nest.schedule is None and not view.nest.clashing and all(view.sizes.values())

@@ -1,0 +1,192 @@
+"""Groups of nests that run row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import element_type
+from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import (
+    ZERO,
+    Indexed,
+    declaration,
+    nodes,
+    operations,
+)
+from ocannl.passes.analysis.row_fusion import Chain, Member
+from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
+from ocannl.passes.rewrites.common_subexpressions import Eliminator
+from ocannl.passes.rewrites.fuser import Fuser
+from ocannl.passes.rewrites.rfactor import rfactor
+from ocannl.passes.rewrites.simplification import simplify_block
+
+# Into how many parts at most a reduction is shared out, so that they may run at the same time.
+PARTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a group: `block` points of it run together, the first of which is at `start`."""
+
+    block: int
+    start: Linear
+
+    def index(self, variable: str) -> Linear:
+        return self.inside(variable) + self.start
+
+    def inside(self, variable: str) -> Linear:
+        """The index in a node that has room for one block."""
+        return ZERO if self.block == 1 else Linear.var(variable)
+
+
+class Builder:
+    """Makes a group of a chain, whose rows run in such blocks."""
+
+    largest_inside = LARGEST_INSIDE
+
+    def __init__(
+        self,
+        func: FuncOp,
+        chain: Chain,
+        labels: Names,
+        blocks: Mapping[str, int],
+        target: TargetDescription,
+    ) -> None:
+        self.func = func
+        self.chain = chain
+        self.labels = labels
+        counts = {row: chain.rows[row] // blocks[row] for row in chain.ordered_rows()}
+        self.counts = {row: count for row, count in counts.items() if count > 1}
+        self.blocks = {row: blocks[row] for row in self.counts}
+        self.names = self.taken_names()
+        self.parts = self.choose_parts(target)
+        self.rows: dict[str, Row] = {}
+        self.space: list[tuple[str, int]] = list(self.parts)
+        for row, count in self.counts.items():
+            self.add_row(row, count)
+
+    def taken_names(self) -> Names:
+        """Of all nests, but for variables that the group takes from them."""
+        used = set(self.func.ranges)
+        for member in self.chain.members:
+            taken = {member.variables[row] for row, block in self.blocks.items() if block == 1}
+            used |= member.view.sizes.keys() - taken
+        return Names(used)
+
+    def choose_parts(self, target: TargetDescription) -> Space:
+        """The parts of the outermost row, if a nest sums along it."""
+        row, count = next(iter(self.counts.items()))
+        summing = [member for member in self.chain.members if member.sums_along((row,))]
+        if not summing:
+            return ()
+        bytes = sum(math.prod(size for _, size in member.view.nest.space.data) * 4 for member in summing)
+        most = min(PARTS, max(1, target.l2_bytes // 4 // bytes))
+        parts = max(d for d in divisors(count) if d <= most)
+        return ((self.names.fresh(f"{row}_part"), parts),) if parts > 1 else ()
+
+    def add_row(self, row: str, count: int) -> None:
+        block, start = self.blocks[row], ZERO
+        if self.parts and not self.rows:
+            ((part, parts),) = self.parts
+            count //= parts
+            start = Linear.var(part) * (count * block)
+        if count > 1:
+            name = self.names.fresh(row if block == 1 else f"{row}_block")
+            self.space.append((name, count))
+            start += Linear.var(name) * block
+        self.rows[row] = Row(block, start)
+
+    def build(self, uses: Mapping[SSAValue, int]) -> None:
+        members = self.chain.members
+        first, last = members[0].view.nest, members[-1].view.nest
+        ends = (first.label.data.split(" .. ")[0], last.label.data.split(" .. ")[-1])
+        group = GroupOp(" .. ".join(dict.fromkeys(ends)), self.space, Region(Block()))
+        group.location = first.location
+        Rewriter.insert_op(group, InsertPoint.before(first))
+        inside = self.nodes_inside(uses)
+        group.body.block.add_ops([smaller for smaller, _ in inside.values()])
+        for member in members:
+            nest = member.view.nest
+            if member.sums_along(self.counts):
+                nest = self.share(member, group)
+            else:
+                nest.detach()
+                group.body.block.add_op(nest)
+            self.enter(nest, member, inside)
+        self.fuse(group)
+        for node, (smaller, _) in inside.items():
+            node.replace_all_uses_with(smaller.result)
+            Rewriter.erase_op(declaration(node))
+
+    def fuse(self, group: GroupOp) -> None:
+        """Merges what sums over the rows with what touches the same rows."""
+        Fuser(self.func, upwards=True).run(group.nests)
+        for nest in group.nests:
+            Eliminator().run(nest.body.block)
+
+    def share(self, member: Member, group: GroupOp) -> NestOp:
+        """Puts a nest after the group, but for the part of its reduction that the group takes over."""
+        nest, reduction = member.view.nest, member.view.summed
+        assert reduction is not None
+        outermost = next(iter(self.counts))
+        parts = self.parts if member.sums_along((outermost,)) else ()
+        shared = rfactor(nest, reduction, self.labels.fresh(f"{nest.label.data}.partial"), parts)
+        nest.detach()
+        Rewriter.insert_op(nest, InsertPoint.after(group))
+        Rewriter.insert_op(shared.node, InsertPoint.after(nodes(self.func)[-1]))
+        Rewriter.insert_op(shared.before, InsertPoint.before(group))
+        group.body.block.add_op(shared.inside)
+        return shared.inside
+
+    def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:
+        """Smaller nodes in place of those that only the chain touches, with the axes that have one block."""
+        found: dict[SSAValue, tuple[NodeOp, Mapping[int, str]]] = {}
+        for node, axes in self.chain.axes.items():
+            axes = {axis: row for axis, row in axes.items() if row in self.rows}
+            if uses.get(node) != self.chain.touched[node] or not self.chain.passes_on(node) or not axes:
+                continue
+            sizes = [self.rows[axes[a]].block if a in axes else s for a, s in enumerate(memref_shape(node))]
+            old = declaration(node)
+            smaller = NodeOp(old.label.data, "local", old.why.data, MemRefType(element_type(node), sizes))
+            smaller.result.name_hint = node.name_hint
+            if byte_size(smaller) <= self.largest_inside:
+                found[node] = smaller, axes
+        return found
+
+    def enter(
+        self, nest: NestOp, member: Member, inside: Mapping[SSAValue, tuple[NodeOp, Mapping[int, str]]]
+    ) -> None:
+        """Leaves one block of its rows to a nest of the group."""
+        own = {member.variables[row]: row for row in self.rows}
+        values = {variable: self.rows[row].index(variable) for variable, row in own.items()}
+        for op in (nest, *operations(nest.body.block)):
+            if isinstance(op, NestOp | ReduceOp):
+                op.properties["space"] = SpaceAttr(self.block_space(op.space.data, own))
+            elif isinstance(op, Indexed):
+                indices = tuple(index.substitute(values) for index in op.indices.data)
+                if isinstance(op, LoadOp | StoreOp) and op.node in inside:
+                    indices = self.indices_inside(op.indices.data, indices, inside[op.node][1])
+                op.properties["indices"] = MapAttr(indices)
+        simplify_block(nest.body.block)
+
+    def block_space(self, space: Space, own: Mapping[str, str]) -> Space:
+        blocks = {name: self.rows[own[name]].block if name in own else size for name, size in space}
+        return tuple((name, size) for name, size in blocks.items() if name not in own or size > 1)
+
+    def indices_inside(self, old: Map, new: Map, axes: Mapping[int, str]) -> Map:
+        """The index map in a smaller node of an access that was at `old`."""
+        return tuple(
+            self.rows[axes[axis]].inside(index.names[0]) if axis in axes else new[axis]
+            for axis, index in enumerate(old)
+        )
