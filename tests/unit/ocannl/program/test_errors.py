@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+import ocannl
 import ocannl as oc
-from ocannl import train
+from ocannl import dialects, lowering, passes, runtime, train
 
 HERE = Path(__file__).name
 MOST_LINES = 25
@@ -614,16 +615,22 @@ class TestAfterAnError:
         assert float(ctx[y]) == 6
 
 
-def test_a_user_frame_is_found_in_a_module_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A user's module called like the package's own folder is still the user's."""
-    folder = tmp_path / "ocannl_models"
-    folder.mkdir()
-    (folder / "model.py").write_text("import ocannl as oc\n\n\ndef clash(x, y):\n    return x + y\n")
-    monkeypatch.syspath_prepend(str(folder))
-    import model  # pyright: ignore[reportMissingImports]
+def clash_in(filename: str) -> Callable[[oc.Tensor, oc.Tensor], oc.Tensor]:
+    """A sum in line 2 of a file of this name."""
+    names: dict[str, Any] = {}
+    exec(compile("def clash(x, y):\n    return x + y\n", filename, "exec"), names)
+    return names["clash"]
 
-    message_of(oc.ShapeError, lambda: model.clash(data(3), data(5)), "model.py:5")
-    del sys.modules["model"]
+
+@pytest.mark.parametrize("package", [ocannl, dialects, lowering, passes, runtime])
+class TestTheUsersFrame:
+    def test_a_script_beside_a_folder_of_the_package_is_the_users(self, package: ModuleType):
+        clash = clash_in(f"{package.__path__[0]}_try.py")
+        message_of(oc.ShapeError, lambda: clash(data(3), data(5)), "_try.py:2")
+
+    def test_a_file_in_a_folder_of_the_package_is_not(self, package: ModuleType):
+        clash = clash_in(str(Path(package.__path__[0], "part", "module.py")))
+        message_of(oc.ShapeError, lambda: clash(data(3), data(5)), "test_errors.py")
 
 
 def test_a_misspelt_operator_has_a_suggestion():
