@@ -17,34 +17,26 @@ from ocannl.execute.context import Context
 from ocannl.execute.inference import infer
 from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
-from ocannl.program.code import Code, accumulate, backprop, block_comment, code, forward, run, set, zero_grads
-from ocannl.program.derivatives import custom_gradient, grad, jvp, vjp
+from ocannl.program.blocks import block
+from ocannl.program.casts import cast
+from ocannl.program.code import Code, block_comment, code, run
+from ocannl.program.derivatives import custom_gradient, grad, jvp, stop_gradient, vjp
 from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
+from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
+from ocannl.program.errors import ArgumentError
 from ocannl.program.functions import OPERATORS, Operator
 from ocannl.program.indexing import gather, scatter
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
-from ocannl.program.misuse import ArgumentError, explain_all
+from ocannl.program.misuse import explain_all
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
-from ocannl.program.scopes import block, scope
-from ocannl.program.shapes import Dim, RowSizes, ShapeView
-from ocannl.program.tensor import (
-    Index,
-    Tensor,
-    TensorLike,
-    as_tensor,
-    cast,
-    concat,
-    einmax,
-    einsum,
-    outer_sum,
-    stack,
-    stop_gradient,
-    tropical,
-)
+from ocannl.program.scopes import scope
+from ocannl.program.shapes import RowSizes
+from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
+from ocannl.program.tensor import Dim, Index, ShapeView, Tensor, TensorLike, as_tensor
 from ocannl.program.updates import add_update, updates
 
 __all__ = [

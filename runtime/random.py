@@ -1,8 +1,8 @@
 """Counter-based random numbers: element k of an array depends on the seed, the stream's name and k alone.
 
-The output words of Threefry-4x32 (`ocannl.dialects.scalar.threefry`) of the counters (0, 0, 0, 0), (1, 0, 0, 0), ...
-of a key, one after another, are its word stream; the first counter word is the low one. Every target can
-compute them, at any k, in parallel.
+The output words of Threefry-4x32 (`ocannl.dialects.scalar.threefry`) of the counters (0, 0, 0, 0),
+(1, 0, 0, 0), ... of a key, one after another, are its word stream; the first counter word is the low one.
+Every target can compute them, at any k, in parallel.
 """
 
 import math

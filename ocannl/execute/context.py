@@ -15,18 +15,19 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.inference import commit, infer
+from ocannl.execute.node import Node, NodeValue
 from ocannl.execute.routine import Routine
-from ocannl.execute.values import NodeValue
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.program import graph
 from ocannl.program.checks import integer
-from ocannl.program.code import Code, forward
+from ocannl.program.code import Code
 from ocannl.program.dtypes import computed_dtype, dtype_of
+from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import Numbering, Program, extract, needed, origin_of
 from ocannl.program.leaves import array_of, initializer_of, numbers
-from ocannl.program.misuse import ArgumentError
 from ocannl.program.parameters import params
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor, is_memory, memory_key
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.values import is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
@@ -35,7 +36,7 @@ from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
-from ocannl.runtime.device import Device, Memory
+from ocannl.runtime.device import Device
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.random import stream_key
@@ -48,16 +49,6 @@ BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "emulated_gpu": ("gpu", NativeDevice),
 }
 GPUS = ("cuda", "metal")
-
-
-class Node:
-    """One tensor node on the device: its memory, and whether anything wrote it."""
-
-    __slots__ = ("memory", "written")
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.written = False
 
 
 class Context:
@@ -165,7 +156,7 @@ class Context:
         the cache on disk. Raises `ShapeError` and `SpecError` for what shape inference finds.
         """
         if not isinstance(code, Code):
-            code = forward(code)
+            code = as_tensor(code).forward
         if name is not None and not isinstance(name, str):
             raise ArgumentError(f"a routine is named by a string, found {name!r}")
         routine = self._compile(code, name or code.label or "routine", self.numbering, tunings)
@@ -173,11 +164,15 @@ class Context:
             self._evaluations.pop(key[0], None)
         return routine
 
-    @collector_paused()
     def _compile(
         self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
     ) -> Routine:
-        program = extract(code, name, numbering)
+        # Not as a decorator, whose frame would stand between the user's line and this package.
+        with collector_paused():
+            return self._compiled(code, name, numbering, tunings)
+
+    def _compiled(self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None) -> Routine:
+        program = extract(code.statements, name, numbering)
         executable = compile_module(program.module, self.target, self.device, tunings)
         commit(program)
         interface = executable.interface
@@ -225,7 +220,7 @@ class Context:
 
     def _memory(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, made if need be."""
-        key, value = memory_key(tensor), tensor.ir_value
+        key, value = memory_key(tensor.ir_value), tensor.ir_value
         if key not in self._nodes:
             if not graph.known_shape(value).is_final or _element(value) is None:
                 infer(tensor)
@@ -241,8 +236,8 @@ class Context:
         Raises `UninitializedError` where nothing has written it yet.
         """
         target = as_tensor(tensor)
-        node = self._nodes.get(memory_key(target))
-        if not is_memory(target) and (node is None or target.ir_value in self._evaluations):
+        node = self._nodes.get(memory_key(target.ir_value))
+        if not is_memory(target.ir_value) and (node is None or target.ir_value in self._evaluations):
             node = self._evaluate(target)
         elif node is None and not isinstance(target.op, texpr.OfOp):
             node = self._memory(target)
@@ -256,7 +251,7 @@ class Context:
         """Computes an expression that no routine keeps, anew each time that it is asked for."""
         value = tensor.ir_value
         if value not in self._evaluations:
-            code = forward(tensor)
+            code = tensor.forward
             if any("indices" in op.attributes for op in needed(code.statements)):
                 raise UninitializedError(
                     f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
@@ -266,7 +261,7 @@ class Context:
             # Looking changes nothing, not even the keys of random numbers.
             self._evaluations[value] = self._compile(code, tensor.label, self.numbering.copy())
         self._evaluations[value]()
-        return self._nodes[memory_key(tensor)]
+        return self._nodes[memory_key(tensor.ir_value)]
 
     def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None:
         """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
@@ -274,7 +269,7 @@ class Context:
         """
         if not isinstance(tensor, Tensor):
             tensor = as_tensor(tensor)
-        if not is_memory(tensor):
+        if not is_memory(tensor.ir_value):
             raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
         node = self._memory(tensor)
         contents = numbers(array, f"`{tensor.label}` is set to numbers")
@@ -290,7 +285,7 @@ class Context:
         """Whether the tensor's memory has a value here."""
         if not isinstance(tensor, Tensor):
             return False
-        node = self._nodes.get(memory_key(tensor))
+        node = self._nodes.get(memory_key(tensor.ir_value))
         return node is not None and node.written
 
 

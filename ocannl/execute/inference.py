@@ -8,7 +8,7 @@ from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
-from ocannl.program.code import Code, forward
+from ocannl.program.code import Code
 from ocannl.program.extract import Program, extract
 from ocannl.program.tensor import TensorLike, as_tensor
 
@@ -18,8 +18,8 @@ def infer(target: TensorLike | Code) -> None:
 
     Raises `ShapeError` where the program does not determine them.
     """
-    code = target if isinstance(target, Code) else forward(as_tensor(target))
-    program = extract(code, code.label or "infer")
+    code = target if isinstance(target, Code) else as_tensor(target).forward
+    program = extract(code.statements, code.label or "infer")
     run_passes(program.module, (InferShapesPass, InferPrecisionsPass))
     commit(program)
 

@@ -1,4 +1,4 @@
-"""The arrays that a context hands out."""
+"""Tensor nodes on a device, and the arrays of their values that a context hands out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ocannl.runtime.device import Memory
+
+
+class Node:
+    """One tensor node on the device: its memory, and whether anything wrote it."""
+
+    __slots__ = ("memory", "written")
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.written = False
 
 
 class NodeValue(np.ndarray[Any, np.dtype[Any]]):

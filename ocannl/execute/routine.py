@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,25 +14,42 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
+from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
-from ocannl.execute.stages import lowered, stage_text
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.passes.texpr.infer_shapes.messages import describe
 from ocannl.program.checks import LARGEST, integer
 from ocannl.program.code import Code
-from ocannl.program.extract import Program, needed, origin_of
+from ocannl.program.errors import ArgumentError
+from ocannl.program.extract import Numbering, Program, needed, origin_of
 from ocannl.program.id_checks import raise_for_ids
-from ocannl.program.misuse import ArgumentError
-from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, handle, is_memory, memory_key
+from ocannl.program.stages import lowered, stage_text
+from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
+from ocannl.program.values import is_memory, memory_key, operation_of
+from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.compile import Executable
+from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
+from ocannl.runtime.device import Device
 from ocannl.runtime.memory import ArgBlock
 
-if TYPE_CHECKING:
-    from ocannl.execute.context import Context, Node
+
+class Compiler(Protocol):
+    """The context of a routine, as far as the routine needs it."""
+
+    backend: str
+    target: str
+    device: Device
+    team: Team
+    numbering: Numbering
+
+    @property
+    def arch(self) -> str: ...
+
+    def compile(self, code: Code, name: str | None = None, tunings: Tunings | None = None) -> Routine: ...
 
 
 class Routine:
@@ -44,7 +61,7 @@ class Routine:
 
     def __init__(
         self,
-        context: Context,
+        context: Compiler,
         code: Code,
         name: str,
         program: Program,
@@ -130,7 +147,7 @@ class Routine:
     def _unwritten(self, label: str) -> str:
         """The message for a read without a value; expressions are told by the line that made them."""
         value, is_gradient = origin_of(self._program, label)
-        op = handle(value).op
+        op = operation_of(value)
         where = location_text(op)
         what = f"`{label}`" if where is None else f"`{label}` (made at {where}),"
         if isinstance(op, texpr.ApplyOp | texpr.SliceOp):
@@ -275,7 +292,7 @@ class Routine:
                 raise OcannlError(f"index {index.name} would advance beyond {self._extent(index.name)}")
 
     def _label_of(self, tensor: Tensor) -> str:
-        label = self.keys.get(memory_key(tensor))
+        label = self.keys.get(memory_key(tensor.ir_value))
         if label is None:
             raise OcannlError(
                 f"routine {self.name!r} does not compute `{tensor.label}`, so it cannot be recorded"
@@ -284,7 +301,9 @@ class Routine:
 
     def _keeping(self, recorded: Sequence[Tensor]) -> Routine:
         """This routine, or one of the same code that keeps the recorded expressions in memory too."""
-        missing = frozenset(t for t in recorded if memory_key(t) not in self.keys and not is_memory(t))
+        missing = frozenset(
+            t for t in recorded if memory_key(t.ir_value) not in self.keys and not is_memory(t.ir_value)
+        )
         if not missing:
             return self
         if missing not in self._recording:
@@ -321,7 +340,8 @@ class Routine:
     def ir(self, stage: str = "texpr") -> str:
         """The text of what was compiled, at a stage of the pipeline."""
         numbering = self.context.numbering.copy()
-        return stage_text(self.code, self.name, stage, self.context.target, numbering, self.tunings)
+        find = None if self.tunings is None else self.tunings.find
+        return stage_text(self.code.statements, self.name, stage, self.context.target, numbering, find)
 
     def schedule(self) -> str:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
@@ -391,7 +411,7 @@ class Routine:
     def _kernels(self, pipelines: Sequence[str]) -> ModuleOp:
         """The kernels by one of some pipelines: that of the context if it is one of them."""
         if self.context.target not in pipelines:
-            return lowered(self.code, self.name, pipelines[0], self.context.numbering.copy())
+            return lowered(self.code.statements, self.name, pipelines[0], self.context.numbering.copy())
         module = self._executable.func.parent_op()
         assert isinstance(module, ModuleOp)
         return module

@@ -11,8 +11,8 @@ from ocannl.lowering.pipelines import PIPELINES, run_passes
 from ocannl.passes.analysis.schedule_candidates import no_choices
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
+from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import extract
-from ocannl.program.misuse import ArgumentError
 from ocannl.runtime.cache.object_cache import environment_cache
 from ocannl.runtime.cache.tunings import keep_tunings, with_tunings
 from ocannl.runtime.tune.search import fastest
@@ -41,7 +41,7 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
     base = step.context.compile(step.code, step.name, step.tunings)
     base.take_indices(step)
     end = time.perf_counter() + seconds
-    module = extract(step.code, step.name, step.context.numbering.copy()).module
+    module = extract(step.code.statements, step.name, step.context.numbering.copy()).module
     passes = PIPELINES[TARGET]
     # The nests of all layers count.
     run_passes(module, [*passes[: passes.index(SchedulePass)], UnfoldLayersPass])

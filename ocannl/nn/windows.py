@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ocannl.program.checks import integer
-from ocannl.program.misuse import ArgumentError
+from ocannl.program.errors import ArgumentError
 
 Sizes: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import SupportsIndex
 
-from ocannl.program.misuse import ArgumentError
+from ocannl.program.errors import ArgumentError
 
 LARGEST = 2**63 - 1
 """The greatest number that a routine can count to."""

@@ -1,4 +1,4 @@
-"""Code: what a routine does, in order, over the tensors of the program."""
+"""Code: what a routine does, in order; and the blocks that collect it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program import graph
-from ocannl.program.misuse import ArgumentError
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor, is_memory
+from ocannl.program.errors import ArgumentError
+from ocannl.program.stages import stage_text
 from ocannl.runtime.collector import collector_paused
 
 
@@ -39,9 +38,7 @@ class Code:
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of the program that runs this code, at a stage of the pipeline."""
-        from ocannl.execute.stages import stage_text
-
-        return stage_text(self, self.label or "code", stage)
+        return stage_text(self.statements, self.label or "code", stage)
 
     def __repr__(self) -> str:
         return f"<code {self.label!r}: {len(self.statements)} statements>"
@@ -69,9 +66,9 @@ def code(label: str) -> Generator[Code, None, None]:
         _recording.reset(token)
 
 
-def _emit(op: Operation) -> Code:
+def emit(op: Operation, label: str = "") -> Code:
     """One statement: part of the open block, if there is one."""
-    statement = Code([graph.add(op)])
+    statement = Code([graph.add(op)], label)
     block = _recording.get()
     if block is not None:
         block.statements += statement.statements
@@ -85,77 +82,6 @@ def run(other: Code) -> Code:
         raise OcannlError("oc.run needs an open `with oc.code(...)` block; outside, code is added up with +")
     block.statements += other.statements
     return other
-
-
-def _memory(target: Tensor) -> Tensor:
-    if not isinstance(target, Tensor):
-        target = as_tensor(target)
-    if not is_memory(target):
-        raise OcannlError(
-            f"`{target.label}` is an expression, not memory: "
-            "only parameters, data, nodes, gradients and values are assigned"
-        )
-    return target
-
-
-def record_set(target: Tensor, value: TensorLike) -> None:
-    """`target[...] = value` inside a code block."""
-    if not is_recording():
-        raise OcannlError(
-            "memory is assigned inside a `with oc.code(...)` block, or by oc.set(target, value); "
-            "a context's copy is set by ctx[target] = array"
-        )
-    set(target, value)
-
-
-def set(target: Tensor, value: TensorLike) -> Code:
-    """Code that sets memory to the value of an expression, broadcast to its shape."""
-    return _emit(texpr.AssignOp(_memory(target).ir_value, as_tensor(value).ir_value, logic="."))
-
-
-def accumulate(
-    target: Tensor,
-    accum: str,
-    value: TensorLike,
-    *,
-    spec: str | None = None,
-    logic: str | None = None,
-    reset: bool = False,
-) -> Code:
-    """Code that accumulates an expression into memory: `oc.accumulate(top, "max", oc.relu(p), spec="...->...
-    => 0")`.
-
-    `accum` is an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
-    or "T". With `reset` the memory starts at the accumulation's neutral element.
-    """
-    entry = SCALAR_OPS.get(accum)
-    if entry is None or entry.neutral is None:
-        names = ", ".join(n for n, op in SCALAR_OPS.items() if op.neutral is not None)
-        raise OcannlError(f"`{accum}` does not accumulate; use one of {names}")
-    how = spec or logic or "."
-    if how == "@":
-        raise OcannlError(
-            'the logic "@" combines two tensors: accumulate the expression `a @ b` with the logic "."'
-        )
-    target = _memory(target)
-    op = texpr.AssignOp(target.ir_value, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how)
-    return _emit(op)
-
-
-def forward(tensor: TensorLike) -> Code:
-    """Code that computes an expression here and leaves its value in memory."""
-    target = as_tensor(tensor)
-    result = _emit(texpr.ForwardOp(target.ir_value))
-    result.label = target.label
-    return result
-
-
-def zero_grads(tensor: Tensor) -> Code:
-    return _emit(texpr.ZeroGradsOp(as_tensor(tensor).ir_value))
-
-
-def backprop(tensor: Tensor) -> Code:
-    return _emit(texpr.BackpropOp(as_tensor(tensor).ir_value))
 
 
 def block_comment(text: str, body: Code) -> Code:

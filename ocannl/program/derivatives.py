@@ -8,10 +8,11 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
-from ocannl.program import graph
-from ocannl.program.misuse import ArgumentError
+from ocannl.program import expressions, graph
+from ocannl.program.errors import ArgumentError
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 KeyT = TypeVar("KeyT")
@@ -136,3 +137,10 @@ def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[SSAValue, SSAVal
         )
     pairs = zip(xs, given, strict=True)
     return [(x.ir_value, as_tensor(pulled).ir_value) for x, pulled in pairs if pulled is not None]
+
+
+def stop_gradient(x: TensorLike) -> Tensor:
+    """The same value; no gradient goes through it."""
+    return Tensor(
+        expressions.apply(Arg(0), [as_tensor(x).ir_value], logic=".", stop=True, label="stop_gradient")
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ocannl.program.leaves import arange
-from ocannl.program.shapes import Dim
-from ocannl.program.tensor import Tensor, TensorLike, pointwise
+from ocannl.program.tensor import Dim, Tensor, TensorLike, pointwise
 
 
 def one_hot(ids: TensorLike, size: int | Dim) -> Tensor:

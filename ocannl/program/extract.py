@@ -1,5 +1,5 @@
-"""From code to a module: a copy of the operations that it needs, with names and variables that depend on
-nothing else.
+"""From statements to a module: copies of the operations that they need, with names and variables that
+depend on nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shap
 from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
-from ocannl.program.code import Code
 from ocannl.program.id_checks import id_checks
 
 
@@ -80,9 +79,9 @@ def _operands(ops: Iterable[Operation]) -> list[Operation]:
     return [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
 
 
-def extract(code: Code, name: str, numbering: Numbering | None = None) -> Program:
-    """Copies what a routine needs into a module of its own."""
-    statements, ops = code.statements, needed(code.statements)
+def extract(statements: Sequence[Operation], name: str, numbering: Numbering | None = None) -> Program:
+    """A module with a routine of statements: copies of these and of all operations that they need."""
+    ops = needed(statements)
     checks = id_checks(ops)
     if checks:
         statements = with_counting(statements)

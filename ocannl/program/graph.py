@@ -18,8 +18,8 @@ from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.messages import shape_error
 from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
-from ocannl.program.misuse import ArgumentError
 
 OpT = TypeVar("OpT", bound=Operation)
 OfOpT = TypeVar("OfOpT", bound=OfOp)

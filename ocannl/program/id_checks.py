@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.passes.texpr.infer_shapes.messages import describe
-from ocannl.program.tensor import Tensor
 
 # The statement that counts the ids of an operation that are no positions.
 _counting: WeakKeyDictionary[Operation, texpr.ForwardOp] = WeakKeyDictionary()
 
 
-def check_ids(op: Operation, count: Tensor) -> None:
+def check_ids(op: Operation, count: SSAValue) -> None:
     """Makes every routine that uses an operation raise an error if `count` is not zero after a run."""
-    _counting[op] = texpr.ForwardOp(count.ir_value)
+    _counting[op] = texpr.ForwardOp(count)
 
 
 def id_checks(ops: Iterable[Operation]) -> dict[Operation, texpr.ForwardOp]:

@@ -20,12 +20,13 @@ from ocannl.dialects.shapes.spec import (
     parse_spec,
 )
 from ocannl.dialects.shapes.spec_parts import part_spaces
+from ocannl.program.einsums import einsum
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import apply
 from ocannl.program.id_checks import check_ids
 from ocannl.program.leaves import arange
 from ocannl.program.location import here
-from ocannl.program.misuse import ArgumentError
-from ocannl.program.shapes import Dim
-from ocannl.program.tensor import Tensor, TensorLike, apply, as_tensor, einsum, pointwise
+from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, pointwise
 
 OUT_OF_RANGE = ("drop", "clamp", "error")
 SCATTERING = ("add", "max", "min")
@@ -165,10 +166,11 @@ class _Indexing:
         term = _where_equal(len(ids), SCALAR_OPS[accum].neutral or 0.0)
         bound = [(name, _dim(name, dim).term) for name, dim in self.dims.items()]
         args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, arange(size))]
-        op = apply(term, [*args, x], logic=logic, accum=accum, dims=bound, label=label)
+        operands = [as_tensor(arg).ir_value for arg in (*args, x)]
+        op = apply(term, operands, logic=logic, accum=accum, dims=bound, label=label)
         if self.out_of_range == "error":
             counts = [_outside(i, size) for i, size in zip(ids, sizes, strict=True)]
-            check_ids(op, sum(counts[1:], counts[0]))
+            check_ids(op, sum(counts[1:], counts[0]).ir_value)
         return Tensor(op)
 
 
@@ -216,7 +218,8 @@ def _where_equal(count: int, neutral: float) -> Term:
 def _clamped(ids: Tensor, size: int | Dim) -> Tensor:
     """By a spec, because a pointwise result could have more cells than the ids."""
     term = App("min", (App("max", (Arg(0), Const(0.0))), Arg(1)))
-    return Tensor(apply(term, [ids, size - 1], logic="... | ... -> ...; => ... | ... -> ..."))
+    operands = [ids.ir_value, as_tensor(size - 1).ir_value]
+    return Tensor(apply(term, operands, logic="... | ... -> ...; => ... | ... -> ..."))
 
 
 def _outside(ids: Tensor, size: int | Dim) -> Tensor:

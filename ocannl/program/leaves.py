@@ -20,14 +20,15 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.program import graph
+from ocannl.program.casts import convert
 from ocannl.program.checks import integer
 from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
+from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
-from ocannl.program.misuse import ArgumentError
 from ocannl.program.precision import param_precision
 from ocannl.program.scopes import scoped
-from ocannl.program.shapes import Dim, RowSizes, row_of
-from ocannl.program.tensor import Index, Tensor, as_tensor, convert
+from ocannl.program.shapes import RowSizes, row_of
+from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
 
 # Contents of data, and how parameters and nodes begin: not part of the program's text.
 _arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()

@@ -11,14 +11,8 @@ from typing import Any
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program.argument_types import fits
-from ocannl.program.location import here
-
-
-class ArgumentError(OcannlError, TypeError, ValueError):
-    """An argument that is not what a function takes. The message gets the user's line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(here(message))
+from ocannl.program.errors import ArgumentError
+from ocannl.program.tensor import TensorLike
 
 
 def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
@@ -96,15 +90,9 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The type of a parameter; what has none is a tensor, or what stands for one."""
-    from ocannl.program.tensor import Tensor, TensorLike
-
+    """The type of a parameter; one without annotation is a tensor, or what stands for one."""
     if parameter.name == "self":
         return Any
     if parameter.annotation is parameter.empty:
         return TensorLike | None if parameter.default is None else TensorLike
-    known = {"Tensor": Tensor, "TensorLike": TensorLike}
-    try:
-        return typing.get_type_hints(function, localns=known).get(parameter.name, Any)
-    except NameError:  # a type that only checkers import
-        return Any
+    return typing.get_type_hints(function).get(parameter.name, Any)

@@ -6,11 +6,10 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.passes.analysis.derivative_paths import differentiable_operands
-from ocannl.program.arithmetic import Arithmetic
 from ocannl.program.code import Code
+from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import needed
-from ocannl.program.misuse import ArgumentError
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
 
 
 def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:
@@ -21,7 +20,7 @@ def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Ten
     """
     if isinstance(target, Code):
         ops = needed(target.statements)
-    elif not isinstance(target, Arithmetic):
+    elif not isinstance(target, Expression):
         raise ArgumentError(f"expected a tensor or code, found {type(target).__name__}")
     else:
         tensor = as_tensor(target)

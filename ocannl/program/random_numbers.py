@@ -18,11 +18,13 @@ from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
+from ocannl.program.casts import convert
 from ocannl.program.dtypes import float_element
-from ocannl.program.misuse import ArgumentError
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import SCALAR
 from ocannl.program.scopes import scoped
 from ocannl.program.shapes import RowSizes, row_of
-from ocannl.program.tensor import SCALAR, Tensor, TensorLike, as_tensor, convert, pointwise
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.kernels_to_llvm import to_llvm
@@ -18,9 +19,8 @@ from ocannl.lowering.pipelines import (
     stage_names,
     with_choices,
 )
-from ocannl.program.code import Code
+from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.program.extract import Numbering, extract
-from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.cuda.ptx import ptx_text
 
 # Stages that are text of a target, and those that only a GPU has, with its pipeline.
@@ -29,20 +29,20 @@ GPU_STAGES = {"kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",
 
 
 def stage_text(
-    code: Code,
+    statements: Sequence[Operation],
     name: str,
     stage: str,
     target: str = "cpu",
     numbering: Numbering | None = None,
-    tunings: Tunings | None = None,
+    find: FindChoices | None = None,
 ) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
     that name; "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are the cost model's, but for
-    those that `tunings` have.
+    those that `find` has.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
-    program = extract(code, name, numbering)
+    program = extract(statements, name, numbering)
     targets = GPU_STAGES.get(stage, (target,))
     target = target if target in targets else targets[0]
     try:
@@ -50,12 +50,14 @@ def stage_text(
     except KeyError:
         known = ", ".join(dict.fromkeys([*stage_names(target), *TEXTS, *GPU_STAGES]))
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
-    run_passes(program.module, passes if tunings is None else with_choices(passes, tunings.find))
+    run_passes(program.module, passes if find is None else with_choices(passes, find))
     return TEXTS.get(stage, module_text)(program.module)
 
 
-def lowered(code: Code, name: str, target: str, numbering: Numbering | None = None) -> ModuleOp:
+def lowered(
+    statements: Sequence[Operation], name: str, target: str, numbering: Numbering | None = None
+) -> ModuleOp:
     """A program at the end of a target's pipeline."""
-    program = extract(code, name, numbering)
+    program = extract(statements, name, numbering)
     run_passes(program.module, PIPELINES[target])
     return program.module

@@ -1,4 +1,9 @@
-"""Tensors: handles on the values of the program under construction, and the operations between them."""
+"""Tensors: handles on the values of the program under construction; and the dimensions and static indices
+that stand beside them in expressions.
+
+They are one module since each makes the others: the shape of a tensor has dimensions, sums of dimensions and
+indices are tensors, and an index slices a tensor.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +11,153 @@ import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
-from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.ir.errors import OcannlError, SpecError
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
-from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.scalar.terms import App, Arg
+from ocannl.dialects.shapes.shape import Dim as KnownDim
+from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.program import graph
+from ocannl.program import expressions, graph
 from ocannl.program.arithmetic import Arithmetic
 from ocannl.program.checks import integer
-from ocannl.program.dtypes import SMALL_SCALARS, float_element
+from ocannl.program.code import Code, emit, is_recording
+from ocannl.program.dtypes import SMALL_SCALARS
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.location import here
-from ocannl.program.misuse import ArgumentError
-from ocannl.program.shapes import Dim, ShapeView
-
-if TYPE_CHECKING:
-    from ocannl.program.code import Code
+from ocannl.program.stages import stage_text
+from ocannl.program.values import is_memory, label_of, operation_of
 
 Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 
-SCALAR = Shape(Row(), Row(), Row())
+ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
 
-class Index(Arithmetic):
+class Expression(Arithmetic["TensorLike", "Tensor"]):
+    """Everything but numbers that can stand in a tensor expression."""
+
+    def _pointwise(self, op: str, *operands: object) -> Tensor:
+        return pointwise(op, *operands) if _fit(operands) else NotImplemented
+
+    def _compose(self, left: object, right: object) -> Tensor:
+        operands = left, right
+        return compose(*operands) if _fit(operands) else NotImplemented
+
+
+class Dim(Expression):
+    """A dimension by name: bound by an einsum (`d=d`), then a size for parameters and a number in
+    expressions.
+
+    `int(d)` is its size, once that is known. A dimension with a `basis` (a unit) matches only its like.
+    """
+
+    def __init__(self, name: str, size: int | None = None, *, basis: str | None = None) -> None:
+        if basis is not None and size is None:
+            raise ArgumentError(f"dimension {name!r} has a basis, so it needs a size")
+        self.name = name
+        known = None if size is None else KnownDim(integer(size, f"the size of `{name}`"), basis)
+        self.term: DimTerm = known or graph.fresh_dim()
+
+    @classmethod
+    def of(cls, var: DimVar) -> Dim:
+        """A handle on a dimension that inference made."""
+        dim = cls.__new__(cls)
+        dim.name, dim.term = str(var), var
+        return dim
+
+    @property
+    def known(self) -> int | None:
+        """The size, or None while it is not known."""
+        term = graph.solver().dim(self.term)
+        return term.size if isinstance(term, KnownDim) else None
+
+    def __int__(self) -> int:
+        size = self.known
+        if size is None:
+            raise ArgumentError(f"the size of dimension {self.name} is not known yet")
+        return size
+
+    __index__ = __int__
+
+    def __repr__(self) -> str:
+        size = self.known
+        return self.name if size is None else f"{self.name}={size}"
+
+    def tensor(self) -> Tensor:
+        """The size as a number in an expression, or the product of the axes that it captured; known once
+        shapes are.
+        """
+        return Tensor(graph.add(texpr.SizeOp(self.term, TensorType.of(SCALAR))))
+
+
+Axis: TypeAlias = int | Dim | EllipsisType
+
+
+class ShapeView:
+    """What is known of a shape now. Looking closes nothing.
+
+    `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input`
+    and `output` are tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    @property
+    def batch(self) -> tuple[Axis, ...]:
+        return _axes(self._shape.batch)
+
+    @property
+    def input(self) -> tuple[Axis, ...]:
+        return _axes(self._shape.input)
+
+    @property
+    def output(self) -> tuple[Axis, ...]:
+        return _axes(self._shape.output)
+
+    @property
+    def is_final(self) -> bool:
+        return self._shape.is_final
+
+    @property
+    def array(self) -> tuple[int, ...]:
+        """The shape of the array that holds the tensor: batch, output, input axes; only for a final shape."""
+        if not self._shape.is_final:
+            raise ArgumentError(f"the shape {self} is not final: ask for oc.infer first")
+        return self._shape.memory_sizes
+
+    def __str__(self) -> str:
+        return str(self._shape)
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ShapeView):
+            return self._shape == other._shape
+        return str(self) == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+def _axes(row: Row) -> tuple[Axis, ...]:
+    def axis(term: DimTerm) -> Axis:
+        return term.size if isinstance(term, KnownDim) else Dim.of(term)
+
+    middle: tuple[Axis, ...] = () if row.var is None else (...,)
+    return (*map(axis, row.leading), *middle, *map(axis, row.trailing))
+
+
+class Index(Expression):
     """A static index of a routine: a slice position, or a number in an expression, known when the routine
     runs.
     """
@@ -80,7 +199,7 @@ class Index(Arithmetic):
         return op
 
 
-class Tensor(Arithmetic):
+class Tensor(Expression):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
     It is a handle on a value of the program under construction. Handles of the same value are equal, and can
@@ -93,27 +212,18 @@ class Tensor(Arithmetic):
         self.ir_value: SSAValue = op.result
 
     def tensor(self) -> Tensor:
+        """The tensor itself."""
         return self
 
     @property
     def op(self) -> texpr.TensorOp:
         """The operation that makes this value."""
-        op = self.ir_value.owner
-        assert isinstance(op, texpr.TensorOp)
-        return op
+        return operation_of(self.ir_value)
 
     @property
     def label(self) -> str:
         """The name given by the user, or one made from the operation."""
-        match self.op:
-            case texpr.MemoryOp() as memory:
-                return memory.label.data
-            case texpr.GradOp() as grad:
-                return f"{handle(grad.source).label}.grad"
-            case texpr.ValueOp() as value:
-                return f"{handle(value.source).label}.value"
-            case op:
-                return self.ir_value.name_hint or _operation_name(op)
+        return label_of(self.ir_value)
 
     @property
     def shape(self) -> ShapeView:
@@ -123,7 +233,7 @@ class Tensor(Arithmetic):
     @property
     def T(self) -> Tensor:
         """Swaps the input and the output row."""
-        return Tensor(apply(Arg(0), [self], logic="T"))
+        return Tensor(expressions.apply(Arg(0), [self.ir_value], logic="T"))
 
     @property
     def grad(self) -> Tensor:
@@ -135,44 +245,36 @@ class Tensor(Arithmetic):
         """The memory that the last computation of this expression left; asking for it keeps it on the
         device.
         """
-        if is_memory(self):
+        if is_memory(self.ir_value):
             return self
         return Tensor(graph.memory_of_tensor(self.ir_value, texpr.ValueOp))
 
     @property
     def forward(self) -> Code:
         """Code that computes this expression and leaves its value in memory."""
-        from ocannl.program.code import forward
-
-        return forward(self)
+        return emit(texpr.ForwardOp(self.ir_value), self.label)
 
     @property
     def zero_grads(self) -> Code:
         """Code that sets to zero the gradients of everything that this depends on."""
-        from ocannl.program.code import zero_grads
-
-        return zero_grads(self)
+        return emit(texpr.ZeroGradsOp(self.ir_value))
 
     @property
     def backprop(self) -> Code:
         """Code that adds to the gradients of everything that this depends on, from this tensor's gradient."""
-        from ocannl.program.code import backprop
-
-        return backprop(self)
+        return emit(texpr.BackpropOp(self.ir_value))
 
     def einsum(self, spec: str, *, use_padding: bool = False, **dims: int | Dim) -> Tensor:
         """`oc.einsum(spec, self)`."""
-        return einsum(spec, self, use_padding=use_padding, **dims)
+        return by_spec(spec, "add", "mul", [self], dims, use_padding=use_padding)
 
     def ir(self, stage: str = "texpr") -> str:
         """The text of the program that computes this tensor, at a stage of the pipeline."""
-        from ocannl.execute.stages import stage_text
-
-        return stage_text(self.forward, self.label, stage)
+        return stage_text(self.forward.statements, self.label, stage)
 
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""
-        if not is_memory(self):
+        if not is_memory(self.ir_value):
             self.ir_value.name_hint = graph.hint(label)
         return self
 
@@ -193,9 +295,7 @@ class Tensor(Arithmetic):
             raise ArgumentError(
                 "memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec"
             )
-        from ocannl.program.code import record_set
-
-        record_set(self, value)
+        self._record(value)
 
     def __iadd__(self, value: TensorLike) -> Tensor:
         return self._update("add", value)
@@ -210,13 +310,20 @@ class Tensor(Arithmetic):
         return self._update("div", value)
 
     def _update(self, op: str, value: TensorLike) -> Tensor:
-        from ocannl.program.code import is_recording, record_set
-
         result = pointwise(op, self, value)
         if not is_recording():
             return result
-        record_set(self, result)
+        self._record(result)
         return self
+
+    def _record(self, value: TensorLike) -> None:
+        """`self[...] = value` inside a code block."""
+        if not is_recording():
+            raise OcannlError(
+                "memory is assigned inside a `with oc.code(...)` block, or by oc.set(target, value); "
+                "a context's copy is set by ctx[target] = array"
+            )
+        assign(self, value)
 
     def __iter__(self) -> None:
         raise ArgumentError("a tensor expression cannot be iterated; its axes are named in einsum specs")
@@ -231,24 +338,7 @@ class Tensor(Arithmetic):
         return f"<{self.label}: {self.shape}>"
 
 
-TensorLike: TypeAlias = Arithmetic | Number
-
-
-def _operation_name(op: texpr.TensorOp) -> str:
-    """What an unnamed expression is called: by its operation."""
-    if not isinstance(op, texpr.ApplyOp):
-        return op.name.removeprefix("texpr.")
-    if op.logic is not None and op.logic.data not in (".", "T"):
-        return "product" if op.logic.data == "@" else "einsum"
-    term = op.term.data
-    return term.op if isinstance(term, App) else "transpose"
-
-
-def handle(value: SSAValue) -> Tensor:
-    """The tensor of a value."""
-    op = value.owner
-    assert isinstance(op, texpr.TensorOp)
-    return Tensor(op)
+TensorLike: TypeAlias = Expression | Number
 
 
 def _position(index: int) -> int:
@@ -257,21 +347,28 @@ def _position(index: int) -> int:
     return index
 
 
-def is_memory(tensor: Tensor) -> bool:
-    """Parameters, data, nodes, gradients and values are memory; everything else is an expression."""
-    return isinstance(tensor.op, texpr.MemoryOp | texpr.OfOp)
+def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
+    """Whether all can stand in an expression. Raises `ArgumentError` for arrays, which belong in `oc.data`,
+    and for what else knows nothing of tensors.
+    """
+    strange = [operand for operand in operands if not is_tensor_like(operand)]
+    for operand in strange:
+        if isinstance(operand, ARRAYS):
+            raise ArgumentError(
+                f"a tensor and a {type(operand).__name__}: an array becomes a tensor by oc.data"
+            )
+        if type(operand).__module__ == "builtins":
+            raise ArgumentError(f"a tensor does not combine with a {type(operand).__name__}")
+    return not strange
 
 
-def memory_key(tensor: Tensor) -> tuple[SSAValue, bool]:
-    """The value that owns a tensor's memory, and whether the memory is its gradient."""
-    op = tensor.op
-    if isinstance(op, texpr.OfOp):
-        return op.source, isinstance(op, texpr.GradOp)
-    return tensor.ir_value, False
+def is_tensor_like(value: object) -> TypeGuard[TensorLike]:
+    """Whether a value is a number, or anything else that can stand in a tensor expression."""
+    return isinstance(value, Expression) or _is_number(value)
 
 
-def is_tensor_like(value: object) -> bool:
-    return isinstance(value, (Arithmetic, int, float, np.number, np.bool_, *SMALL_SCALARS)) or (
+def _is_number(value: object) -> TypeGuard[Number]:
+    return isinstance(value, (int, float, np.number, np.bool_, *SMALL_SCALARS)) or (
         isinstance(value, np.ndarray) and value.ndim == 0
     )
 
@@ -281,65 +378,50 @@ def as_tensor(value: TensorLike) -> Tensor:
 
     Raises `ArgumentError` for everything else: arrays are given by `oc.data`.
     """
-    if isinstance(value, Arithmetic):
-        return value.tensor()
-    return Tensor(graph.add(texpr.ConstantOp(number(value), graph.fresh_type())))
+    return value.tensor() if isinstance(value, Expression) else Tensor(expressions.constant(number(value)))
 
 
 def number(value: Number) -> float:
     """A number as it stands in an expression. Raises `ArgumentError` for everything else."""
-    if is_tensor_like(value):
+    if _is_number(value):
         return float(value)
     raise ArgumentError(
         f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data"
     )
 
 
-def apply(
-    term: Term,
-    args: Sequence[TensorLike],
-    *,
-    logic: str,
-    accum: str | None = None,
-    dims: Sequence[tuple[str, DimTerm]] = (),
-    label: str | None = None,
-    stop: bool = False,
-) -> texpr.ApplyOp:
-    """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
-    operands = [as_tensor(a).ir_value for a in args]
-    op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
-    return graph.add(op, label or _operator_hint(term, accum))
+def as_memory(target: TensorLike) -> SSAValue:
+    """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
+    tensor = as_tensor(target)
+    if not is_memory(tensor.ir_value):
+        raise OcannlError(
+            f"`{tensor.label}` is an expression, not memory: "
+            "only parameters, data, nodes, gradients and values are assigned"
+        )
+    return tensor.ir_value
 
 
-def _operator_hint(term: Term, accum: str | None) -> str | None:
-    """Unary operators name their results in the IR."""
-    return term.op if isinstance(term, App) and len(term.args) == 1 and accum is None else None
+def assign(target: TensorLike, value: TensorLike) -> Code:
+    """Code that sets memory to the value of an expression, broadcast to its shape."""
+    return emit(texpr.AssignOp(as_memory(target), as_tensor(value).ir_value, logic="."))
 
 
 def pointwise(op: str, *args: TensorLike) -> Tensor:
     """An operator of the scalar table, broadcast over its operands. Numbers beside tensors are part of it."""
-    entry = SCALAR_OPS[op]
-    if len(args) != entry.arity:
-        raise ArgumentError(f"{op} takes {entry.arity} tensors, found {len(args)}")
-    if not any(isinstance(a, Arithmetic) for a in args):
-        return Tensor(apply(App(op, tuple(map(Arg, range(len(args))))), args, logic="."))
-    terms: list[Term] = []
-    operands: list[TensorLike] = []
-    for arg in args:
-        terms.append(Arg(len(operands)) if isinstance(arg, Arithmetic) else Const(number(arg)))
-        operands += [arg] if isinstance(arg, Arithmetic) else []
-    return Tensor(apply(App(op, tuple(terms)), operands, logic="."))
+    arity = SCALAR_OPS[op].arity
+    if len(args) != arity:
+        raise ArgumentError(f"{op} takes {arity} tensors, found {len(args)}")
+    operands = [a.tensor().ir_value if isinstance(a, Expression) else number(a) for a in args]
+    return Tensor(expressions.pointwise(op, operands))
 
 
 def compose(left: TensorLike, right: TensorLike) -> Tensor:
     """`left @ right`: the input row of `left` meets the output row of `right`, and is summed over."""
-    return Tensor(apply(App("mul", (Arg(0), Arg(1))), [left, right], logic="@", accum="add"))
+    operands = [as_tensor(left).ir_value, as_tensor(right).ir_value]
+    return Tensor(expressions.apply(App("mul", (Arg(0), Arg(1))), operands, logic="@", accum="add"))
 
 
-MOST_OPERANDS = 3
-
-
-def spec_apply(
+def by_spec(
     spec: str,
     accum: str,
     combine: str,
@@ -349,29 +431,11 @@ def spec_apply(
     use_padding: bool = False,
     most: int | None = MOST_OPERANDS,
 ) -> Tensor:
-    """An operation by an einsum spec; several operands are combined by `combine`, one stands for itself.
-
-    With `use_padding`, the axes `s*o + d*k` that do not say it themselves are padded. Raises `SpecError` for
-    a malformed spec, `ShapeError` where shapes cannot fit it.
-    """
-    if not isinstance(spec, str):
-        raise ArgumentError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
-    if not args or (most is not None and len(args) > most):
-        raise SpecError(here(f"a spec takes one to three operands, found {len(args)}: {spec!r}"))
-    term: Term = Arg(0)
-    for place in range(1, len(args)):
-        term = App(combine, (term, Arg(place)))
+    """`expressions.spec_apply` of tensors, as many as `most`; dimensions are given by name."""
+    expressions.check_spec(spec, len(args), most)
     bound = [(name, _bound_dim(name, dim)) for name, dim in dims.items()]
-    logic = _padded(spec) if use_padding else spec
-    return Tensor(apply(term, args, logic=logic, accum=accum, dims=bound))
-
-
-def _padded(spec: str) -> str:
-    """The spec with the padding that its operation asks for; malformed text is left for shape inference."""
-    try:
-        return str(parse_spec(spec).padded())
-    except SpecSyntaxError:
-        return spec
+    operands = [as_tensor(arg).ir_value for arg in args]
+    return Tensor(expressions.spec_apply(spec, accum, combine, operands, bound, use_padding=use_padding))
 
 
 def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
@@ -382,90 +446,3 @@ def _bound_dim(name: str, dim: int | Dim) -> DimTerm:
             here(f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}")
         )
     return Dim(name, operator.index(dim)).term
-
-
-def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`. One operand is summed.
-
-    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name, and give the numbers of
-    named coefficients. Windows `s*o + d*k` are padded with zeros if `use_padding` is set; else they stay
-    inside the axis.
-    """
-    return spec_apply(spec, "add", "mul", args, dims, use_padding=use_padding)
-
-
-def einmax(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """The maximum over the axes that the spec leaves out; several operands are multiplied."""
-    return spec_apply(spec, "max", "mul", args, dims, use_padding=use_padding)
-
-
-def tropical(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """The maximum of sums (tropical product) by a spec."""
-    return spec_apply(spec, "max", "add", args, dims, use_padding=use_padding)
-
-
-def outer_sum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """The sum of sums by a spec."""
-    return spec_apply(spec, "add", "add", args, dims, use_padding=use_padding)
-
-
-def concat(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
-    """Joins any number of tensors along an axis: `oc.concat("a; b; c => a^b^c", x, y, z)`.
-
-    What the result says several times, or not at all, is summed. Raises as `oc.einsum` does.
-    """
-    return spec_apply(spec, "add", "add", args, dims, most=None)
-
-
-def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
-    """Tensors of one shape along a new axis: the first of the `axis` row, "batch", "input" or "output".
-
-    Raises `ShapeError` where the shapes differ.
-    """
-    if axis not in ROW_KINDS:
-        raise ArgumentError(f"a new axis is in the batch, input or output row, found {axis!r}")
-    if not tensors:
-        raise ArgumentError("there is nothing to stack")
-    parts = [f"part{i}" for i in range(len(tensors))]
-    slots = f"{_slot(axis, '')} => {_slot(axis, 'part,')}"
-    single = [einsum(slots, t, part=1).named(as_tensor(t).label) for t in tensors]
-    if len(single) == 1:
-        return single[0]
-    operands = "; ".join(_slot(axis, f"{part},") for part in parts)
-    return concat(f"{operands} => {_slot(axis, '^'.join(parts) + ',')}", *single)
-
-
-def _slot(kind: RowKind, axis: str) -> str:
-    """A slot of three open rows, with an axis at the front of one."""
-    batch, input, output = (f"{axis} ..." if row == kind else "..." for row in ROW_KINDS)
-    return f"{batch} | {input} -> {output}"
-
-
-def size_of(dim: Dim) -> Tensor:
-    """The size of a dimension as a number, or the product of the axes that it captured; known once shapes
-    are.
-    """
-    return Tensor(graph.add(texpr.SizeOp(dim.term, TensorType.of(SCALAR))))
-
-
-SAME_SHAPE = "... | ... -> ... => ... | ... -> ..."
-
-
-def convert(x: TensorLike, element: Attribute) -> Tensor:
-    """The value in an element type, of the same shape."""
-    type = graph.fresh_type(element)
-    return Tensor(graph.add(texpr.ApplyOp(Arg(0), [as_tensor(x).ir_value], type, logic=SAME_SHAPE), "cast"))
-
-
-def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
-    """The value in a floating dtype, rounded to the nearest number of it, and to the even one of two.
-
-    What is too large becomes infinity, or NaN where there is none. The gradient is converted back. Raises
-    `PrecisionError` for a dtype that no target stores, and for integers.
-    """
-    return convert(x, float_element(dtype, "a cast is to a value"))
-
-
-def stop_gradient(x: TensorLike) -> Tensor:
-    """The same value; no gradient goes through it."""
-    return Tensor(apply(Arg(0), [x], logic=".", stop=True, label="stop_gradient"))

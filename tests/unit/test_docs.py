@@ -17,7 +17,7 @@ from ocannl.dialects.scalar import SCALAR_OPS, App, Arg, Const, ScalarOp, Term
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.pipelines import PIPELINES
 from ocannl.program.functions import PUBLIC_NAMES
-from ocannl.program.tensor import is_memory
+from ocannl.program.values import is_memory
 
 PASSES = list(dict.fromkeys(p.name for passes in PIPELINES.values() for p in passes))
 TARGETS = {
@@ -151,7 +151,7 @@ def test_what_replaces_pytorch_runs(tmp_path: Path):
     assert len(migrated()) > 50
     for code in migrated():
         result = eval(code, runner.names)
-        if isinstance(result, oc.Tensor) and not is_memory(result):
+        if isinstance(result, oc.Tensor) and not is_memory(result.ir_value):
             train.forward_once(oc.Context.cpu(), result)
 
 

@@ -24,7 +24,7 @@ from support.pages import MIGRATION, Runner, fences
 import ocannl as oc
 from ocannl import train
 from ocannl.dialects.texpr import DataOp
-from ocannl.program.tensor import is_memory
+from ocannl.program.values import is_memory
 
 torch: Any = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -134,7 +134,7 @@ def compare(program: str, result: oc.Tensor, made: list[oc.Tensor], names: Names
     """Values, gradients of parameters in the order of their making, and gradients of data."""
     pytorch, ctx = Torch(names), oc.Context.cpu()
     theirs = pytorch.run(program)
-    if is_memory(result):
+    if is_memory(result.ir_value):
         ctx.init_params(result)
         agree(ctx[result], theirs)
         return

@@ -34,7 +34,7 @@ VECTOR, MATRIX = "!texpr.tensor<8, f32>", "!texpr.tensor<8 -> 8, f32>"
 
 def before(name: str, model: Model, layers: int) -> FuncOp:
     """The training step before a pass or target."""
-    module = extract(step_of(model, layers)[1], "step").module
+    module = extract(step_of(model, layers)[1].statements, "step").module
     run_passes(module, PASSES[: NAMES.index(name)])
     (func,) = functions(module)
     return func

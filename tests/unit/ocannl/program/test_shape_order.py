@@ -32,7 +32,7 @@ def operations(code: oc.Code) -> list[Operation]:
     blank = Solver()
     blank.reserve(*variable_counts(needed(code.statements)))
     with patch.object(graph, "_solver", blank):
-        return list(extract(code, "program").routine.body.block.ops)
+        return list(extract(code.statements, "program").routine.body.block.ops)
 
 
 class Constraints:

@@ -1,0 +1,86 @@
+"""Blocks: functions of tensors whose parameters are made in line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ocannl.program.errors import ArgumentError
+from ocannl.program.leaves import param
+from ocannl.program.scopes import inside, scope_path
+from ocannl.program.tensor import Expression, Tensor
+from ocannl.runtime.collector import collector_paused
+
+
+class InlineParam(Expression):
+    """A parameter of a block instance: itself in expressions; calling it the first time configures it."""
+
+    def __init__(self, params: Params, name: str) -> None:
+        self._params = params
+        self._name = name
+
+    def tensor(self) -> Tensor:
+        return self._params.get(self._name)
+
+    def __call__(self, *args: Any, **rows: Any) -> Tensor:
+        return self._params.get(self._name, *args, **rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tensor(), name)
+
+    def __repr__(self) -> str:
+        return repr(self.tensor())
+
+
+class Params:
+    """The parameters of one block instance: `p.w` is made on first use, `p.b(0.0, output=16)` configures
+    it first.
+    """
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self._path = path
+        self._made: dict[str, Tensor] = {}
+
+    def __getattr__(self, name: str) -> InlineParam:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return InlineParam(self, name)
+
+    def get(self, name: str, *args: Any, **rows: Any) -> Tensor:
+        """The parameter of that name, made by `oc.param(name, *args, **rows)` on first use."""
+        if name not in self._made:
+            with inside(self._path):
+                self._made[name] = param(name, *args, **rows)
+        return self._made[name]
+
+
+def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
+    """Makes a block of `function(p, x, ..., *, configuration)`.
+
+    Calling the block with its keyword-only arguments, and a `label` for its scope, configures an instance;
+    calling the instance applies it, with the same parameters each time.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    settings = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+    @functools.wraps(function)
+    def configure(**configuration: Any) -> Callable[..., Any]:
+        label = configuration.get("label", function.__name__)
+        if "label" not in settings:
+            configuration.pop("label", None)
+        unknown = [name for name in configuration if name not in settings]
+        if unknown:
+            known = ", ".join(["label", *settings])
+            raise ArgumentError(f"{function.__name__}() is configured by {known}; it has no `{unknown[0]}`")
+        path = (*scope_path(), label)
+        params = Params(path)
+
+        def instance(*args: Any, **kwargs: Any) -> Any:
+            with inside(path), collector_paused():
+                return function(params, *args, **{**configuration, **kwargs})
+
+        return instance
+
+    return configure

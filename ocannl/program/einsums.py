@@ -1,0 +1,66 @@
+"""Sums and maxima of products and sums by einsum specs, and what joins tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
+from ocannl.program.errors import ArgumentError
+from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, by_spec
+
+
+def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
+    """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`. One operand is summed.
+
+    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name, and give the numbers of
+    named coefficients. Windows `s*o + d*k` are padded with zeros if `use_padding` is set; else they stay
+    inside the axis.
+    """
+    return by_spec(spec, "add", "mul", args, dims, use_padding=use_padding)
+
+
+def einmax(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
+    """The maximum over the axes that the spec leaves out; several operands are multiplied."""
+    return by_spec(spec, "max", "mul", args, dims, use_padding=use_padding)
+
+
+def tropical(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
+    """The maximum of sums (tropical product) by a spec."""
+    return by_spec(spec, "max", "add", args, dims, use_padding=use_padding)
+
+
+def outer_sum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
+    """The sum of sums by a spec."""
+    return by_spec(spec, "add", "add", args, dims, use_padding=use_padding)
+
+
+def concat(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
+    """Joins any number of tensors along an axis: `oc.concat("a; b; c => a^b^c", x, y, z)`.
+
+    What the result says several times, or not at all, is summed. Raises as `oc.einsum` does.
+    """
+    return by_spec(spec, "add", "add", args, dims, most=None)
+
+
+def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
+    """Tensors of one shape along a new axis: the first of the `axis` row, "batch", "input" or "output".
+
+    Raises `ShapeError` where the shapes differ.
+    """
+    if axis not in ROW_KINDS:
+        raise ArgumentError(f"a new axis is in the batch, input or output row, found {axis!r}")
+    if not tensors:
+        raise ArgumentError("there is nothing to stack")
+    parts = [f"part{i}" for i in range(len(tensors))]
+    slots = f"{_slot(axis, '')} => {_slot(axis, 'part,')}"
+    single = [einsum(slots, t, part=1).named(as_tensor(t).label) for t in tensors]
+    if len(single) == 1:
+        return single[0]
+    operands = "; ".join(_slot(axis, f"{part},") for part in parts)
+    return concat(f"{operands} => {_slot(axis, '^'.join(parts) + ',')}", *single)
+
+
+def _slot(kind: RowKind, axis: str) -> str:
+    """A slot of three open rows, with an axis at the front of one."""
+    batch, input, output = (f"{axis} ..." if row == kind else "..." for row in ROW_KINDS)
+    return f"{batch} | {input} -> {output}"

@@ -1,0 +1,13 @@
+"""The error for an argument that a function does not take."""
+
+from __future__ import annotations
+
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.program.location import here
+
+
+class ArgumentError(OcannlError, TypeError, ValueError):
+    """An argument that is not what a function takes. The message gets the user's line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(here(message))

@@ -1,0 +1,101 @@
+"""Operations of tensor expressions, over the values of the program under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, SSAValue
+
+from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import DimTerm, Row, Shape
+from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.program import graph
+from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
+
+SCALAR = Shape(Row(), Row(), Row())
+SAME_SHAPE = "... | ... -> ... => ... | ... -> ..."
+MOST_OPERANDS = 3
+
+
+def constant(value: float) -> texpr.ConstantOp:
+    """A number at every point of a shape to be inferred."""
+    return graph.add(texpr.ConstantOp(value, graph.fresh_type()))
+
+
+def apply(
+    term: Term,
+    operands: Sequence[SSAValue],
+    *,
+    logic: str,
+    accum: str | None = None,
+    dims: Sequence[tuple[str, DimTerm]] = (),
+    label: str | None = None,
+    stop: bool = False,
+) -> texpr.ApplyOp:
+    """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
+    op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
+    return graph.add(op, label or _operator_hint(term, accum))
+
+
+def _operator_hint(term: Term, accum: str | None) -> str | None:
+    """Unary operators name their results in the IR."""
+    return term.op if isinstance(term, App) and len(term.args) == 1 and accum is None else None
+
+
+def pointwise(op: str, operands: Sequence[SSAValue | float]) -> texpr.ApplyOp:
+    """An operator of the scalar table, broadcast over its operands. Numbers beside values are part of it."""
+    if not any(isinstance(operand, SSAValue) for operand in operands):
+        operands = [o if isinstance(o, SSAValue) else constant(o).result for o in operands]
+    terms: list[Term] = []
+    values: list[SSAValue] = []
+    for operand in operands:
+        if isinstance(operand, SSAValue):
+            terms.append(Arg(len(values)))
+            values.append(operand)
+        else:
+            terms.append(Const(operand))
+    return apply(App(op, tuple(terms)), values, logic=".")
+
+
+def convert(value: SSAValue, element: Attribute) -> texpr.ApplyOp:
+    """The value in an element type, of the same shape."""
+    return graph.add(texpr.ApplyOp(Arg(0), [value], graph.fresh_type(element), logic=SAME_SHAPE), "cast")
+
+
+def check_spec(spec: object, operands: int, most: int | None = MOST_OPERANDS) -> None:
+    """Raises `ArgumentError` for a spec that is no text, `SpecError` for too few or too many operands."""
+    if not isinstance(spec, str):
+        raise ArgumentError(f"a spec is a string, found {type(spec).__name__}; it stands before the operands")
+    if not operands or (most is not None and operands > most):
+        raise SpecError(here(f"a spec takes one to three operands, found {operands}: {spec!r}"))
+
+
+def spec_apply(
+    spec: str,
+    accum: str,
+    combine: str,
+    operands: Sequence[SSAValue],
+    dims: Sequence[tuple[str, DimTerm]],
+    *,
+    use_padding: bool = False,
+) -> texpr.ApplyOp:
+    """An operation by an einsum spec; several operands are combined by `combine`, one stands for itself.
+
+    With `use_padding`, the axes `s*o + d*k` that do not say it themselves are padded. Raises `SpecError` for
+    a malformed spec, `ShapeError` where shapes cannot fit it.
+    """
+    term: Term = Arg(0)
+    for place in range(1, len(operands)):
+        term = App(combine, (term, Arg(place)))
+    return apply(term, operands, logic=_padded(spec) if use_padding else spec, accum=accum, dims=dims)
+
+
+def _padded(spec: str) -> str:
+    """The spec with the padding that its operation asks for; malformed text is left for shape inference."""
+    try:
+        return str(parse_spec(spec).padded())
+    except SpecSyntaxError:
+        return spec

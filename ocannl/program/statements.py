@@ -1,0 +1,57 @@
+"""Statements over tensors: computing them, derivatives into gradients, and assignments to memory."""
+
+from __future__ import annotations
+
+from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.program.code import Code, emit
+from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assign
+
+
+def set(target: Tensor, value: TensorLike) -> Code:
+    """Code that sets memory to the value of an expression, broadcast to its shape."""
+    return assign(target, value)
+
+
+def accumulate(
+    target: Tensor,
+    accum: str,
+    value: TensorLike,
+    *,
+    spec: str | None = None,
+    logic: str | None = None,
+    reset: bool = False,
+) -> Code:
+    """Code that accumulates an expression into memory: `oc.accumulate(top, "max", oc.relu(p), spec="...->...
+    => 0")`.
+
+    `accum` is an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
+    or "T". With `reset` the memory starts at the accumulation's neutral element.
+    """
+    entry = SCALAR_OPS.get(accum)
+    if entry is None or entry.neutral is None:
+        names = ", ".join(n for n, op in SCALAR_OPS.items() if op.neutral is not None)
+        raise OcannlError(f"`{accum}` does not accumulate; use one of {names}")
+    how = spec or logic or "."
+    if how == "@":
+        raise OcannlError(
+            'the logic "@" combines two tensors: accumulate the expression `a @ b` with the logic "."'
+        )
+    memory = as_memory(target)
+    return emit(texpr.AssignOp(memory, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how))
+
+
+def forward(tensor: TensorLike) -> Code:
+    """Code that computes an expression here and leaves its value in memory."""
+    return as_tensor(tensor).forward
+
+
+def zero_grads(tensor: Tensor) -> Code:
+    """Code that sets to zero the gradients of everything that a tensor depends on."""
+    return as_tensor(tensor).zero_grads
+
+
+def backprop(tensor: Tensor) -> Code:
+    """Code that adds to the gradients of everything that a tensor depends on, from the tensor's gradient."""
+    return as_tensor(tensor).backprop
