@@ -14,10 +14,9 @@ from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
+from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.parallel_tasks import cuts
-
-CACHE_LINE = 64
 
 
 class GroupEmitter:
@@ -50,7 +49,7 @@ class GroupEmitter:
     def allocate(self, node: NodeOp) -> str:
         elements = max(1, math.prod(node.result.type.get_shape()))
         element = value_type(node.result.type.get_element_type()).element
-        return self.b.emit(f"alloca [{elements} x {element}], align {CACHE_LINE}")
+        return self.b.emit(f"alloca [{elements} x {element}], align {LINE}")
 
     def emit_loops(self, space: Sequence[tuple[str, int]]) -> None:
         if not space:

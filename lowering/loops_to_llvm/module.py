@@ -29,7 +29,7 @@ from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_ta
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.passes.analysis.parallel_tasks import task_count
-from ocannl.passes.analysis.structural_equality import Structures
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 
@@ -63,7 +63,7 @@ class ModuleEmitter:
     converted: frozenset[str] = frozenset()
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
-    structures: Structures = field(default_factory=Structures)
+    structures: StructuralNumbering = field(default_factory=StructuralNumbering)
     known: dict[Hashable, Kernel] = field(default_factory=dict[Hashable, Kernel])
     functions: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, None] = field(default_factory=dict[str, None])

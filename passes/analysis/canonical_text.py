@@ -13,7 +13,7 @@ from ocannl.passes.analysis.nests import declaration, used_nodes
 NO_NAME = StringAttr("")
 
 
-def step_text(step: NestOp | GroupOp) -> str:
+def canonical_text(step: NestOp | GroupOp) -> str:
     """Equal for steps that differ in labels and names of values only: they have equal candidate schedules."""
     nodes = used_nodes(step)
     unnamed: dict[SSAValue, SSAValue] = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.texpr import ApplyOp
 from ocannl.dialects.texpr.derivatives import CustomOp, JvpOp, VjpOp
-
-OperandsOf: TypeAlias = Callable[[Operation], Sequence[SSAValue]]
+from ocannl.passes.analysis.slices import OperandsOf, slice_in
 
 
 def all_operands(op: Operation) -> Sequence[SSAValue]:
@@ -34,14 +32,7 @@ def dependencies(
     block: Block, values: Iterable[SSAValue], operands_of: OperandsOf = differentiable_operands
 ) -> list[Operation]:
     """The operations with operands that values depend on, in the order of the program."""
-    needed: set[Operation] = set()
-    stack = [value.owner for value in values]
-    while stack:
-        op = stack.pop()
-        if isinstance(op, Operation) and op not in needed and (operands := operands_of(op)):
-            needed.add(op)
-            stack += [operand.owner for operand in operands]
-    return [op for op in block.ops if op in needed]
+    return [op for op in slice_in(block, values, operands_of) if operands_of(op)]
 
 
 def dependents(

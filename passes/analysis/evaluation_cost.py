@@ -58,7 +58,7 @@ CHEAP_IF_CHOOSING = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class EvaluationCost:
     """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
 
     A uniform body has the same value at every point. One that chooses is 0 unless an index is some number: a
@@ -80,7 +80,7 @@ class Cost:
         return self.operations == 0 or (self.is_uniform and self.operations <= CHEAP_IF_UNIFORM)
 
 
-def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
+def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> EvaluationCost:
     """Operations inside reductions count once, as reductions have a rule of their own; those on constants
     not at all.
     """
@@ -99,7 +99,7 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Cost:
             if isinstance(op, LoadOp) and varying == variables:
                 arrays.add((op.node, op.indices.data))
     chooses = any(Elsewhere(choice.comparison, 0.0).holds(value) for choice in choices(ops, dict(space)))
-    return Cost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
+    return EvaluationCost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
 
 
 def is_constant(op: Operation, constants: set[SSAValue]) -> bool:

@@ -12,16 +12,16 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import address_of, position_sizes
+from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import names_in, operations
-from ocannl.passes.analysis.tile_cost import LINE
 
 # Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
 STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AccessFootprint:
     """An access: its index map, its strides in bytes along the variables, and the bytes that it touches at
     one point. Where it is at positions that are found at run time, it may touch all along their axes.
     """
@@ -32,13 +32,13 @@ class Place:
     is_reduced: bool
 
     @staticmethod
-    def of(op: LoadOp | StoreOp, reduced: set[str]) -> Place:
+    def of(op: LoadOp | StoreOp, reduced: set[str]) -> AccessFootprint:
         indices, element = op.indices.data, element_bytes(op)
         strides = {name: step * element for name, step in address_of(op).terms}
         found = position_sizes(op) if op.positions else {}
         # Where the array has no elements, it has no strides.
         reach = sum(strides.pop(name, 0) * (size - 1) for name, size in found.items())
-        return Place(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
+        return AccessFootprint(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
 
     def span(self, extents: Mapping[str, int]) -> int:
         """Bytes that it keeps from others while variables run that far: gaps between what is shorter than a
@@ -56,7 +56,7 @@ class Place:
 
 
 @dataclass
-class View:
+class NestFootprint:
     """A nest as a member of a chain: its variables, reduced ones among them, and where it touches nodes.
 
     `summed` is its only reduction, if its points can be shared out: every one of them loads something new.
@@ -64,14 +64,14 @@ class View:
 
     nest: NestOp
     sizes: dict[str, int]
-    places: dict[SSAValue, list[Place]]
+    places: dict[SSAValue, list[AccessFootprint]]
     written: set[SSAValue]
     summed: ReduceOp | None
 
     @staticmethod
-    def of(nest: NestOp) -> View:
+    def of(nest: NestOp) -> NestFootprint:
         sizes, reduced = dict(nest.space.data), set[str]()
-        places: dict[SSAValue, list[Place]] = {}
+        places: dict[SSAValue, list[AccessFootprint]] = {}
         written: set[SSAValue] = set()
         reductions: list[ReduceOp] = []
         for op in operations(nest.body.block):
@@ -80,11 +80,11 @@ class View:
                 sizes.update(op.space.data)
                 reduced.update(op.space.names)
             elif isinstance(op, LoadOp | StoreOp):
-                place = Place.of(op, reduced)
+                place = AccessFootprint.of(op, reduced)
                 places.setdefault(op.node, []).append(place)
                 if isinstance(op, StoreOp):
                     written.add(op.node)
-        view = View(nest, sizes, places, written, None)
+        view = NestFootprint(nest, sizes, places, written, None)
         if len(reductions) == 1:
             view.summed = reductions[0]
         return view
@@ -95,7 +95,7 @@ class View:
         moving = {name for place in self.places_reduced for name in place.strides}
         return any(moving <= place.strides.keys() for place in self.places_reduced)
 
-    def conflicts(self, other: View) -> bool:
+    def conflicts(self, other: NestFootprint) -> bool:
         """One of two nests writes what the other touches."""
         return not (self.written.isdisjoint(other.places) and other.written.isdisjoint(self.places))
 
@@ -105,11 +105,11 @@ class View:
         return {node: max(p.size(self.sizes) for p in places) for node, places in self.places.items()}
 
     @cached_property
-    def all_places(self) -> list[Place]:
+    def all_places(self) -> list[AccessFootprint]:
         return [place for places in self.places.values() for place in places]
 
     @cached_property
-    def places_reduced(self) -> list[Place]:
+    def places_reduced(self) -> list[AccessFootprint]:
         return [place for place in self.all_places if place.is_reduced]
 
     @cached_property

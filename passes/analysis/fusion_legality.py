@@ -29,7 +29,7 @@ LONGEST_NEST = 256
 
 
 @dataclass(slots=True)
-class Group:
+class NestSummary:
     """A nest with what has been fused into it."""
 
     nest: NestOp
@@ -41,11 +41,11 @@ class Group:
     names: Names | None = None
 
     @staticmethod
-    def of(nest: NestOp) -> Group:
+    def of(nest: NestOp) -> NestSummary:
         ops = operations(nest.body.block)
         work = reduction_work(nest.body.block.ops)
         draws = any(isinstance(op, UniformOp) for op in ops)
-        return Group(nest, Accesses.of(ops), work, len(ops), bool(nest.clashing), draws)
+        return NestSummary(nest, Accesses.of(ops), work, len(ops), bool(nest.clashing), draws)
 
     @property
     def is_closed(self) -> bool:
@@ -57,7 +57,7 @@ class Group:
         return tuple(sorted(size for _, size in self.nest.space.data))
 
 
-def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
+def is_worthwhile(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:
     """Scalars always fuse, others where they touch the same elements; contractions only while small, and
     not with random numbers, whose long code a register tile would repeat for each row.
     """
@@ -73,7 +73,7 @@ def is_worthwhile(target: Group, group: Group, renaming: Renaming) -> bool:
     return size == 1 or _shares_data(target, group, renaming)
 
 
-def _shares_data(target: Group, group: Group, renaming: Renaming) -> bool:
+def _shares_data(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:
     """At every point both touch the same element of a node, another one at every point."""
     return any(
         renaming.keys() <= names_in(indices) and renamed(indices, renaming) in target.accesses.maps[node]
@@ -83,17 +83,17 @@ def _shares_data(target: Group, group: Group, renaming: Renaming) -> bool:
     )
 
 
-def _common_nodes(target: Group, group: Group) -> Iterable[SSAValue]:
+def _common_nodes(target: NestSummary, group: NestSummary) -> Iterable[SSAValue]:
     return (node for node in group.accesses.maps if node in target.accesses.maps)
 
 
-def _conflicts(target: Group, group: Group) -> list[SSAValue]:
+def _conflicts(target: NestSummary, group: NestSummary) -> list[SSAValue]:
     """The nodes that both touch and one of them writes."""
     written = target.accesses.written | group.accesses.written
     return [node for node in _common_nodes(target, group) if node in written]
 
 
-def legal_renaming(target: Group, group: Group) -> Renaming | None:
+def legal_renaming(target: NestSummary, group: NestSummary) -> Renaming | None:
     """The variables of `target` for those of `group`, if both touch what one writes at one point only."""
     conflicts = _conflicts(target, group)
     renaming = _matching_variables(target, group, conflicts)
@@ -113,7 +113,9 @@ def same_or_apart(a: Map | None, b: Map | None) -> bool:
     return a == b or any(not (i.names or j.names) and i != j for i, j in zip(a, b, strict=True))
 
 
-def _matching_variables(target: Group, group: Group, conflicts: list[SSAValue]) -> Renaming | None:
+def _matching_variables(
+    target: NestSummary, group: NestSummary, conflicts: list[SSAValue]
+) -> Renaming | None:
     """Pairs the variables by the axes of common nodes, then by name, then in order; sizes are equal."""
     matcher = _Matcher(dict(target.nest.space.data), dict(group.nest.space.data))
     for node in (*conflicts, *_common_nodes(target, group)):

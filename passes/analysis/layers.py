@@ -18,6 +18,7 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.routine import RoutineOp
+from ocannl.passes.analysis.names import JOINED
 
 # The attribute of a routine whose layers are folded.
 ATTRIBUTE = "layers"
@@ -26,9 +27,7 @@ ENDS = 2
 # The numbers, among those that stay, of the last layer before those left out and of the first one after them.
 LAST, FIRST = ENDS - 1, ENDS
 # The row that has what a label was made from, the layer of that in the routine, and what was added.
-Origin: TypeAlias = tuple[Sequence[str], int, str]
-# Between the labels of what was put together.
-SEVERAL = " .. "
+LabelSource: TypeAlias = tuple[Sequence[str], int, str]
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Layers:
     """The labels of nodes that stand for each other, layer by layer: empty where a layer has none."""
 
     rows: tuple[tuple[str, ...], ...]
-    origins: dict[str, list[Origin]] = field(default_factory=dict[str, list[Origin]], repr=False)
+    origins: dict[str, list[LabelSource]] = field(default_factory=dict[str, list[LabelSource]], repr=False)
     """What labels were made from, as far as it was asked for."""
 
     @property
@@ -49,15 +48,15 @@ class Layers:
         first layer after those left out is the next one here. None for what belongs to no layer.
         """
         if label not in self.origins:
-            self.origins[label] = [self.origin(part) for part in label.split(SEVERAL)]
+            self.origins[label] = [self.origin(part) for part in label.split(JOINED)]
         found: list[str] = []
         for row, level, added in self.origins[label]:
             if level + distance >= len(row) or not row[level + distance]:
                 return None
             found.append(row[level + distance] + added)
-        return SEVERAL.join(found)
+        return JOINED.join(found)
 
-    def origin(self, label: str) -> Origin:
+    def origin(self, label: str) -> LabelSource:
         stem = next((stem for stem in stems(label) if stem in self.places), "")
         row, level = self.places.get(stem, ((), 0))
         return row, level, label[len(stem) :]

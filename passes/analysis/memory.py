@@ -15,7 +15,7 @@ ADDRESSES = 2**48  # the bytes that a processor tells apart
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeMemory:
     """What is known of the memory of one node."""
 
     label: str
@@ -25,13 +25,13 @@ class Row:
     why: str
 
 
-def memory_report(func: FuncOp) -> list[Row]:
+def memory_report(func: FuncOp) -> list[NodeMemory]:
     """The nodes of a function in the order of their declaration, then those that live inside its groups; a
     virtual node takes no bytes.
     """
     inside = [node for step in steps(func) if isinstance(step, GroupOp) for node in step.nodes]
     return [
-        Row(
+        NodeMemory(
             node.label.data,
             0 if node.mode.data == "virtual" else byte_size(node),
             node.mode.data,

@@ -12,19 +12,19 @@ from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.nests import Indexed
 
-Group: TypeAlias = tuple[str, ...]
+MergedLoops: TypeAlias = tuple[str, ...]
 
 
-def mergeable_loops(nest: NestOp) -> tuple[Group, ...]:
+def mergeable_loops(nest: NestOp) -> tuple[MergedLoops, ...]:
     """The largest groups of the variables of a nest, and of each of its reductions; outermost first."""
     addresses = [address_of(op) for op in nest.walk() if isinstance(op, Indexed)]
     spaces = [op.space.data for op in nest.walk() if isinstance(op, NestOp | ReduceOp)]
     return tuple(group for space in spaces for group in _groups(space, addresses) if len(group) > 1)
 
 
-def _groups(space: Space, addresses: Sequence[Address]) -> list[Group]:
+def _groups(space: Space, addresses: Sequence[Address]) -> list[MergedLoops]:
     sizes = dict(space)
-    groups: list[Group] = [(name,) for name in sizes]
+    groups: list[MergedLoops] = [(name,) for name in sizes]
     while (pair := _pair(groups, sizes, addresses)) is not None:
         outer, inner = pair
         groups[groups.index(outer)] = outer + inner
@@ -33,8 +33,8 @@ def _groups(space: Space, addresses: Sequence[Address]) -> list[Group]:
 
 
 def _pair(
-    groups: Sequence[Group], sizes: dict[str, int], addresses: Sequence[Address]
-) -> tuple[Group, Group] | None:
+    groups: Sequence[MergedLoops], sizes: dict[str, int], addresses: Sequence[Address]
+) -> tuple[MergedLoops, MergedLoops] | None:
     """Two groups that are one: the first moves by as much as all steps of the second."""
     for outer, inner in permutations(groups, 2):
         used = [a for a in addresses if a.stride(outer[-1]) or a.stride(inner[0])]

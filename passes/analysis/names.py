@@ -14,6 +14,9 @@ from ocannl.passes.analysis.nests import (
     steps,
 )
 
+# Between the first and the last part of the label of nests that were fused.
+JOINED = " .. "
+
 
 def fresh_label(label: str, taken: Collection[str]) -> str:
     """The label, with a number if need be."""
@@ -50,6 +53,12 @@ class Names:
         fresh = tuple((self.fresh(name), size) for name, size in space)
         indices |= {old: Linear.var(new) for (old, _), (new, _) in zip(space, fresh, strict=True)}
         return SpaceAttr(fresh)
+
+
+def joined_label(first: NestOp, last: NestOp) -> str:
+    """The label of what nests become that run as one: that of the first part and that of the last."""
+    ends = (first.label.data.split(JOINED)[0], last.label.data.split(JOINED)[-1])
+    return JOINED.join(dict.fromkeys(ends))
 
 
 def labels_of(func: FuncOp) -> Names:

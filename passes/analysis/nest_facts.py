@@ -55,7 +55,7 @@ class Access:
 
 
 @dataclass(slots=True)
-class Scope:
+class ScopeFacts:
     """The nest, or one of its reductions: `space` are its own loops, `around` those outside of it.
 
     `work` is its arithmetic at a point, in instructions. `varies` are the loops around it that its value
@@ -67,10 +67,10 @@ class Scope:
     around: dict[str, int]
     accesses: list[Access] = field(default_factory=list[Access])
     work: int = 0
-    inner: list[Scope] = field(default_factory=list["Scope"])
+    inner: list[ScopeFacts] = field(default_factory=list["ScopeFacts"])
     varies: set[str] = field(default_factory=set[str])
 
-    def walk(self) -> Iterator[Scope]:
+    def walk(self) -> Iterator[ScopeFacts]:
         yield self
         for scope in self.inner:
             yield from scope.walk()
@@ -82,15 +82,15 @@ class Scope:
         return runs * math.prod(self.space.values())
 
 
-def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> Scope:
+def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> ScopeFacts:
     """Reads off a nest what scheduling it needs, over loops that merge groups of its variables."""
     schedule = Schedule(merged=tuple(merged))
-    facts = Scope(nest, schedule.loops(nest.space.data), scope_sizes(nest))
+    facts = ScopeFacts(nest, schedule.loops(nest.space.data), scope_sizes(nest))
     _read(facts, nest.body.block, {}, schedule)
     return facts
 
 
-def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]], schedule: Schedule) -> None:
+def _read(scope: ScopeFacts, block: Block, depends: dict[SSAValue, set[str]], schedule: Schedule) -> None:
     """Fills a scope; `depends` has the loops that each value depends on."""
     for op in block.ops:
         names = set[str]().union(*(depends[operand] for operand in op.operands if operand in depends))
@@ -102,7 +102,7 @@ def _read(scope: Scope, block: Block, depends: dict[SSAValue, set[str]], schedul
             case IndexOp():
                 names.update(name for name, _ in address_of(op).merge(schedule.merged).terms)
             case ReduceOp():
-                inner = Scope(op, schedule.loops(op.space.data), scope.around | scope.space)
+                inner = ScopeFacts(op, schedule.loops(op.space.data), scope.around | scope.space)
                 _read(inner, op.body.block, depends, schedule)
                 # A product that is summed is part of the addition.
                 inner.work += not isinstance(op.yielded.owner, arith.MulfOp)

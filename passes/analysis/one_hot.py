@@ -14,14 +14,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from ocannl.dialects.loops import IndexOp, ReduceOp
 from ocannl.passes.analysis.constants import number
 from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced
-from ocannl.passes.analysis.slices import slice_of
+from ocannl.passes.analysis.slices import backward_slice
 
 # Integers up to these are exact as floats, so that positions below them compare as integers do.
 EXACT = {Float32Type: 2**24, Float64Type: 2**53}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OneHot:
     """A comparison `variable == id`, where the variable runs over `range(size)`."""
 
     comparison: arith.CmpfOp
@@ -30,7 +30,7 @@ class Choice:
     id: SSAValue
 
 
-def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[Choice]:
+def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[OneHot]:
     """The comparisons among `ops` of a variable in `sizes` with a number that does not vary with it."""
     for op in ops:
         if not isinstance(op, arith.CmpfOp):
@@ -41,7 +41,7 @@ def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[Choi
             variable = index.owner.index.variable if isinstance(index.owner, IndexOp) else None
             size = 0 if variable is None else sizes.get(variable, 0)
             if variable is not None and 0 < size <= exact(index) and variable not in variables_of(id):
-                yield Choice(op, variable, size, id)
+                yield OneHot(op, variable, size, id)
 
 
 def exact(value: SSAValue) -> int:
@@ -52,7 +52,7 @@ def exact(value: SSAValue) -> int:
 def variables_of(value: SSAValue) -> set[str]:
     """The iteration variables and static indices that a value depends on."""
     names: set[str] = set()
-    for op in slice_of([value]):
+    for op in backward_slice([value]):
         for inner in with_reduced((op,)):
             if isinstance(inner, Indexed):
                 names |= names_in(inner.indices.data)

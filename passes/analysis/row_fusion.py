@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.divisors import divisors
-from ocannl.passes.analysis.footprints import Place, View
+from ocannl.passes.analysis.footprints import AccessFootprint, NestFootprint
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.tile_cost import FAR, FARTHEST, LINE
+from ocannl.passes.analysis.tile_cost import FAR, FARTHEST
 
 # Points of a nest that make up for its start, if as many rows stay in the first-level cache.
 POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
@@ -25,7 +26,7 @@ POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
 class Member:
     """A nest of a chain, with its variable for each row."""
 
-    view: View
+    view: NestFootprint
     variables: Mapping[str, str]
 
     def extents(self, blocks: Mapping[str, int]) -> dict[str, int]:
@@ -57,7 +58,7 @@ class Member:
 
 
 @dataclass
-class Chain:
+class NestChain:
     """Nests that can run row by row together: `rows` with their sizes, and the axes of nodes along them."""
 
     members: list[Member]
@@ -67,13 +68,13 @@ class Chain:
     touched: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
     @staticmethod
-    def of(view: View) -> Chain:
+    def of(view: NestFootprint) -> NestChain:
         variables = {name: name for name in view.sizes if name in view.free}
         axes = {node: _row_axes(places, variables) for node, places in view.places.items()}
         rows = {name: view.sizes[name] for name in variables}
-        return Chain([Member(view, variables)], rows, axes, set(view.written), dict.fromkeys(axes, 1))
+        return NestChain([Member(view, variables)], rows, axes, set(view.written), dict.fromkeys(axes, 1))
 
-    def join(self, view: View, before: int = 0) -> Chain | None:
+    def join(self, view: NestFootprint, before: int = 0) -> NestChain | None:
         """The chain with one more nest, which comes before so many of the last, over the rows that it shares;
         None if there are none.
         """
@@ -99,13 +100,13 @@ class Chain:
             touched[node] = touched.get(node, 0) + 1
         members = list(self.members)
         members.insert(len(members) - before, Member(view, matched))
-        return Chain(members, rows, axes, self.written | view.written, touched)
+        return NestChain(members, rows, axes, self.written | view.written, touched)
 
     def passes_on(self, node: SSAValue) -> bool:
         """One nest leaves values in the node for another one."""
         return node in self.written and self.touched[node] > 1
 
-    def _match(self, view: View, nodes: Mapping[SSAValue, None]) -> dict[str, str]:
+    def _match(self, view: NestFootprint, nodes: Mapping[SSAValue, None]) -> dict[str, str]:
         """The variable of a nest for each row, by the axes of common nodes."""
         matched: dict[str, str] = {}
         for node in nodes:
@@ -246,7 +247,7 @@ def _fetch(bytes: int, distance: float) -> float:
     return bytes / LINE * (distance - 1) / 2
 
 
-def _row_axes(places: list[Place], variables: Mapping[str, str]) -> dict[int, str]:
+def _row_axes(places: list[AccessFootprint], variables: Mapping[str, str]) -> dict[int, str]:
     """The axes at which all accesses of a nest to a node are at a row's variable."""
     rows = {variable: row for row, variable in variables.items()}
     found: dict[int, str] = {}
@@ -257,7 +258,9 @@ def _row_axes(places: list[Place], variables: Mapping[str, str]) -> dict[int, st
     return found
 
 
-def _agreeing(axes: Mapping[int, str], places: list[Place], matched: Mapping[str, str]) -> list[int]:
+def _agreeing(
+    axes: Mapping[int, str], places: list[AccessFootprint], matched: Mapping[str, str]
+) -> list[int]:
     """The axes along rows at which all accesses of a nest are at its variables for the same rows."""
     return [
         axis

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
-from ocannl.passes.analysis.nest_facts import Access, Scope, computed_bytes, nest_facts
+from ocannl.passes.analysis.nest_facts import Access, ScopeFacts, computed_bytes, nest_facts
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost, chains
 
@@ -53,7 +53,7 @@ class Chooser:
     """The candidate schedules of one nest, and the cheapest of them."""
 
     def __init__(
-        self, nest: NestOp, facts: Scope, target: TargetDescription, merged: tuple[tuple[str, ...], ...]
+        self, nest: NestOp, facts: ScopeFacts, target: TargetDescription, merged: tuple[tuple[str, ...], ...]
     ) -> None:
         self.nest = nest
         self.facts = facts

@@ -1,41 +1,42 @@
-"""Backward slices: the operations on which values depend."""
+"""Backward slices: the operations on which values depend, directly or through others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import ReduceOp, StoreOp
-from ocannl.passes.analysis.nests import (
-    operations,
-    with_reduced,
-)
+from ocannl.dialects.ir.op_helpers import operands_of, operations_of
+from ocannl.dialects.loops import ReduceOp
+from ocannl.passes.analysis.nests import operations
+
+# The operands of an operation through which a slice continues.
+OperandsOf: TypeAlias = Callable[[Operation], Sequence[SSAValue]]
 
 
-def operations_for(store: StoreOp, block: Block) -> list[Operation]:
-    """The operations of a nest that the stored value depends on, in order."""
-    needed: set[SSAValue] = {store.value}
-    found: list[Operation] = []
-    for op in reversed(operations_of(block)):
-        if any(result in needed for result in op.results):
-            found.append(op)
-            needed.update(op.operands)
-            if isinstance(op, ReduceOp):
-                needed.update(operand for inner in operations(op.body.block) for operand in inner.operands)
-    found.reverse()
-    return found
+def operands_with_body(op: Operation) -> Sequence[SSAValue]:
+    """The operands of an operation, and those of the operations in the body of a reduction."""
+    if not isinstance(op, ReduceOp):
+        return operands_of(op)
+    return [operand for inner in operations(op.body.block) for operand in operands_of(inner)]
 
 
-def slice_of(values: Iterable[SSAValue]) -> set[Operation]:
-    """The operations of nests that values depend on, nodes excepted."""
+def backward_slice(values: Iterable[SSAValue], operands: OperandsOf = operands_with_body) -> set[Operation]:
+    """The operations on which values depend, in all blocks, those that define the values among them."""
     found: set[Operation] = set()
-    waiting = list(values)
+    waiting = [value.owner for value in values]
     while waiting:
-        op = waiting.pop().owner
-        if isinstance(op, Operation) and not isinstance(op, NodeOp) and op not in found:
+        op = waiting.pop()
+        if isinstance(op, Operation) and op not in found:
             found.add(op)
-            waiting += [operand for inner in with_reduced((op,)) for operand in inner.operands]
+            waiting += [operand.owner for operand in operands(op)]
     return found
+
+
+def slice_in(
+    block: Block, values: Iterable[SSAValue], operands: OperandsOf = operands_with_body
+) -> list[Operation]:
+    """The operations of a block that belong to the backward slice of values, in their order."""
+    needed = backward_slice(values, operands)
+    return [op for op in operations_of(block) if op in needed]

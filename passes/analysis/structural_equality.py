@@ -15,7 +15,7 @@ NAMES = {"label", "why"}
 Words: TypeAlias = list[str | int]
 
 
-class Structures:
+class StructuralNumbering:
     """Numbers nests and groups: equal ones have the same number.
 
     They may differ in labels, names of values, and the nodes, of equal types, that they use: what follows

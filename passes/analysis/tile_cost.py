@@ -14,7 +14,8 @@ from enum import Enum, auto
 from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.passes.analysis.nest_facts import Access, Scope
+from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
 from ocannl.passes.analysis.target import INTERLEAVED, TargetDescription
 
 LOOP_OVERHEAD = 0.25
@@ -25,7 +26,6 @@ TRANSPOSED_VECTOR = 2.5
 INTERLEAVED_ROW = 2.0
 # How much longer a load takes from the second-level cache, and from beyond it.
 FAR, FARTHEST = 2.0, 6.0
-LINE = 64
 # The lines that are not read meanwhile where a tile from beyond the caches does not follow the last one.
 APART = 3.5
 # Places at a multiple of these distances compete in a cache. Only steps over several tiles waste lines so.
@@ -55,7 +55,7 @@ class Layout(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ScopeTile:
     """The tile in one scope: the variables there, its lanes and rows, and how many tiles there are."""
 
     sizes: Mapping[str, int]
@@ -87,11 +87,11 @@ class TileCost:
     packed: list[LoadOp] = field(default_factory=list[LoadOp])
     code: float = 0.0
 
-    def nest(self, facts: Scope) -> float:
+    def nest(self, facts: ScopeFacts) -> float:
         """The cycles of a nest, and what its code counts in cycles."""
         return self.scope(facts) + self.code
 
-    def scope(self, scope: Scope) -> float:
+    def scope(self, scope: ScopeFacts) -> float:
         """The cycles of a scope and of the scopes in it."""
         view = self.view(scope)
         arithmetic = scope.work * view.height * view.vectors
@@ -109,7 +109,7 @@ class TileCost:
     def step(self, memory: float, arithmetic: float) -> float:
         return max(memory, arithmetic) / 2 + LOOP_OVERHEAD
 
-    def reduction(self, scope: Scope, view: View, arithmetic: float) -> float:
+    def reduction(self, scope: ScopeFacts, view: ScopeTile, arithmetic: float) -> float:
         """The cycles of a reduction, with copies of the operands for which that pays."""
         moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
         costs = [self.reduced_access(access, scope, view) for access in moving]
@@ -132,7 +132,7 @@ class TileCost:
                 self.code += code
         return total + self.across_lanes(scope, view)
 
-    def view(self, scope: Scope) -> View:
+    def view(self, scope: ScopeFacts) -> ScopeTile:
         sizes = scope.around | scope.space
         involved = scope.varies | scope.space.keys()
         lanes, width = self.lanes(scope) or (None, 1)
@@ -144,9 +144,9 @@ class TileCost:
         if lanes not in involved:
             lanes, width = None, 1
         mean_height = mean_extent(sizes[rows], height) if rows is not None and rows in involved else 1.0
-        return View(sizes, lanes, width, self.vectors(width), rows, mean_height, runs)
+        return ScopeTile(sizes, lanes, width, self.vectors(width), rows, mean_height, runs)
 
-    def lanes(self, scope: Scope) -> tuple[str, int] | None:
+    def lanes(self, scope: ScopeFacts) -> tuple[str, int] | None:
         """The vector dimension of a scope: a reduction that all lanes share has lanes of its own."""
         lanes = self.schedule.lanes
         if lanes is None or lanes[0] in scope.varies or lanes[0] in scope.space or lanes[0] not in self.own:
@@ -158,7 +158,7 @@ class TileCost:
     def vectors(self, width: int) -> int:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
 
-    def reduced_access(self, access: Access, scope: Scope, view: View) -> tuple[float, float]:
+    def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> tuple[float, float]:
         """The cost of an access in a reduction: as it is, and from a copy that fits the lanes."""
         if view.lanes not in self.own or access.op.positions:
             direct = self.access(access, view, self.distance(self.bytes(access, view)))
@@ -191,13 +191,13 @@ class TileCost:
                 return factor
         return FARTHEST
 
-    def access(self, access: Access, view: View, distance: float) -> float:
+    def access(self, access: Access, view: ScopeTile, distance: float) -> float:
         """The cost of an access of one tile, in instructions, with what converts it."""
         rows = self.rows(access, view)
         converted = access.conversion * rows * (view.vectors if view.stride(access) else 1)
         return converted + self.moved(access, view, rows, distance)
 
-    def moved(self, access: Access, view: View, rows: float, distance: float) -> float:
+    def moved(self, access: Access, view: ScopeTile, rows: float, distance: float) -> float:
         """The cost of the loads or stores of an access."""
         issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
         match self.layout(access, view):
@@ -212,7 +212,7 @@ class TileCost:
             case Layout.STRIDED:
                 return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
 
-    def code_size(self, access: Access, view: View) -> float:
+    def code_size(self, access: Access, view: ScopeTile) -> float:
         """The price of an access's code."""
         match self.layout(access, view):
             case Layout.TRANSPOSED:
@@ -224,7 +224,7 @@ class TileCost:
             case _:
                 return 0.0
 
-    def layout(self, access: Access, view: View) -> Layout:
+    def layout(self, access: Access, view: ScopeTile) -> Layout:
         """How the elements of an access lie along the lanes."""
         stride = view.stride(access)
         if view.lanes in access.scattered:
@@ -237,17 +237,17 @@ class TileCost:
             return Layout.TRANSPOSED
         return Layout.INTERLEAVED if stride == view.height <= INTERLEAVED else Layout.STRIDED
 
-    def lane_count(self, view: View) -> float:
+    def lane_count(self, view: ScopeTile) -> float:
         return 1.0 if view.lanes is None else mean_extent(view.sizes[view.lanes], view.width)
 
-    def rows(self, access: Access, view: View) -> float:
+    def rows(self, access: Access, view: ScopeTile) -> float:
         return view.height if view.rows in access.strides else 1.0
 
-    def bytes(self, access: Access, view: View) -> int:
+    def bytes(self, access: Access, view: ScopeTile) -> int:
         """What an access reads or writes in the whole nest."""
         return access.bytes * math.prod([view.sizes[name] for name in access.strides if name in view.sizes])
 
-    def latency(self, scope: Scope, view: View) -> float:
+    def latency(self, scope: ScopeFacts, view: ScopeTile) -> float:
         """The cycles between two steps of a reduction, which depend on each other."""
         if isinstance(scope.op, NestOp):
             return 0.0
@@ -256,7 +256,7 @@ class TileCost:
         across = min(INDEPENDENT / view.height, scope.space[view.lanes] // view.width)
         return ADDITION_LATENCY / max(1.0, across)
 
-    def across_lanes(self, scope: Scope, view: View) -> float:
+    def across_lanes(self, scope: ScopeFacts, view: ScopeTile) -> float:
         """The cycles of combining the lanes at the end of a reduction along them."""
         if view.lanes not in scope.space:
             return 0.0

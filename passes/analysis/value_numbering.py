@@ -30,7 +30,7 @@ COMMUTATIVE = (
 
 
 @dataclass(slots=True)
-class Keys:
+class ValueNumbering:
     """Keys that are equal for operations of equal value.
 
     Inside a reduction, which is one value, variables and results are known by position.
@@ -55,7 +55,7 @@ class Keys:
         return type(op), arguments, frozenset(properties.items()), tuple(op.result_types)
 
     def _of_reduce(self, op: ReduceOp) -> Key:
-        inner = Keys(self.writes, dict(self.variables), dict(self.positions), self.depth + 1)
+        inner = ValueNumbering(self.writes, dict(self.variables), dict(self.positions), self.depth + 1)
         for name, _ in op.space.data:
             inner.variables[name] = Linear.var(f"#{len(inner.variables)}")
         keys: list[Key] = []

@@ -23,12 +23,13 @@ from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, R
 from ocannl.dialects.loops.values import POSITION, element_type
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
-from ocannl.passes.analysis.names import Names, fresh_label
+from ocannl.passes.analysis.names import Names, fresh_label, labels_of
 from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
-from ocannl.passes.analysis.one_hot import Choice, Elsewhere, choices, variables_of
-from ocannl.passes.analysis.slices import slice_of
+from ocannl.passes.analysis.one_hot import Elsewhere, OneHot, choices, variables_of
+from ocannl.passes.analysis.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import Copier
+from ocannl.passes.rewrites.inline_reduction import inline_reduction
 from ocannl.passes.rewrites.scalar_algebra import boolean
 
 # Accumulations that leave a single value as it is: others, such as `or`, change it.
@@ -46,14 +47,13 @@ def neutral_of(accum: str) -> float:
     return neutral
 
 
-def place(block: Block, choice: Choice) -> SSAValue:
+def place(block: Block, choice: OneHot) -> SSAValue:
     """Sets a variable to the id that it is compared with, throughout a block; returns whether the id is a
     position.
 
     The operations that give the id come first.
     """
-    needed = slice_of([choice.id])
-    first = [op for op in block.ops if op in needed]
+    first = slice_in(block, [choice.id])
     for op in first:
         op.detach()
     rest = list(block.ops)
@@ -92,7 +92,7 @@ def move_access(op: LoadOp | StoreOp, variable: str, position: SSAValue) -> None
     op.properties["indices"] = MapAttr(tuple(i.substitute({variable: name}) for i in op.indices.data))
 
 
-def move_index(op: IndexOp, choice: Choice) -> None:
+def move_index(op: IndexOp, choice: OneHot) -> None:
     """Computes an index expression in which a variable is the id."""
     coefficient = op.index.coefficient(choice.variable)
     if coefficient == 0:
@@ -129,7 +129,7 @@ def gather(reduce: ReduceOp) -> bool:
     return False
 
 
-def _gather(reduce: ReduceOp, choice: Choice) -> None:
+def _gather(reduce: ReduceOp, choice: OneHot) -> None:
     inside = place(reduce.body.block, choice)
     last = reduce.body.block.last_op
     assert isinstance(last, YieldOp)
@@ -139,19 +139,7 @@ def _gather(reduce: ReduceOp, choice: Choice) -> None:
     last.operands[0] = chosen
     reduce.properties["space"] = SpaceAttr(tuple(d for d in reduce.space.data if d[0] != choice.variable))
     if not reduce.space.data:
-        dissolve(reduce)
-
-
-def dissolve(reduce: ReduceOp) -> None:
-    """Puts the body of a reduction over one point in its place."""
-    yielded, block = reduce.yielded, reduce.parent
-    assert block is not None
-    for op in list(reduce.body.block.ops):
-        if not isinstance(op, YieldOp):
-            op.detach()
-            block.insert_op_before(op, reduce)
-    reduce.result.replace_all_uses_with(yielded)
-    Rewriter.erase_op(reduce)
+        inline_reduction(reduce)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +151,7 @@ class Scatter:
 
     nest: NestOp
     reduce: ReduceOp
-    choices: Sequence[Choice]
+    choices: Sequence[OneHot]
 
 
 def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
@@ -179,7 +167,7 @@ def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
     return None
 
 
-def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[Choice]:
+def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
     """One choice for each variable of the nest that has one."""
     neutral = neutral_of(reduce.accum.data)
     placed: set[str] = set()
@@ -220,7 +208,7 @@ class Scatterer:
         reduce = scatter.reduce
         if not reduce.result.has_one_use() or element_type(store.node) != reduce.result.type:
             return None
-        if any(isinstance(op, LoadOp) and op.node is store.node for op in slice_of([reduce.result])):
+        if any(isinstance(op, LoadOp) and op.node is store.node for op in backward_slice([reduce.result])):
             return None
         return store if store.value is reduce.result or self.rest_of(scatter, store) is not None else None
 
@@ -235,12 +223,12 @@ class Scatterer:
         """Gives the reduction a nest and a node of its own."""
         nest, reduce = scatter.nest, scatter.reduce
         type = MemRefType(reduce.result.type, [size for _, size in nest.space.data])
-        label = fresh_label(f"{nest.label.data}.parts", {node.label.data for node in nodes(self.func)})
+        label = fresh_label(f"{nest.label.data}.parts", labels_of(self.func).used)
         node = NodeOp(label, "local", f"scattered for {nest.label.data}", type)
         Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
         indices = identity_map(nest.space.names)
         copier = Copier(Names(set()), {})
-        copied = [copier.copy(op) for op in self.needed(nest, reduce)]
+        copied = [copier.copy(op) for op in slice_in(nest.body.block, [reduce.result])]
         store = StoreOp(copier.values[reduce.result], node.result, indices)
         own = NestOp(label, nest.space.data, Region(Block([*copied, store])))
         own.location = nest.location
@@ -251,10 +239,6 @@ class Scatterer:
         Rewriter.erase_op(reduce)
         remove_unused_operations(nest.body.block)
         self.run(own)
-
-    def needed(self, nest: NestOp, reduce: ReduceOp) -> list[Operation]:
-        wanted = slice_of([reduce.result])
-        return [op for op in nest.body.block.ops if op in wanted]
 
     def rewrite(self, scatter: Scatter, store: StoreOp) -> None:
         """The nest stores what there is beside the contributions, and a nest after it adds those."""
@@ -275,7 +259,7 @@ class Scatterer:
         """The nest over the points of the reduction, which accumulate in turn."""
         nest, reduce = scatter.nest, scatter.reduce
         copier = Copier(Names(set()), {})
-        around = [copier.copy(op) for op in self.needed(nest, reduce) if op is not reduce]
+        around = [copier.copy(op) for op in slice_in(nest.body.block, [reduce.result]) if op is not reduce]
         inner = [copier.copy(op) for op in reduce.body.block.ops if not isinstance(op, YieldOp)]
         old = LoadOp(store.node, store.indices.data)
         b = ArithBuilder(float_type(reduce.result))
@@ -287,7 +271,7 @@ class Scatterer:
             comparison = copier.values[choice.comparison.result].owner
             assert isinstance(comparison, arith.CmpfOp)
             id = copier.values.get(choice.id, choice.id)
-            inside = place(block, Choice(comparison, choice.variable, choice.size, id))
+            inside = place(block, OneHot(comparison, choice.variable, choice.size, id))
             guard = ArithBuilder(b.type)
             stored.operands[0] = guard.select(inside, stored.value, old.result)
             block.insert_ops_before(guard.ops, stored)

@@ -16,7 +16,7 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.evaluation_cost import (
-    Cost,
+    EvaluationCost,
     cost_of,
 )
 from ocannl.passes.analysis.names import Names
@@ -36,7 +36,7 @@ from ocannl.passes.analysis.nests import (
     ungrouped,
     with_reduced,
 )
-from ocannl.passes.analysis.slices import operations_for
+from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
 
@@ -72,14 +72,14 @@ class Version:
 
 
 @dataclass(slots=True)
-class Definition:
+class Producer:
     """How the value of a node is computed: the operations of a nest on which a store to all of it depends."""
 
     nest: NestOp
     store: StoreOp
     axes: dict[str, int]
     ops: list[Operation]
-    cost: Cost
+    cost: EvaluationCost
     version: Version
     accesses: Accesses
     stamps: dict[SSAValue, int]
@@ -133,7 +133,7 @@ class Site:
         return self.in_reduction and self.evaluations > points
 
 
-def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
+def is_worthwhile(definition: Producer, site: Site, nest: NestOp) -> bool:
     """Weighs computing a value again against storing and loading it."""
     cost, version = definition.cost, definition.version
     multiplied = site.evaluations > points(definition.nest.space.data)
@@ -154,7 +154,7 @@ def is_worthwhile(definition: Definition, site: Site, nest: NestOp) -> bool:
     return version.readers == 1 and not multiplied
 
 
-def _takes_reduction(definition: Definition, site: Site, nest: NestOp) -> bool:
+def _takes_reduction(definition: Producer, site: Site, nest: NestOp) -> bool:
     """A reduction moves to its only reader, which keeps to one contraction unless both are small."""
     if definition.version.readers != 1 or site.in_reduction:
         return False
@@ -200,7 +200,7 @@ class Inliner:
     def __init__(self, func: FuncOp) -> None:
         self.func = func
         self.versions = versions_of(func)
-        self.definitions: dict[SSAValue, Definition] = {}
+        self.definitions: dict[SSAValue, Producer] = {}
         self.writes: dict[SSAValue, int] = {}
         self.inlined: set[SSAValue] = set()
 
@@ -218,15 +218,15 @@ class Inliner:
         for definition in found:
             self.definitions[definition.store.node] = definition
 
-    def _definition(self, nest: NestOp, node: SSAValue, stored: list[StoreOp]) -> Definition | None:
+    def _definition(self, nest: NestOp, node: SSAValue, stored: list[StoreOp]) -> Producer | None:
         axes = covering_axes(stored[0], nest.space.data)
         if len(stored) > 1 or axes is None:
             return None
-        ops = operations_for(stored[0], nest.body.block)
+        ops = slice_in(nest.body.block, [stored[0].value])
         accesses = Accesses.of(with_reduced(ops))
         stamps = {read: self.writes.get(read, 0) for read in accesses.read}
         cost = cost_of(ops, nest.space.data, stored[0].value)
-        return Definition(nest, stored[0], axes, ops, cost, self.versions[nest, node], accesses, stamps)
+        return Producer(nest, stored[0], axes, ops, cost, self.versions[nest, node], accesses, stamps)
 
     def _inline_into(self, nest: NestOp) -> None:
         body = operations(nest.body.block)
@@ -242,7 +242,7 @@ class Inliner:
                 if self._is_current(definition, stored) and rewriter.inline(definition, op):
                     self.inlined.add(definition.store.node)
 
-    def _is_current(self, definition: Definition, stored: set[SSAValue]) -> bool:
+    def _is_current(self, definition: Producer, stored: set[SSAValue]) -> bool:
         """Nothing that the definition reads has been written since."""
         stamps = definition.stamps
         return all(self.writes.get(node, 0) == stamps[node] and node not in stored for node in stamps)
@@ -259,7 +259,7 @@ class NestInliner:
         self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
         self.names: Names | None = None
 
-    def inline(self, definition: Definition, load: LoadOp) -> bool:
+    def inline(self, definition: Producer, load: LoadOp) -> bool:
         """Whether the load was replaced; one at a position that is found at run time never is."""
         if load.positions:
             return False
@@ -278,7 +278,7 @@ class NestInliner:
         Rewriter.erase_op(load)
         return True
 
-    def _is_safe(self, definition: Definition, variables: dict[str, Linear]) -> bool:
+    def _is_safe(self, definition: Producer, variables: dict[str, Linear]) -> bool:
         """What the nest stores to is read at the same point only, so that its points stay independent.
 
         Cells that several points store to are read nowhere.
@@ -293,7 +293,7 @@ class NestInliner:
         return True
 
     def _compute(
-        self, definition: Definition, variables: dict[str, Linear], anchor: Operation, block: Block
+        self, definition: Producer, variables: dict[str, Linear], anchor: Operation, block: Block
     ) -> SSAValue:
         """The value at a site; what nobody else needs moves there, which costs half of a copy."""
         if self.names is None:

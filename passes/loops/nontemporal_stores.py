@@ -16,21 +16,21 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import fills_lines
-from ocannl.passes.analysis.footprints import Place
+from ocannl.passes.analysis.footprints import AccessFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import accesses, functions, nests_of, nodes, steps, variable_sizes
 from ocannl.passes.analysis.target import TargetDescription
 
 
 @dataclass(frozen=True)
-class Touched:
+class StepFootprint:
     """The bytes of each node of a routine that a nest or a group touches, and what it loads."""
 
     bytes: Mapping[SSAValue, int]
     loaded: set[SSAValue]
 
     @staticmethod
-    def of(step: NestOp | GroupOp, whole: Mapping[SSAValue, int], near: int) -> Touched:
+    def of(step: NestOp | GroupOp, whole: Mapping[SSAValue, int], near: int) -> StepFootprint:
         """`whole` are the bytes of the nodes; of those that have no more than `near`, all count."""
         touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
@@ -42,14 +42,14 @@ class Touched:
                     continue
                 if size > near:
                     sizes = scope_sizes(nest) | variable_sizes(nest)
-                    size = min(size, Place.of(op, set()).size(sizes))
+                    size = min(size, AccessFootprint.of(op, set()).size(sizes))
                 touched[node] = max(size, touched.get(node, 0))
                 if isinstance(op, LoadOp):
                     loaded.add(node)
-        return Touched(touched, loaded)
+        return StepFootprint(touched, loaded)
 
 
-def footprint(touched: Iterable[Touched], most: float = math.inf) -> int:
+def footprint(touched: Iterable[StepFootprint], most: float = math.inf) -> int:
     """The bytes of all that several steps touch, or of the first ones that touch more than `most`."""
     largest: dict[SSAValue, int] = {}
     total = 0
@@ -71,7 +71,7 @@ class Bypass:
         self.near = target.l2_bytes
         self.room = target.lasting_bytes
         self.steps = steps(func)
-        self.touched = [Touched.of(step, whole, self.near) for step in self.steps]
+        self.touched = [StepFootprint.of(step, whole, self.near) for step in self.steps]
         self.positions: dict[SSAValue, list[int]] = {}
         for number, own in enumerate(self.touched):
             for node in own.bytes:
@@ -105,7 +105,7 @@ class Bypass:
         # Half of the step passes after the store, on average, and half of the other one before the access.
         return footprint(between, 2 * self.room) + footprint(with_both, 2 * self.room) > 2 * self.room
 
-    def between(self, number: int, other: int) -> list[Touched]:
+    def between(self, number: int, other: int) -> list[StepFootprint]:
         """What runs after a step and before another one, in the next run if that does not come later."""
         if number < other:
             return self.touched[number + 1 : other]

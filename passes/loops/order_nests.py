@@ -18,7 +18,7 @@ from ocannl.passes.analysis.nests import declaration, nests, node_mode, operatio
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class NestNodes:
     """The nodes that a nest loads from and stores to; `local` are those of all that take space in the
     arena.
     """
@@ -28,14 +28,14 @@ class Touched:
     local: list[SSAValue]
 
     @staticmethod
-    def of(nest: NestOp) -> Touched:
+    def of(nest: NestOp) -> NestNodes:
         ops = operations(nest.body.block)
         loaded = {op.node: None for op in ops if isinstance(op, LoadOp)}
         stored = {op.node: None for op in ops if isinstance(op, StoreOp)}
-        return Touched(loaded, stored, [node for node in loaded | stored if node_mode(node) == "local"])
+        return NestNodes(loaded, stored, [node for node in loaded | stored if node_mode(node) == "local"])
 
 
-def followers(touched: Sequence[Touched]) -> list[set[int]]:
+def followers(touched: Sequence[NestNodes]) -> list[set[int]]:
     """For each nest those that have to stay after it, as one of the two writes what the other touches; what
     follows from these is left out.
     """
@@ -58,7 +58,7 @@ def followers(touched: Sequence[Touched]) -> list[set[int]]:
 class Order:
     """Takes the nests of a function one by one, with what is live between them."""
 
-    def __init__(self, touched: Sequence[Touched]) -> None:
+    def __init__(self, touched: Sequence[NestNodes]) -> None:
         self.touched = touched
         self.followers = followers(touched)
         self.waiting = Counter(later for found in self.followers for later in found)
@@ -97,7 +97,7 @@ class Order:
 
 def reorder(func: FuncOp) -> None:
     found = nests(func)
-    order = Order([Touched.of(nest) for nest in found]).run()
+    order = Order([NestNodes.of(nest) for nest in found]).run()
     for nest in found:
         nest.detach()
     func.body.block.add_ops(found[position] for position in order)

@@ -10,11 +10,10 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp
+from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.liveness import lifetimes
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import functions
-
-ALIGNMENT = 64
 
 
 class Arena:
@@ -76,7 +75,7 @@ def plan(func: FuncOp) -> int:
 
 
 def aligned(size: int) -> int:
-    return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+    return max(1, -(-size // LINE)) * LINE
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.layers import LAST, folded_layers
 from ocannl.passes.analysis.liveness import Timeline
-from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nest_facts import instructions
 from ocannl.passes.analysis.nests import (
     covering_axes,
@@ -30,7 +30,7 @@ from ocannl.passes.analysis.nests import (
     ungrouped,
     with_reduced,
 )
-from ocannl.passes.analysis.slices import operations_for
+from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
@@ -52,7 +52,7 @@ LONGEST_CHAIN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class Recomputation:
     """The only store to a node, to all of it, and the operations of its nest on which that depends."""
 
     position: int
@@ -98,9 +98,9 @@ class Recomputer:
         all_bytes = max([1, *self.time.live])
         self.highest_price = min(HIGHEST_PRICE, WORTH * sum(self.costs) / all_bytes)
         declared = nodes(func)
-        self.labels = Names({node.label.data for node in declared})
+        self.labels = labels_of(func)
         self.last_node = declared[-1]
-        self.definitions: dict[SSAValue, Definition | None] = {}
+        self.definitions: dict[SSAValue, Recomputation | None] = {}
         self.versions: dict[SSAValue, list[tuple[int, SSAValue]]] = {}
         """What stands for a node from a position on."""
         self.kept = set[SSAValue]()
@@ -196,12 +196,12 @@ class Recomputer:
         earlier = [value for start, value in self.versions.get(node, ()) if start <= position]
         return earlier[-1] if earlier else node
 
-    def definition(self, node: SSAValue) -> Definition | None:
+    def definition(self, node: SSAValue) -> Recomputation | None:
         if node not in self.definitions:
             self.definitions[node] = self.find_definition(node)
         return self.definitions[node]
 
-    def find_definition(self, node: SSAValue) -> Definition | None:
+    def find_definition(self, node: SSAValue) -> Recomputation | None:
         writes = self.time.writes.get(node, ())
         if len(writes) != 1 or writes[0] == len(self.nests):
             return None
@@ -211,9 +211,9 @@ class Recomputer:
         (store, *others) = stores[node]
         if others or store.positions or covering_axes(store, nest.space.data) is None:
             return None
-        ops = operations_for(store, nest.body.block)
+        ops = slice_in(nest.body.block, [store.value])
         inputs = {op.node: None for op in with_reduced(ops) if isinstance(op, LoadOp)}
-        return None if inputs.keys() & stores.keys() else Definition(position, nest, store, ops, inputs)
+        return None if inputs.keys() & stores.keys() else Recomputation(position, nest, store, ops, inputs)
 
     def apply(self, plan: Plan) -> None:
         node, before, time = plan.node, plan.before, self.time

@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.nests import nests, operations, substituted, ungrouped
-from ocannl.passes.analysis.value_numbering import Key, Keys
+from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
@@ -50,7 +50,7 @@ class Reuser:
 
     def follow(self, nest: NestOp, written: Counter[SSAValue]) -> dict[SSAValue, Key]:
         """Loads the reductions of a nest that are stored, and returns the others with their keys."""
-        keys = Keys(self.stores, by_position(nest))
+        keys = ValueNumbering(self.stores, by_position(nest))
         new: dict[SSAValue, Key] = {}
         for op in nest.body.block.ops:
             if isinstance(op, StoreOp):

@@ -23,14 +23,14 @@ from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import accesses, functions, nodes, steps, used_nodes
-from ocannl.passes.analysis.structural_equality import Structures
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 # What is no part of a word.
 OTHER_CHARACTER = re.compile(r"\W")
 
 
 @dataclass(eq=False)
-class View:
+class LayerStep:
     """A step at its position, and the last layer that it touches, if it touches any."""
 
     step: NestOp | GroupOp
@@ -47,7 +47,7 @@ class View:
 
 
 # A step, by that of the last layer before those left out, with the layer that the node has there, if any.
-Use: TypeAlias = tuple[View, int | None]
+Use: TypeAlias = tuple[LayerStep, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Placed:
 
     place: int
     step: Operation
-    view: View
+    view: LayerStep
     distance: int = 0
 
 
 @dataclass
-class Chain:
+class LayerRun:
     """Steps of the last layer before those left out, each with the step of the first layer after them that is
     equal to it, where they run one layer after the other.
     """
@@ -71,9 +71,9 @@ class Chain:
     is_forward: bool
     start: int
     stop: int
-    pairs: list[tuple[View, View]] = field(default_factory=list[tuple[View, View]])
+    pairs: list[tuple[LayerStep, LayerStep]] = field(default_factory=list[tuple[LayerStep, LayerStep]])
 
-    def add(self, last: View, first: View) -> None:
+    def add(self, last: LayerStep, first: LayerStep) -> None:
         self.pairs.append((last, first))
         self.start = min(self.start, last.position, first.position)
         self.stop = max(self.stop, last.position + 1, first.position + 1)
@@ -84,7 +84,7 @@ class Chain:
         ((distance, _),) = Counter(abs(a.position - b.position) for a, b in self.pairs).most_common(1)
         return distance
 
-    def is_before(self, view: View) -> bool:
+    def is_before(self, view: LayerStep) -> bool:
         """The step runs before those of the layers left out."""
         if not self.start <= view.position < self.stop:
             return view.position < self.start
@@ -110,8 +110,8 @@ class Unfolder:
             for row in layers.rows
             if row[LAST] in declared and row[-FIRST] in declared
         }
-        self.structures = Structures()
-        self.views = [View(step, position) for position, step in enumerate(steps(func))]
+        self.structures = StructuralNumbering()
+        self.views = [LayerStep(step, position) for position, step in enumerate(steps(func))]
         self.number_views()
         self.chains = self.find_chains()
         self.copies: dict[SSAValue, list[SSAValue]] = {}
@@ -134,23 +134,23 @@ class Unfolder:
             if view.level is not None and not levels <= {view.level - 1, view.level}:
                 raise irregular(view.step)
 
-    def find_chains(self) -> list[Chain]:
+    def find_chains(self) -> list[LayerRun]:
         """The chains, in the order in which they run: each begins after the one before."""
         last, first = ([view for view in self.views if view.level == level] for level in (LAST, FIRST))
         if len(last) != len(first):
             raise irregular(self.func)
-        found: list[Chain] = []
+        found: list[LayerRun] = []
         for one, other in zip(last, first, strict=True):
             self.match(one, other)
             is_forward, start = one.position < other.position, min(one.position, other.position)
             if not found or found[-1].is_forward != is_forward or start >= found[-1].stop:
-                found.append(Chain(is_forward, start, start))
+                found.append(LayerRun(is_forward, start, start))
             found[-1].add(one, other)
         if not found or any(later.start < earlier.stop for earlier, later in pairwise(found)):
             raise irregular(self.func)
         return found
 
-    def match(self, last: View, first: View) -> None:
+    def match(self, last: LayerStep, first: LayerStep) -> None:
         """Raises `IrregularLayers` unless two steps are equal but for the layer."""
         number, own = self.structures.number_and_nodes(last.step)
         first_number, following = self.structures.number_and_nodes(first.step)
@@ -221,12 +221,12 @@ class Unfolder:
                 uses[-2 if node in view.stored else -1].add((view, level))
         return found
 
-    def place(self, view: View) -> int:
+    def place(self, view: LayerStep) -> int:
         """The position of a step among all."""
         passed = [chain for chain in self.chains if not chain.is_before(view)]
         return view.position + sum(self.left_out * chain.period for chain in passed)
 
-    def places(self, chain: Chain, last: View, first: View) -> Iterator[tuple[int, int]]:
+    def places(self, chain: LayerRun, last: LayerStep, first: LayerStep) -> Iterator[tuple[int, int]]:
         """The positions of the steps for the layers left out, by how many layers after the last one they are.
 
         They begin where the one that runs earlier is.
@@ -274,7 +274,7 @@ class Unfolder:
         last, distance = (node, distance) if level == LAST else (self.following[node], distance - 1)
         return (last, *self.copies[last])[distance]
 
-    def copy(self, view: View, distance: int) -> Operation:
+    def copy(self, view: LayerStep, distance: int) -> Operation:
         """The step of a layer left out, by that of the last layer before."""
         copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
         if isinstance(copy, GroupOp):
@@ -288,7 +288,7 @@ class Unfolder:
             label = op.label.data
             op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
 
-    def redirect(self, view: View) -> None:
+    def redirect(self, view: LayerStep) -> None:
         """The first layer after those left out follows on the last of them."""
         self.relabel(view.step, self.left_out)
         for op in view.step.walk():

@@ -7,14 +7,14 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp, YieldOp
-from ocannl.passes.analysis.value_numbering import Key, Keys
+from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
 
 
 class Eliminator:
     """Goes through one nest in order; a reduction also knows the values from around it."""
 
     def __init__(self) -> None:
-        self.keys = Keys({})
+        self.keys = ValueNumbering({})
         self.scopes: list[dict[Key, Operation]] = []
 
     def run(self, block: Block) -> None:

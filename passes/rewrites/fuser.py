@@ -10,12 +10,12 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.fusion_legality import (
-    Group,
+    NestSummary,
     Renaming,
     is_worthwhile,
     legal_renaming,
 )
-from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import Accesses, Cell, cell, with_reduced
 from ocannl.passes.rewrites.indices import rename
 
@@ -32,7 +32,7 @@ class Fuser:
     def __init__(self, func: FuncOp, upwards: bool) -> None:
         self.func = func
         self.upwards = upwards
-        self.groups: list[Group] = []
+        self.groups: list[NestSummary] = []
         self.by_signature: dict[tuple[int, ...], list[int]] = {}
         self.last_write: dict[SSAValue, int] = {}
         self.last_access: dict[SSAValue, int] = {}
@@ -40,7 +40,7 @@ class Fuser:
 
     def run(self, found: Sequence[NestOp]) -> None:
         for nest in found if self.upwards else reversed(found):
-            group = Group.of(nest)
+            group = NestSummary.of(nest)
             position = self._fuse(group)
             if position is None:
                 position = len(self.groups)
@@ -54,7 +54,7 @@ class Fuser:
         for node in accesses.written:
             self.last_write[node] = max(position, self.last_write.get(node, -1))
 
-    def _fuse(self, group: Group) -> int | None:
+    def _fuse(self, group: NestSummary) -> int | None:
         """The position of the group that took the nest in."""
         for position in self._partners(group):
             target = self.groups[position]
@@ -64,7 +64,7 @@ class Fuser:
                 return position
         return None
 
-    def _partners(self, group: Group) -> list[int]:
+    def _partners(self, group: NestSummary) -> list[int]:
         if group.is_closed:
             return []
         barrier = self._barrier(group.accesses)
@@ -82,7 +82,7 @@ class Fuser:
             barrier = max(barrier, last.get(node, -1))
         return barrier
 
-    def _merge(self, target: Group, group: Group, renaming: Renaming) -> None:
+    def _merge(self, target: NestSummary, group: NestSummary, renaming: Renaming) -> None:
         if target.names is None:
             target.names = Names.of(self.func, target.nest)
         moved = list(group.nest.body.block.ops)
@@ -98,7 +98,8 @@ class Fuser:
             block.insert_ops_before(moved, stayed[0])
             self._forward(moved, stayed)
         Rewriter.erase_op(group.nest)
-        _join_labels(target.nest, group.nest, self.upwards)
+        first, last = (target, group) if self.upwards else (group, target)
+        target.nest.properties["label"] = StringAttr(joined_label(first.nest, last.nest))
         target.accesses.absorb(group.accesses, renaming)
         target.reduction_work += group.reduction_work
         target.length += group.length
@@ -117,10 +118,3 @@ class Fuser:
                 op.result.replace_all_uses_with(stored[cell(op)])
                 self.forwarded.add(op.node)
                 Rewriter.erase_op(op)
-
-
-def _join_labels(target: NestOp, merged: NestOp, merged_is_last: bool) -> None:
-    """Names a nest by its first and its last part."""
-    first, last = (target, merged) if merged_is_last else (merged, target)
-    ends = (first.label.data.split(" .. ")[0], last.label.data.split(" .. ")[-1])
-    target.properties["label"] = StringAttr(" .. ".join(dict.fromkeys(ends)))

@@ -15,11 +15,12 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.passes.analysis.nests import with_reduced
+from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Factored:
     """`before` fills the accumulators `node`, `inside` adds to them, `after` goes on with their sums."""
 
     node: NodeOp
@@ -28,7 +29,7 @@ class Shared:
     after: NestOp
 
 
-def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Shared:
+def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Factored:
     """Takes the reduction out of a nest, which becomes `after`.
 
     There is an accumulator for each point of the nest and each of the `parts`, a space of no or one variable
@@ -56,7 +57,7 @@ def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Shar
 
     replace_reduction(reduction, node.result, cells, parts, type)
     remove_unused_operations(nest.body.block)
-    return Shared(node, before, inside, nest)
+    return Factored(node, before, inside, nest)
 
 
 def nest_of(label: str, space: Space, ops: Sequence[Operation]) -> NestOp:
@@ -64,17 +65,11 @@ def nest_of(label: str, space: Space, ops: Sequence[Operation]) -> NestOp:
 
 
 def copies_for(reduction: ReduceOp) -> tuple[list[Operation], SSAValue]:
-    """Copies of a reduction and of what it needs from before it, and the value of the former."""
-    needed: set[SSAValue] = {operand for op in with_reduced((reduction,)) for operand in op.operands}
+    """Copies of a reduction and of its backward slice in the block around it; and the value of the copy."""
     block = reduction.parent
     assert block is not None
-    found: list[Operation] = [reduction]
-    for op in reversed(list(block.ops)):
-        if any(result in needed for result in op.results):
-            found.append(op)
-            needed.update(op.operands)
     mapping: dict[SSAValue, SSAValue] = {}
-    copied = [op.clone(mapping) for op in reversed(found)]
+    copied = [op.clone(mapping) for op in slice_in(block, [reduction.result])]
     return copied, copied[-1].results[0]
 
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.loops import FuncOp, NestOp
-from ocannl.passes.analysis.footprints import View
-from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.footprints import NestFootprint
+from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import (
     nests,
     node_mode,
-    nodes,
 )
-from ocannl.passes.analysis.row_fusion import Chain
+from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 
 # How many nests may stay behind between the first and the last of a chain, and how many a chain has.
@@ -30,15 +29,15 @@ class Grouper(ABC):
     def __init__(self, func: FuncOp, target: TargetDescription) -> None:
         self.func = func
         self.target = target
-        self.labels = Names({node.label.data for node in nodes(func)})
-        self.views = [View.of(nest) for nest in nests(func)]
+        self.labels = labels_of(func)
+        self.views = [NestFootprint.of(nest) for nest in nests(func)]
         touched = (node for view in self.views for node in view.places)
         self.uses = Counter(node for node in touched if node_mode(node) == "local")
 
     def run(self) -> None:
         self.group(self.views)
 
-    def group(self, waiting: Sequence[View]) -> None:
+    def group(self, waiting: Sequence[NestFootprint]) -> None:
         """Takes the chains out of nests that follow each other, with no group between them."""
         while waiting:
             growth = self.grow(waiting) if can_join(waiting[0]) and self.begins(waiting[0]) else None
@@ -51,9 +50,9 @@ class Grouper(ABC):
                 self.group(growth.before)
                 waiting = growth.after
 
-    def grow(self, views: Sequence[View]) -> Growth:
+    def grow(self, views: Sequence[NestFootprint]) -> Growth:
         """The chain that begins with the first nest, and the other nests."""
-        chain = Chain.of(views[0])
+        chain = NestChain.of(views[0])
         growth = Growth(chain, max(0.0, self.saved(chain)))
         for at, view in enumerate(views[1:], 1):
             others = len(growth.before) + len(growth.after)
@@ -75,9 +74,9 @@ class Grouper(ABC):
                 self.take_needed(growth, needed)
         return growth
 
-    def take_needed(self, growth: Growth, needed: Sequence[View]) -> None:
+    def take_needed(self, growth: Growth, needed: Sequence[NestFootprint]) -> None:
         """Has nests that the last one of a chain needs join before it, where none that stays needs them."""
-        staying: list[View] = []
+        staying: list[NestFootprint] = []
         before = 1
         for view in reversed(needed):
             can = can_join(view) and not any(view.conflicts(other) for other in staying)
@@ -91,15 +90,15 @@ class Grouper(ABC):
                 staying.append(view)
 
     @abstractmethod
-    def begins(self, view: View) -> bool:
+    def begins(self, view: NestFootprint) -> bool:
         """Whether a nest may be the first of a chain."""
 
     @abstractmethod
-    def saved(self, chain: Chain) -> float:
+    def saved(self, chain: NestChain) -> float:
         """The benefit of running a chain as one group, which is made if this is positive."""
 
     @abstractmethod
-    def build(self, chain: Chain) -> None:
+    def build(self, chain: NestChain) -> None:
         """Replaces the nests of a chain by a group."""
 
 
@@ -107,31 +106,31 @@ class Grouper(ABC):
 class Growth:
     """A chain so far, the cycles that it saves, and the nests that come before and after it."""
 
-    chain: Chain
+    chain: NestChain
     saved: float
-    before: list[View] = field(default_factory=list[View])
-    after: list[View] = field(default_factory=list[View])
+    before: list[NestFootprint] = field(default_factory=list[NestFootprint])
+    after: list[NestFootprint] = field(default_factory=list[NestFootprint])
 
-    def needed(self, view: View) -> list[View]:
+    def needed(self, view: NestFootprint) -> list[NestFootprint]:
         """The nests after the chain that have to come before it, or join too, for a nest to join."""
-        found: list[View] = []
+        found: list[NestFootprint] = []
         for other in reversed(self.after):
             if any(other.conflicts(later) for later in (view, *found)):
                 found.insert(0, other)
         return found
 
-    def need_chain(self, views: Sequence[View]) -> bool:
+    def need_chain(self, views: Sequence[NestFootprint]) -> bool:
         """Some of the nests cannot come before the chain."""
         return any(view.conflicts(member.view) for view in views for member in self.chain.members)
 
-    def joined_by(self, views: Sequence[View]) -> Chain | None:
+    def joined_by(self, views: Sequence[NestFootprint]) -> NestChain | None:
         """The chain with several nests more; None if one of them cannot join."""
-        chain: Chain | None = self.chain
+        chain: NestChain | None = self.chain
         for view in views:
             chain = chain.join(view) if chain is not None and can_join(view) else None
         return chain
 
-    def take(self, chain: Chain, saved: float, needed: Sequence[View]) -> None:
+    def take(self, chain: NestChain, saved: float, needed: Sequence[NestFootprint]) -> None:
         """Goes on with a longer chain, and without the nests that it needs."""
         self.chain, self.saved = chain, saved
         self.after = [view for view in self.after if view not in needed]
@@ -142,5 +141,5 @@ def move_before(nest: NestOp, other: NestOp) -> None:
     Rewriter.insert_op(nest, InsertPoint.before(other))
 
 
-def can_join(view: View) -> bool:
+def can_join(view: NestFootprint) -> bool:
     return view.nest.schedule is None and not view.nest.clashing and all(view.sizes.values())

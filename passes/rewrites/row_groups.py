@@ -16,7 +16,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Sto
 from ocannl.dialects.loops.values import element_type
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import (
     ZERO,
     Indexed,
@@ -24,7 +24,7 @@ from ocannl.passes.analysis.nests import (
     nodes,
     operations,
 )
-from ocannl.passes.analysis.row_fusion import Chain, Member
+from ocannl.passes.analysis.row_fusion import Member, NestChain
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.fuser import Fuser
@@ -36,7 +36,7 @@ PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowBlock:
     """A row of a group: `block` points of it run together, the first of which is at `start`."""
 
     block: int
@@ -58,7 +58,7 @@ class Builder:
     def __init__(
         self,
         func: FuncOp,
-        chain: Chain,
+        chain: NestChain,
         labels: Names,
         blocks: Mapping[str, int],
         target: TargetDescription,
@@ -71,7 +71,7 @@ class Builder:
         self.blocks = {row: blocks[row] for row in self.counts}
         self.names = self.taken_names()
         self.parts = self.choose_parts(target)
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, RowBlock] = {}
         self.space: list[tuple[str, int]] = list(self.parts)
         for row, count in self.counts.items():
             self.add_row(row, count)
@@ -105,13 +105,12 @@ class Builder:
             name = self.names.fresh(row if block == 1 else f"{row}_block")
             self.space.append((name, count))
             start += Linear.var(name) * block
-        self.rows[row] = Row(block, start)
+        self.rows[row] = RowBlock(block, start)
 
     def build(self, uses: Mapping[SSAValue, int]) -> None:
         members = self.chain.members
         first, last = members[0].view.nest, members[-1].view.nest
-        ends = (first.label.data.split(" .. ")[0], last.label.data.split(" .. ")[-1])
-        group = GroupOp(" .. ".join(dict.fromkeys(ends)), self.space, Region(Block()))
+        group = GroupOp(joined_label(first, last), self.space, Region(Block()))
         group.location = first.location
         Rewriter.insert_op(group, InsertPoint.before(first))
         inside = self.nodes_inside(uses)

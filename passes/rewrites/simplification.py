@@ -15,6 +15,7 @@ from ocannl.passes.analysis.nests import (
     names_in,
     operations,
 )
+from ocannl.passes.rewrites.inline_reduction import inline_reduction
 from ocannl.passes.rewrites.scalar_algebra import (
     RULES,
 )
@@ -79,20 +80,8 @@ def simplify_reduce(op: ReduceOp) -> None:
     """The maximum of a value that does not vary is the value; without variables nothing accumulates."""
     if op.accum.data in IDEMPOTENT:
         _drop_unused_variables(op)
-    if op.space.data:
-        return
-    yielded = op.yielded
-    last = op.body.block.last_op
-    block = op.parent
-    assert last is not None
-    assert block is not None
-    for inner in list(op.body.block.ops):
-        inner.detach()
-        if inner is not last:
-            block.insert_op_before(inner, op)
-    last.erase()
-    op.result.replace_all_uses_with(yielded)
-    Rewriter.erase_op(op)
+    if not op.space.data:
+        inline_reduction(op)
 
 
 def _drop_unused_variables(op: ReduceOp) -> None:

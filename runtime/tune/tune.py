@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, run_passes, with_choices
-from ocannl.passes.analysis.canonical_text import step_text
+from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import nests_of, steps
 from ocannl.passes.analysis.schedule_alternatives import alternatives
 from ocannl.passes.analysis.schedule_candidates import Choices, FindChoices
@@ -50,7 +50,7 @@ class Tuner:
         self.passes = passes[passes.index(SchedulePass) :]
         self.bind = bind
         self.restore = restore
-        self.texts = [step_text(step) for step in steps(the_func(module))]
+        self.texts = [canonical_text(step) for step in steps(the_func(module))]
         self.steps = dict(zip(self.texts, steps(the_func(module)), strict=True))
         self.start: dict[str, Choices] = {
             text: find(text) or (None,) * len(nests_of(step)) for text, step in self.steps.items()

@@ -13,10 +13,10 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.loops import GroupOp
-from ocannl.passes.analysis.footprints import View
+from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import points, ungrouped
-from ocannl.passes.analysis.row_fusion import Chain, Member
+from ocannl.passes.analysis.row_fusion import Member, NestChain
 from ocannl.passes.analysis.shared_reductions import (
     LEAST_REDUCED,
     choose_lanes,
@@ -37,10 +37,10 @@ ROW_BYTES = 20 * 2**10
 class RowGrouper(Grouper):
     """Saves a kernel for each nest that joins another one, of which one at least reduces its rows."""
 
-    def begins(self, view: View) -> bool:
-        return self.saved(Chain.of(view)) > float("-inf")
+    def begins(self, view: NestFootprint) -> bool:
+        return self.saved(NestChain.of(view)) > float("-inf")
 
-    def saved(self, chain: Chain) -> float:
+    def saved(self, chain: NestChain) -> float:
         shared = [can_share(member, chain) for member in chain.members]
         rows = math.prod(chain.rows.values())
         size = max(points(member.view.nest.space.data) for member in chain.members)
@@ -49,7 +49,7 @@ class RowGrouper(Grouper):
         is_reduced = any(long_reductions(member.view.nest) for member in chain.members)
         return len(shared) - (1 if is_reduced else LONGEST_CHAIN)
 
-    def build(self, chain: Chain) -> None:
+    def build(self, chain: NestChain) -> None:
         RowBuilder(self.func, chain, self.labels, dict.fromkeys(chain.rows, 1), self.target).build(self.uses)
 
 
@@ -71,7 +71,7 @@ class RowBuilder(Builder):
         """Its nests stay what they are: each is shared in its own way."""
 
 
-def can_share(member: Member, chain: Chain) -> bool:
+def can_share(member: Member, chain: NestChain) -> bool:
     """Whether threads can share what a nest does in a row: a contiguous reduction, or points in a row."""
     nest, own = member.view.nest, {member.variables[row] for row in chain.rows}
     columns = [name for name in nest.space.names if name not in own]

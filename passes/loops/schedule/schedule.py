@@ -8,7 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ocannl.passes.analysis.canonical_text import step_text
+from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import functions, steps
 from ocannl.passes.analysis.schedule_candidates import (
@@ -51,4 +51,4 @@ class SchedulePass(ModulePass):
         for func in functions(op):
             scheduler.labels = labels_of(func)
             for step in steps(func):
-                scheduler.run(step, None if self.find is no_choices else self.find(step_text(step)))
+                scheduler.run(step, None if self.find is no_choices else self.find(canonical_text(step)))

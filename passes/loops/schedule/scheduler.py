@@ -14,7 +14,7 @@ from ocannl.passes.analysis.schedule_candidates import (
     Chooser,
     loads_of,
 )
-from ocannl.passes.analysis.structural_equality import Structures
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
@@ -29,7 +29,7 @@ class Scheduler:
         self.target = target
         self.labels = Names(set())
         """Those of nodes: copies have other ones."""
-        self.structures = Structures()
+        self.structures = StructuralNumbering()
         self.cheapest: dict[int, tuple[float, Choice] | None] = {}
         self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
 

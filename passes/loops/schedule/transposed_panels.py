@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocannl.dialects.loops import LoadOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.footprints import View
+from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import split
 
@@ -22,7 +22,7 @@ def in_panels(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
     reads one line only of what the processor then fetches.
     """
     variable = crossed_variable(nest, schedule)
-    if variable is None or sum(View.of(nest).reach.values()) <= target.lasting_bytes:
+    if variable is None or sum(NestFootprint.of(nest).reach.values()) <= target.lasting_bytes:
         return schedule
     width = TILES * schedule.tile(variable)
     size = dict(nest.space.data)[variable]

@@ -8,13 +8,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ocannl.passes.analysis.footprints import View
+from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import (
     nodes,
     ungrouped,
 )
-from ocannl.passes.analysis.row_fusion import Chain, is_far
+from ocannl.passes.analysis.row_fusion import NestChain, is_far
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.rewrites.row_grouper import (
     Grouper,
@@ -25,15 +25,15 @@ from ocannl.passes.rewrites.row_groups import Builder
 class CpuGrouper(Grouper):
     """Weighs the traffic between caches that fusion saves against the cost of starting nests more often."""
 
-    def begins(self, view: View) -> bool:
+    def begins(self, view: NestFootprint) -> bool:
         """It may be the first of a chain: it touches more of a node than waits in the caches."""
         return any(is_far(bytes, self.target) for bytes in view.reach.values())
 
-    def saved(self, chain: Chain) -> float:
+    def saved(self, chain: NestChain) -> float:
         """What a chain saves; more of it, and more than nothing, is better."""
         return chain.saved(self.target, self.uses)
 
-    def build(self, chain: Chain) -> None:
+    def build(self, chain: NestChain) -> None:
         Builder(self.func, chain, self.labels, chain.blocks(self.target), self.target).build(self.uses)
 
 

@@ -27,7 +27,7 @@ from ocannl.dialects.texpr import (
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.layers import ATTRIBUTE, ENDS, LAST, Layers
-from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Code, Layering
+from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Layering, NumberedStatements
 
 # Fewer layers than this are compiled as they are.
 LEAST_LAYERS = 2 * ENDS + 2
@@ -263,7 +263,7 @@ class FoldLayersPass(ModulePass):
         if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp) or ATTRIBUTE in ops[0].attributes:
             return
         statements = [inner for inner in operations_of(ops[0].body.block) if type(inner) is not CommentOp]
-        code = Code(statements)
+        code = NumberedStatements(statements)
         for stretch in code.stretches:
             if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:
                 continue

@@ -22,7 +22,7 @@ NAMES = {"label"}
 NO_LAYER = -1
 
 
-class Code:
+class NumberedStatements:
     """The statements of a routine, with numbers that are equal for those that do the same.
 
     Statements go by their places, and values by numbers in the order in which they are computed.
@@ -162,7 +162,7 @@ class Layering:
     irregular, or just what the second one reads. What is done after the last whole one belongs to none.
     """
 
-    def __init__(self, code: Code, stretch: Repeat, boundary: int) -> None:
+    def __init__(self, code: NumberedStatements, stretch: Repeat, boundary: int) -> None:
         self.code = code
         self.stretch = stretch
         whole = (stretch.stop - boundary) // stretch.period

@@ -23,8 +23,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.passes.texpr.infer_shapes.closing_graph import (
+    BroadcastOrder,
     EqualRanks,
-    Graph,
     Pairs,
     dim_graph,
     known_dim_pairs,
@@ -108,7 +108,7 @@ class Closing:
     # Ranks.
 
     def _choose_ranks(
-        self, graph: Graph, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
+        self, graph: BroadcastOrder, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
     ) -> dict[int, int]:
         settled = graph.settled(open_vars, owners, patient=graph.used(owners))
         if settled:
@@ -139,7 +139,7 @@ class Closing:
                 ranks.setdefault(equal.of(total.rows[-1]), 1)
         return ranks
 
-    def _check_rows(self, graph: Graph, ranks: EqualRanks) -> None:
+    def _check_rows(self, graph: BroadcastOrder, ranks: EqualRanks) -> None:
         """Raises `MissingDimension` for a parameter that may still have any number of axes."""
         missing: list[tuple[int, Leaf, RowKind]] = [
             (ranks.of(var), leaf, kind)
@@ -156,7 +156,9 @@ class Closing:
 
     # Sizes.
 
-    def _choose_sizes(self, graph: Graph, open_vars: set[int], owners: Mapping[int, Leaf]) -> dict[int, Dim]:
+    def _choose_sizes(
+        self, graph: BroadcastOrder, open_vars: set[int], owners: Mapping[int, Leaf]
+    ) -> dict[int, Dim]:
         store = self.store
         relations = list(open_relations(store))
         tied = {dim.id for relation in relations for dim in relation.unknown}
@@ -210,7 +212,7 @@ class Closing:
                 sizes.setdefault(dim.id, Dim(1))
         return sizes
 
-    def _check_dims(self, graph: Graph) -> None:
+    def _check_dims(self, graph: BroadcastOrder) -> None:
         """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""
         missing: list[tuple[int, Leaf, RowKind, int]] = [
             (dim.id, leaf, kind, axis)

@@ -15,7 +15,7 @@ Pairs: TypeAlias = list[tuple[Row, Row]]
 
 
 @dataclass(slots=True)
-class Graph:
+class BroadcastOrder:
     """The order between open variables, by number: dimensions, or row variables by their ranks.
 
     `operands` are the variables above a variable, `has_known` those above which something known stands,
@@ -118,9 +118,9 @@ def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
     return [(left, right) for left, right in known if left.var != right.var]
 
 
-def row_graph(orders: Pairs, ranks: EqualRanks) -> Graph:
+def row_graph(orders: Pairs, ranks: EqualRanks) -> BroadcastOrder:
     """The order between open row variables, by rank."""
-    graph = Graph()
+    graph = BroadcastOrder()
     for res, opnd in orders:
         if res.var is not None and opnd.var is not None:
             graph.relate(ranks.of(res.var), ranks.of(opnd.var), res.known - opnd.known)
@@ -141,9 +141,9 @@ def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
     ]
 
 
-def dim_graph(store: Store, pairs: Iterable[DimPair]) -> Graph:
+def dim_graph(store: Store, pairs: Iterable[DimPair]) -> BroadcastOrder:
     """The order between unknown dimensions."""
-    graph = Graph()
+    graph = BroadcastOrder()
     for res, opnd in pairs:
         graph.relate(res.id, opnd.id, 0)
     graph.has_unit |= store.topped.keys() - store.dims.keys()

@@ -30,7 +30,7 @@ _OUTPUT: _Pair = ("output", "output")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Place:
+class ValueRow:
     """A row of a value."""
 
     value: SSAValue
@@ -48,12 +48,12 @@ class Origin:
     right_kind: RowKind
 
     @property
-    def left(self) -> Place:
-        return Place(self.left_value, self.left_kind)
+    def left(self) -> ValueRow:
+        return ValueRow(self.left_value, self.left_kind)
 
     @property
-    def right(self) -> Place:
-        return Place(self.right_value, self.right_kind)
+    def right(self) -> ValueRow:
+        return ValueRow(self.right_value, self.right_kind)
 
 
 @dataclass(slots=True)
@@ -205,7 +205,7 @@ def _spec(
         check_spec(spec, text, dims, solver.dim)
     except (SpecSyntaxError, SpecError) as error:
         raise SpecError(at_line(demands.op, str(error))) from None
-    place = Place(values[0], "output")
+    place = ValueRow(values[0], "output")
 
     def origin() -> Origin:
         return Origin(demands.op, place.value, place.kind, place.value, place.kind)
@@ -213,7 +213,7 @@ def _spec(
     rows = SpecRows(solver, spec, origin, dict(dims))
     for slot, value in zip(spec.slots, values, strict=True):
         for kind, row in zip(ROW_KINDS, slot.rows, strict=True):
-            place = Place(value, kind)
+            place = ValueRow(value, kind)
             demands.equals(value, kind, rows.row(row))
     rows.capture_rows()
     demands.found += rows.relations

@@ -30,7 +30,7 @@ from ocannl.dialects.texpr import (
 )
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.passes.texpr.infer_shapes.constraints import Origin, Place, ShapeOf
+from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
 from ocannl.passes.texpr.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
@@ -194,7 +194,7 @@ def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]
     return lines
 
 
-def _spec_lines(error: ShapeConflict, op: ApplyOp, place: Place, shape_of: ShapeOf) -> list[str]:
+def _spec_lines(error: ShapeConflict, op: ApplyOp, place: ValueRow, shape_of: ShapeOf) -> list[str]:
     """All operands of a spec, with the axis marked that does not fit what its name has been so far."""
     lines: list[str] = []
     for arg in op.args:
@@ -206,7 +206,7 @@ def _spec_lines(error: ShapeConflict, op: ApplyOp, place: Place, shape_of: Shape
     return [*lines, f"  {note}"] if note else lines
 
 
-def _spec_note(op: ApplyOp, place: Place, axis: int | None, known: Row) -> str | None:
+def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> str | None:
     """What a spec calls an axis of an operand whose row is closed in it, or how many axes it has instead."""
     if op.logic is None or place.value not in op.args:
         return None
@@ -235,10 +235,10 @@ def _from_end(error: ShapeConflict) -> int | None:
 def _operand_lines(value: SSAValue, kind: RowKind, from_end: int | None, shape_of: ShapeOf) -> list[str]:
     row = shape_of(value).row(kind)
     axis = None if from_end is None or len(row.axes) < from_end else len(row.axes) - from_end
-    return _place_lines(Place(value, kind), row, axis, shape_of)
+    return _place_lines(ValueRow(value, kind), row, axis, shape_of)
 
 
-def _place_lines(place: Place, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
+def _place_lines(place: ValueRow, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
     name, shape = tensor_name(place.value), shape_of(place.value)
     head = f"  {name}: "
     line = f"{head}{shape}    (its {place.kind} row)"

@@ -18,7 +18,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
 from ocannl.passes.analysis.layers import ATTRIBUTE
 from ocannl.passes.analysis.nests import functions, nodes, steps
-from ocannl.passes.analysis.structural_equality import Structures
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.fold_layers import fold_layers
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
@@ -26,7 +26,7 @@ from ocannl.program.extract import extract
 
 PASSES = PIPELINES["cpu"]
 NAMES = [*(p.name for p in PASSES), "lower-loops-to-llvm"]
-STRUCTURES = Structures()
+STRUCTURES = StructuralNumbering()
 Model = Callable[[oc.Tensor, int], oc.Tensor]
 T = TypeVar("T")
 VECTOR, MATRIX = "!texpr.tensor<8, f32>", "!texpr.tensor<8 -> 8, f32>"

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import GroupOp
 from ocannl.lowering.pipelines import module_text
-from ocannl.passes.analysis.canonical_text import step_text
+from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import nests_of, steps
 from ocannl.passes.analysis.schedule_alternatives import alternatives
@@ -45,7 +45,7 @@ def test_alternatives_keep_values(text: str, inside: int, data: st.DataObject):
             found = list(islice(alternatives(step, choices, TARGET), 40))
             choices = data.draw(st.sampled_from(found)) if found else choices
         assert decoded(encoded(choices)) == choices
-        chosen[step_text(step)] = choices
+        chosen[canonical_text(step)] = choices
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed_panels, "LARGEST_INSIDE", inside)
         schedule(module, chosen, cores=2)
@@ -89,7 +89,7 @@ def test_large_copies_are_made_panel_by_panel(threads: int, monkeypatch: pytest.
     groups = 0
     for choice in found:
         module = parse_module(PRODUCT)
-        schedule(module, {step_text(step): (choice,)}, cores=2)
+        schedule(module, {canonical_text(step): (choice,)}, cores=2)
         for group in steps(the_func(module)):
             if isinstance(group, GroupOp):
                 (node,) = group.nodes
@@ -106,8 +106,8 @@ def test_a_step_has_one_text_whatever_its_names():
         other = other.replace(old, new)
     (step,), (same,) = (steps(the_func(parse_module(text))) for text in (PRODUCT, other))
     (wider,) = steps(the_func(parse_module(PRODUCT.replace("64x48", "64x49"))))
-    assert step_text(step) == step_text(same)
-    assert step_text(step) != step_text(wider)
+    assert canonical_text(step) == canonical_text(same)
+    assert canonical_text(step) != canonical_text(wider)
 
 
 @pytest.mark.parametrize("packed", [(), (1,)])
@@ -115,7 +115,7 @@ def test_a_choice_is_taken_and_marked(packed: tuple[int, ...]):
     module = parse_module(PRODUCT)
     (step,) = steps(the_func(module))
     choice = next(c for (c,) in alternatives(step, (None,), TARGET) if c is not None and c.packed == packed)
-    schedule(module, {step_text(step): (choice,)})
+    schedule(module, {canonical_text(step): (choice,)})
     (nest,) = nests_of(step)
     assert nest.schedule is not None
     assert nest.schedule.data.tuned

@@ -13,7 +13,7 @@ import pytest
 import ocannl as oc
 from ocannl import train
 from ocannl.execute import tuning
-from ocannl.passes.analysis.nest_facts import Scope
+from ocannl.passes.analysis.nest_facts import ScopeFacts
 from ocannl.passes.analysis.tile_cost import TileCost
 
 PROGRAM = """
@@ -49,7 +49,7 @@ def own_tunings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def bad_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cost model to which all schedules are alike: it takes the first, which has no vectors."""
 
-    def same(cost: TileCost, facts: Scope) -> float:
+    def same(cost: TileCost, facts: ScopeFacts) -> float:
         return 1.0
 
     monkeypatch.setattr(TileCost, "nest", same)

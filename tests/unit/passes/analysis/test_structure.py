@@ -4,7 +4,7 @@ from itertools import combinations
 
 from ocannl.lowering.pipelines import parse_text
 from ocannl.passes.analysis.nests import functions, nests
-from ocannl.passes.analysis.structural_equality import Structures
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 PROGRAM = """
 loops.func @f {
@@ -49,7 +49,7 @@ def nest(first: str, second: str, operands: str, stored: str, schedule: str) -> 
 def test_names_do_not_matter_and_everything_else_does():
     text = PROGRAM.replace("OTHERS", "".join(nest(*parts) for parts in OTHERS.values()))
     (func,) = functions(parse_text(text))
-    first, renamed, *rest = map(Structures().number, nests(func))
+    first, renamed, *rest = map(StructuralNumbering().number, nests(func))
     assert first == renamed
     for one, other in combinations([first, *rest], 2):
         assert one != other
@@ -76,5 +76,5 @@ loops.func @f {{
 }}"""
         )
     )
-    in_two, in_three = map(Structures().number, nests(func))
+    in_two, in_three = map(StructuralNumbering().number, nests(func))
     assert in_two != in_three

@@ -29,7 +29,7 @@ from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.fusion_legality import same_or_apart
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
-from ocannl.passes.analysis.row_fusion import Chain
+from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops import rematerialize
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
@@ -180,10 +180,10 @@ class GroupBlocksPass(GroupEverythingPass):
     name = "group-blocks"
 
     def patch(self, patch: pytest.MonkeyPatch) -> None:
-        def blocks(chain: Chain, _: TargetDescription) -> dict[str, int]:
+        def blocks(chain: NestChain, _: TargetDescription) -> dict[str, int]:
             return {row: divisors(size)[-2] for row, size in chain.rows.items()}
 
-        patch.setattr(Chain, "blocks", blocks)
+        patch.setattr(NestChain, "blocks", blocks)
 
 
 class RecomputeEverythingPass(ModulePass):
