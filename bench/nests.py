@@ -17,7 +17,8 @@ from xdsl.parser import Parser
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.execute.report import flops
-from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
+from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
 from ocannl.runtime.cpu.jit import compile_llvm

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.scalar.precisions import dtype_name
-from ocannl.lowering.llvm.entry import has_own_memory
-from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
+from ocannl.lowering.arena import has_own_memory
+from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.passes.analysis.nests import nodes
 from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.lowering.description import Dispatch, RoutineDescription
-from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.lowering.entry import EntryLayout
+from ocannl.lowering.kernels.description import Dispatch, RoutineDescription
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel.gpu import WARP
-from ocannl.lowering.description import Dispatch, RoutineDescription, descriptions
+from ocannl.lowering.entry import EntryLayout
+from ocannl.lowering.kernels.description import Dispatch, RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.runtime.cpu.native import NativeRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_arguments import Arguments, arguments

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import FixedBitwidthType, IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -56,7 +56,7 @@ from ocannl.dialects.kernel.launch import (
 )
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import check_fresh
-from ocannl.dialects.loops.values import element_type, parse_array
+from ocannl.dialects.loops.values import element_bytes, element_type, parse_array
 from ocannl.dialects.routine import check_no_arguments
 
 # What copies go from and to, as errors call it.
@@ -407,13 +407,6 @@ def combination(launch: LaunchOp, across: str) -> Combination:
 
 def is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-def element_bytes(array: SSAValue) -> int:
-    """The bytes of an element of an array."""
-    type = element_type(array)
-    assert isinstance(type, FixedBitwidthType)
-    return type.size
 
 
 def _check_bounds(op: IRDLOperation, bounds: Sequence[Bound], sizes: Mapping[str, int]) -> None:

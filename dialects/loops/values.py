@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    FixedBitwidthType,
     Float32Type,
     Float64Type,
     IndexType,
@@ -299,6 +300,13 @@ def address_of(op: LoadOp | StoreOp | IndexOp) -> Address:
 
 def element_type(node: SSAValue) -> Attribute:
     return cast(MemRefType[Attribute], node.type).element_type
+
+
+def element_bytes(array: SSAValue) -> int:
+    """The bytes of an element of an array."""
+    type = element_type(array)
+    assert isinstance(type, FixedBitwidthType)
+    return type.size
 
 
 def parse_array(parser: Parser, kind: str = "a node") -> SSAValue:

@@ -13,12 +13,15 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, combination
-from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
-from ocannl.lowering.description import RoutineDescription, describe
-from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.arena import arena_ranges, disjoint
+from ocannl.lowering.entry import used_names
+from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.kernels.description import RoutineDescription, describe
+from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
 from ocannl.lowering.kernels_to_llvm.matrices import (
     MATRIX,
@@ -29,15 +32,12 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
     matrices,
 )
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
-from ocannl.lowering.kernels_to_llvm.registers import key, points
-from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
+from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.entry import arena_ranges
 from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.types import ValueType, value_type
-from ocannl.lowering.loops_to_llvm.module import disjoint, used_names
 
 TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
@@ -249,7 +249,7 @@ class DeviceKernel(ThreadEmitter):
         type, names = value_type(op.result.type), list[str]()
         for k in range(0, len(offsets), count):
             row, start = lanes_of_rows(self.b, self.thread, [o - offsets[k] for o in offsets[k : k + count]])
-            own = {**slot, ROW: Found(row, False, 0), MATRIX: Found(start, False, 0)}
+            own = {**slot, ROW: Found(row, 0), MATRIX: Found(start, 0)}
             places = Address((*found.address.terms, (MATRIX, 1)), found.address.constant)
             access = self.element(op.node, self.pointers[op.node], places, own)
             for register in load_matrices(self.b, access.at(offsets[k]), count, found.is_transposed):

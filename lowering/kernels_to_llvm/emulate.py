@@ -24,15 +24,17 @@ from ocannl.dialects.kernel import (
     WhereOp,
     combination,
 )
+from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.dialects.loops.values import element_type
+from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, holds, variables
-from ocannl.lowering.kernels_to_llvm.registers import Registers, key, needs_all_threads, points
-from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, ThreadEmitter
+from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
+from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.memory import ElementAccess, Found

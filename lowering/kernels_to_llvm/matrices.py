@@ -16,7 +16,7 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.values import element_type
-from ocannl.lowering.kernels_to_llvm.registers import Variables
+from ocannl.lowering.kernels.registers import Variables
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import value_type
 

@@ -10,8 +10,8 @@ from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import Combination
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.types import ValueType
-from ocannl.lowering.loops_to_llvm.nest import linear_value
 
 # More values than these are gathered in a loop: loads that are all written out take a register each.
 UNROLLED_PARTS = 8

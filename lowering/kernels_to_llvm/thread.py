@@ -9,19 +9,19 @@ from functools import partial
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import NodeOp, is_ring, memref_shape
+from ocannl.dialects.assign import is_ring, memref_shape
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
+from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import POSITION, element_type
-from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
-from ocannl.lowering.kernels_to_llvm.registers import (
+from ocannl.lowering.kernels.registers import (
     Point,
-    Registers,
     Variables,
+    is_aligned,
     key,
     last_step,
     names_of,
@@ -29,17 +29,18 @@ from ocannl.lowering.kernels_to_llvm.registers import (
     points,
     register_variables,
 )
+from ocannl.lowering.kernels_to_llvm.numbers import holds, variables
+from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.indices import from_i64, linear_value
 from ocannl.lowering.llvm.instructions import emit_position, emit_scalar
 from ocannl.lowering.llvm.memory import ElementAccess, Found
-from ocannl.lowering.llvm.types import ValueType, literal, value_type, vector
-from ocannl.lowering.loops_to_llvm.nest import I64, from_i64, linear_value
+from ocannl.lowering.llvm.types import I64, ValueType, literal, value_type, vector
 
 # Innermost loops that are no longer have no jumps.
 UNROLLED = 4
-# The widest access to memory, and what nodes and shared arrays are aligned to.
-VECTOR_BYTES = 16
+# The bytes of an access to memory that is a vector.
 VECTORS = (4, 8, VECTOR_BYTES)
 # What stands for the array of a ring in addresses.
 SLOT = "slot$"
@@ -191,7 +192,7 @@ class ThreadEmitter:
         number = self.b.emit_at(depth, f"trunc i64 {total} to i32")
         slot = self.b.emit_at(depth, f"urem i32 {number}, {count}")
         slot = self.b.emit_at(depth, f"zext i32 {slot} to i64")
-        return flatten(array, (Linear.var(SLOT), *rest)), {SLOT: Found(slot, False, depth)}
+        return flatten(array, (Linear.var(SLOT), *rest)), {SLOT: Found(slot, depth)}
 
     def element(
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
@@ -472,15 +473,9 @@ class Accesses:
             found = {
                 **self.slot,
                 **{
-                    f"{POSITION}{k}": Found(thread.values[position].at(point), False, thread.b.depth)
+                    f"{POSITION}{k}": Found(thread.values[position].at(point), thread.b.depth)
                     for k, position in enumerate(op.positions)
                 },
             }
             self.known[place] = thread.element(op.node, thread.pointers[op.node], self.address, found)
         return self.known[place]
-
-
-def is_aligned(array: SSAValue) -> bool:
-    """Whether vectors may be read from the start of an array on; a place in the arena is the program's."""
-    node = array.owner
-    return not isinstance(node, NodeOp) or node.offset is None or node.offset.data % VECTOR_BYTES == 0

@@ -12,13 +12,13 @@ from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.dialects.loops.values import element_type
-from ocannl.lowering.description import RoutineDescription, describe, description_text
-from ocannl.lowering.kernel_calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.entry import used_names
+from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
+from ocannl.lowering.kernels.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
 from ocannl.lowering.kernels_to_metal.small_floats import functions
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
-from ocannl.lowering.loops_to_llvm.module import used_names
 
 # What a threadgroup and a kernel may have on every GPU of Apple's.
 THREADGROUP_BYTES, MOST_ARGUMENTS, MOST_NODES = 32 * 2**10, 31, 512

@@ -29,12 +29,13 @@ from ocannl.dialects.kernel import (
     WhereOp,
     combination,
 )
+from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.loops.values import POSITION, element_type, position_sizes
+from ocannl.dialects.loops.values import POSITION, element_bytes, element_type, position_sizes
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.lowering.kernels_to_llvm.registers import Variables, last_step, names_of, register_variables
-from ocannl.lowering.kernels_to_llvm.thread import VECTOR_BYTES, is_aligned
+from ocannl.lowering.arena import arena_ranges, disjoint
+from ocannl.lowering.kernels.registers import Variables, is_aligned, last_step, names_of, register_variables
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression
 from ocannl.lowering.kernels_to_metal.types import (
@@ -46,9 +47,6 @@ from ocannl.lowering.kernels_to_metal.types import (
     metal_type,
     vector_type,
 )
-from ocannl.lowering.llvm.entry import arena_ranges
-from ocannl.lowering.llvm.types import value_type
-from ocannl.lowering.loops_to_llvm.module import disjoint
 
 # What has a value at each point of the register variables, and waits for no other thread.
 CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
@@ -344,7 +342,7 @@ class ThreadWriter:
         if not isinstance(op, LoadOp | StoreOp) or op.positions or not is_aligned(op.node):
             return 1
         over = self.points_of(op)
-        address, bytes = flatten(op.node, op.indices.data), value_type(element_type(op.node)).bytes
+        address, bytes = flatten(op.node, op.indices.data), element_bytes(op.node)
         if not over or address.stride(over[-1]) != 1:
             return 1
         width = self.sizes[over[-1]]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    FixedBitwidthType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -19,7 +20,6 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.scalar.small_floats import small_bits, small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS
-from ocannl.lowering.llvm.types import value_type
 
 FLOATS: dict[type[Attribute], str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float"}
 INTEGERS = {1: "bool", 8: "char", 16: "short", 32: "int", 64: "long"}
@@ -51,7 +51,8 @@ def vector_type(type: Attribute, count: int) -> str:
     """A type of so many neighbouring elements, to move them at once: more than 4 of them are words."""
     if count in VECTOR_WIDTHS:
         return f"{metal_type(type)}{count}"
-    return f"uint{count * value_type(type).bytes // 4}"
+    assert isinstance(type, FixedBitwidthType)
+    return f"uint{count * type.size // 4}"
 
 
 def unsigned(type: Attribute) -> str:

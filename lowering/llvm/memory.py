@@ -1,4 +1,4 @@
-"""Loads and stores of a register tile."""
+"""Loads and stores of elements, and of vectors of neighbours, of an array."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ from dataclasses import dataclass
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.tile import Lanes
 from ocannl.lowering.llvm.types import ValueType, vector
-from ocannl.passes.analysis.cache_lines import LINE
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A position that is found at run time, in the scope `depth`: an `i64`, or as many as there are lanes."""
+    """A position that is found at run time, an `i64`, in the scope `depth`."""
 
     value: str
-    is_vector: bool
     depth: int
 
 
-# What a store past the caches refers to.
-NONTEMPORAL = "!0 = !{i32 1}"
-# Arguments of a prefetch: to read, into all levels of the cache, data.
-READ_DATA = "i32 0, i32 3, i32 1"
-
-
 class ElementAccess:
-    """The places of a tile in a node: `pointer + constant` is that of its first element.
+    """The place of an element of an array, at `pointer + constant`, from which others are some elements away.
 
-    `scattered` are vectors of positions with the distances between them, where the lanes are anywhere.
+    `found` gives the terms of the address that are positions found at run time.
     """
 
     def __init__(
@@ -45,15 +36,10 @@ class ElementAccess:
         self.b = b
         self.type = type
         self.pointer, self.constant, self.depth = pointer, address.constant, 0
-        self.scattered: list[tuple[str, int]] = []
         moving: list[tuple[int, str, int]] = []
         for variable, coefficient in address.terms:
             if variable in found:
-                place = found[variable]
-                if place.is_vector:
-                    self.scattered.append((place.value, coefficient))
-                else:
-                    moving.append((place.depth, place.value, coefficient))
+                moving.append((found[variable].depth, found[variable].value, coefficient))
                 continue
             at = positions[variable]
             self.constant += coefficient * at.offset
@@ -64,7 +50,7 @@ class ElementAccess:
             self.pointer = b.advance(self.depth, self.pointer, name, coefficient, type)
 
     def at(self, offset: int) -> str:
-        """The pointer to the element `offset` elements after the tile's first."""
+        """The pointer to the element `offset` elements after the first."""
         offset += self.constant
         if not offset:
             return self.pointer
@@ -72,6 +58,9 @@ class ElementAccess:
 
     def load(self, offset: int) -> str:
         return self.b.emit(f"load {self.type.element}, ptr {self.at(offset)}, align {self.type.bytes}")
+
+    def store(self, value: str, offset: int) -> None:
+        self.b.emit_void(f"store {self.type.element} {value}, ptr {self.at(offset)}, align {self.type.bytes}")
 
     def load_whole(self, width: int, offset: int = 0) -> str:
         """A vector of neighbours, which is aligned as a whole; one is no vector."""
@@ -87,104 +76,3 @@ class ElementAccess:
             return
         type = vector(self.type, width)
         self.b.emit_void(f"store {type.text} {value}, ptr {self.at(offset)}, align {type.bytes * width}")
-
-    def prefetch(self, offset: int, lanes: Lanes) -> None:
-        """Fetches the cache lines of contiguous lanes that will be read later; they need not exist."""
-        self.b.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        for start in range(0, lanes.active * self.type.bytes, LINE):
-            pointer = self.at(offset + start // self.type.bytes)
-            self.b.emit_void(f"call void @llvm.prefetch.p0(ptr {pointer}, {READ_DATA})")
-
-    def load_vector(self, offset: int, stride: int, lanes: Lanes) -> str:
-        """The elements at `offset`, `offset + stride`, ...; zero in inactive lanes."""
-        wide = vector(self.type, lanes.width)
-        if self.scattered:
-            return self._load_scattered(offset, stride, lanes, wide)
-        if stride != 1:
-            return self._gather(offset, stride, lanes, wide)
-        pointer, align = self.at(offset), self.type.bytes
-        if not lanes.masked:
-            return self.b.emit(f"load {wide.text}, ptr {pointer}, align {align}")
-        mask = f"<{lanes.width} x i1>"
-        self.b.declarations.add(
-            f"declare {wide.text} @llvm.masked.load.{wide.mangled}.p0(ptr, i32, {mask}, {wide.text})"
-        )
-        return self.b.emit(
-            f"call {wide.text} @llvm.masked.load.{wide.mangled}.p0(ptr {pointer}, i32 {align},"
-            f" {mask} {lanes.mask}, {wide.text} zeroinitializer)"
-        )
-
-    def _gather(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
-        value = "zeroinitializer"
-        for lane in range(lanes.active):
-            element = self.load(offset + lane * stride)
-            value = self.b.emit(
-                f"insertelement {wide.text} {value}, {self.type.element} {element}, i64 {lane}"
-            )
-        return value
-
-    def _pointers(self, offset: int, stride: int, lanes: Lanes) -> str:
-        """The pointers to the elements of lanes that are anywhere."""
-        wide = f"<{lanes.width} x i64>"
-        steps = ", ".join([f"i64 {lane * stride}" for lane in range(lanes.width)])
-        total = f"<{steps}>"
-        for value, coefficient in self.scattered:
-            scaled = self.b.emit(f"mul {wide} {value}, splat (i64 {coefficient})")
-            total = self.b.emit(f"add {wide} {scaled}, {total}")
-        return self.b.emit(f"getelementptr {self.type.element}, ptr {self.at(offset)}, {wide} {total}")
-
-    def _load_scattered(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
-        pointers, mask = f"<{lanes.width} x ptr>", f"<{lanes.width} x i1>"
-        name = f"@llvm.masked.gather.{wide.mangled}.v{lanes.width}p0"
-        self.b.declarations.add(f"declare {wide.text} {name}({pointers}, i32, {mask}, {wide.text})")
-        return self.b.emit(
-            f"call {wide.text} {name}({pointers} {self._pointers(offset, stride, lanes)},"
-            f" i32 {self.type.bytes}, {mask} {lanes.mask}, {wide.text} zeroinitializer)"
-        )
-
-    def _store_scattered(self, value: str, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> None:
-        pointers, mask = f"<{lanes.width} x ptr>", f"<{lanes.width} x i1>"
-        name = f"@llvm.masked.scatter.{wide.mangled}.v{lanes.width}p0"
-        self.b.declarations.add(f"declare void {name}({wide.text}, {pointers}, i32, {mask})")
-        self.b.emit_void(
-            f"call void {name}({wide.text} {value}, {pointers} {self._pointers(offset, stride, lanes)},"
-            f" i32 {self.type.bytes}, {mask} {lanes.mask})"
-        )
-
-    def store(self, value: str, offset: int) -> None:
-        self.b.emit_void(f"store {self.type.element} {value}, ptr {self.at(offset)}, align {self.type.bytes}")
-
-    def store_vector(
-        self, value: str, offset: int, stride: int, lanes: Lanes, past_caches: bool = False
-    ) -> None:
-        """Stores the active lanes; with a stride of zero the last of them. Those that go past the caches are
-        whole lines.
-        """
-        wide = vector(self.type, lanes.width)
-        if self.scattered:
-            self._store_scattered(value, offset, stride, lanes, wide)
-            return
-        if stride != 1:
-            self._scatter(value, offset, stride, lanes, wide)
-            return
-        pointer, align = self.at(offset), self.type.bytes
-        if not lanes.masked:
-            if past_caches and lanes.width * align % LINE == 0:
-                self.b.declarations.add(NONTEMPORAL)
-                self.b.emit_void(f"store {wide.text} {value}, ptr {pointer}, align {LINE}, !nontemporal !0")
-            else:
-                self.b.emit_void(f"store {wide.text} {value}, ptr {pointer}, align {align}")
-            return
-        mask = f"<{lanes.width} x i1>"
-        self.b.declarations.add(
-            f"declare void @llvm.masked.store.{wide.mangled}.p0({wide.text}, ptr, i32, {mask})"
-        )
-        self.b.emit_void(
-            f"call void @llvm.masked.store.{wide.mangled}.p0({wide.text} {value}, ptr {pointer},"
-            f" i32 {align}, {mask} {lanes.mask})"
-        )
-
-    def _scatter(self, value: str, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> None:
-        for lane in range(lanes.active) if stride else (lanes.active - 1,):
-            element = self.b.emit(f"extractelement {wide.text} {value}, i64 {lane}")
-            self.store(element, offset + lane * stride)

@@ -54,6 +54,9 @@ class ValueType:
         return self.code[0] != "i"
 
 
+I64, BIT = ValueType("i64", "i64", 8), ValueType("i1", "i1", 1)
+
+
 @cache
 def vector(type: ValueType, width: int) -> ValueType:
     """The type with as many lanes; zero for a scalar."""

@@ -14,10 +14,10 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, SpaceAttr
-from ocannl.dialects.kernel import element_bytes
 from ocannl.dialects.kernel.gpu import PROCESSORS, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
+from ocannl.dialects.loops.values import element_bytes
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
@@ -77,7 +77,7 @@ def tile_sizes(nest: NestOp, found: Contraction) -> dict[str, int]:
     def cost(tile: tuple[int, int]) -> int:
         return -(-tile_count(nest, found, *tile) // PROCESSORS) * tile_work(*tile)
 
-    rows, columns = min(itertools.product(TILE_SIDES, repeat=2), key=cost)
+    rows, columns = min(itertools.product(TILE_SIDES, TILE_SIDES), key=cost)
     return {found.row: rows, found.column: columns}
 
 

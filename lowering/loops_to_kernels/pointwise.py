@@ -9,9 +9,9 @@ from xdsl.ir import Block, Region
 from ocannl.dialects.kernel import ForOp, LaunchOp
 from ocannl.dialects.kernel.gpu import THREADS, VECTOR_BYTES
 from ocannl.dialects.loops import NestOp, StoreOp
+from ocannl.dialects.loops.values import element_bytes
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.passes.analysis.divisors import largest_divisor
-from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.strides import in_memory_order, strides
 
@@ -65,4 +65,4 @@ def vector_registers(nest: NestOp, name: str, is_free: bool) -> tuple[int, ...]:
 
 def widest_element(nest: NestOp) -> int:
     """The bytes of the widest element that a nest stores."""
-    return max((element_bytes(op) for op in nest.body.block.ops if isinstance(op, StoreOp)), default=4)
+    return max((element_bytes(op.node) for op in nest.body.block.ops if isinstance(op, StoreOp)), default=4)

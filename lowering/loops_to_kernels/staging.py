@@ -16,10 +16,10 @@ from ocannl.dialects.assign import RING
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space
-from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp, element_bytes
+from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.dialects.loops.values import element_type
+from ocannl.dialects.loops.values import element_bytes, element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
 

@@ -1,7 +1,6 @@
 """Lowers the `loops` dialect to LLVM IR text."""
 
-from ocannl.lowering.llvm.entry import EntryLayout, entry_layout
 from ocannl.lowering.loops_to_llvm.calls import TICKS
 from ocannl.lowering.loops_to_llvm.module import loops_to_llvm
 
-__all__ = ["TICKS", "EntryLayout", "entry_layout", "loops_to_llvm"]
+__all__ = ["TICKS", "loops_to_llvm"]

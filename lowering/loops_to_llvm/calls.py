@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ocannl.lowering.llvm.entry import EntryLayout
+from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.loops_to_llvm.frame import load_slot
 
 # How many calls are one after the other at most: LLVM takes long for long functions.

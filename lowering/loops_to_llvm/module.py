@@ -10,13 +10,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import address_of
+from ocannl.lowering.arena import disjoint
+from ocannl.lowering.entry import EntryLayout, EntrySlots, used_names
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.entry import EntryLayout, Places
-from ocannl.lowering.llvm.memory import NONTEMPORAL
 from ocannl.lowering.loops_to_llvm.calls import (
     MOST_CALLS,
     Call,
@@ -28,6 +27,7 @@ from ocannl.lowering.loops_to_llvm.calls import (
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
 from ocannl.passes.analysis.parallel_tasks import task_count
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
@@ -93,7 +93,7 @@ class ModuleEmitter:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
     def emit_func(self, func: FuncOp) -> None:
-        places, name = Places(func), func.sym_name.data
+        places, name = EntrySlots(func), func.sym_name.data
         steps = [op for op in operations_of(func.body.block) if not isinstance(op, NodeOp)]
         calls = [self.call(func, step, places) for step in steps]
         if len(calls) <= MOST_CALLS and not self.clocked:
@@ -104,7 +104,7 @@ class ModuleEmitter:
         if self.clocked:
             self.declarations.update(clock(len(calls)))
 
-    def call(self, func: FuncOp, step: Operation, places: Places) -> Call:
+    def call(self, func: FuncOp, step: Operation, places: EntrySlots) -> Call:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
         if isinstance(step, NestOp | GroupOp):
             what, nodes = self.structures.number_and_nodes(step)
@@ -173,24 +173,6 @@ class ModuleEmitter:
         return self.functions[rest]
 
 
-def used_names(step: Operation, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
-    """The routine's nodes and static indices that a step of it uses, by first use."""
-    nodes: dict[SSAValue, None] = {}
-    indices: dict[str, None] = {}
-    block = step.regions[0].block
-    for op in step.walk():
-        maps = [attribute for attribute in op.properties.values() if isinstance(attribute, MapAttr)]
-        if not maps:
-            continue
-        for operand in op.operands:
-            if isinstance(operand.owner, NodeOp) and operand.owner.parent is not block:
-                nodes[operand] = None
-        for indices_of in maps:
-            for index in indices_of.data:
-                indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
-    return list(nodes), list(indices)
-
-
 def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:
     """The element of each node before which a step touches none, where it is not the first one.
 
@@ -202,16 +184,3 @@ def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:
             constant = address_of(op).constant
             first[op.node] = min(constant, first.get(op.node, constant))
     return {node: element for node, element in first.items() if element > 0}
-
-
-def disjoint(nodes: Sequence[SSAValue], ranges: Mapping[SSAValue, tuple[int, int]]) -> set[SSAValue]:
-    """The nodes that share no memory with another one of these; `ranges` are the places in the arena."""
-    places = sorted([(ranges[node], k) for k, node in enumerate(nodes) if node in ranges])
-    shared: set[SSAValue] = set()
-    end, last = 0, 0
-    for (start, size), k in places:
-        if start < end:
-            shared |= {nodes[last], nodes[k]}
-        if start + size > end:
-            end, last = start + size, k
-    return set(nodes) - shared

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ocannl.dialects.loops import ReduceOp
 from ocannl.lowering.llvm.accumulators import across_lanes, combine, neutral
 from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.llvm.instructions import select
-from ocannl.lowering.llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.llvm.types import value_type, vector
 from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
-
-if TYPE_CHECKING:
-    from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
+from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 
 # Accumulators that hide the latency of an addition, and bytes in all that every target has registers for.
 INDEPENDENT, INDEPENDENT_BYTES = 8, 512
@@ -28,7 +25,7 @@ class Accumulation:
     accumulators has its own part of the space; they are combined at the end, in a fixed order.
     """
 
-    def __init__(self, nest: NestEmitter, op: ReduceOp, reduction: Reduction) -> None:
+    def __init__(self, nest: TileEmitter, op: ReduceOp, reduction: Reduction) -> None:
         self.nest = nest
         self.b = nest.b
         self.op = op

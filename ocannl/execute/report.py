@@ -14,8 +14,8 @@ from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import schedule_text
+from ocannl.dialects.loops.values import element_bytes
 from ocannl.passes.analysis.memory import memory_report
-from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import is_inside, nests_of, steps
 from ocannl.runtime.cuda.ptxas import Resources
 
@@ -82,7 +82,7 @@ def bytes_moved(step: NestOp | GroupOp) -> int:
     is not.
     """
     return sum(
-        cells * element_bytes(op)
+        cells * element_bytes(op.node)
         for (node, _), (op, cells) in _accesses(step).items()
         if not is_inside(node, step)
     )

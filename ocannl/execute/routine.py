@@ -16,8 +16,8 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
 from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
+from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.loops_to_llvm import EntryLayout
 from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.passes.texpr.infer_shapes.messages import describe
 from ocannl.program.checks import LARGEST, integer

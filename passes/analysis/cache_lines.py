@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ocannl.dialects.loops import StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import address_of
-from ocannl.passes.analysis.nest_facts import element_bytes
+from ocannl.dialects.loops.values import address_of, element_bytes
 
 LINE = 64
 
@@ -15,7 +14,7 @@ def fills_lines(store: StoreOp, schedule: Schedule) -> bool:
 
     All nodes begin at a line.
     """
-    address, bytes = address_of(store).merge(schedule.merged), element_bytes(store)
+    address, bytes = address_of(store).merge(schedule.merged), element_bytes(store.node)
     along = next((t for t in (schedule.lanes, schedule.rows) if t and address.stride(t[0]) == 1), None)
     if along is None or along[1] * bytes % LINE:
         return False

@@ -11,9 +11,8 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.values import address_of, position_sizes
+from ocannl.dialects.loops.values import address_of, element_bytes, position_sizes
 from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.nest_facts import element_bytes
 from ocannl.passes.analysis.nests import names_in, operations
 
 # Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
@@ -33,7 +32,7 @@ class AccessFootprint:
 
     @staticmethod
     def of(op: LoadOp | StoreOp, reduced: set[str]) -> AccessFootprint:
-        indices, element = op.indices.data, element_bytes(op)
+        indices, element = op.indices.data, element_bytes(op.node)
         strides = {name: step * element for name, step in address_of(op).terms}
         found = position_sizes(op) if op.positions else {}
         # Where the array has no elements, it has no strides.

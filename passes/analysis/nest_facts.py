@@ -10,7 +10,6 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    FixedBitwidthType,
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
@@ -22,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import POSITION, address_of, element_type
+from ocannl.dialects.loops.values import POSITION, address_of, element_bytes, element_type
 from ocannl.dialects.scalar.small_floats import small_format
 
 # Instructions that a function of `math` becomes, roughly.
@@ -125,18 +124,12 @@ def read_access(op: LoadOp | StoreOp, depends: Mapping[SSAValue, set[str]], sche
         scattered |= depends[position]
         for name in sorted(depends[position]):
             strides[name] = strides.get(name, 0) + stride
-    return Access(op, strides, element_bytes(op), frozenset(scattered), conversion(op))
+    return Access(op, strides, element_bytes(op.node), frozenset(scattered), conversion(op))
 
 
 def conversion(op: LoadOp | StoreOp) -> int:
     widening, narrowing = CONVERSION_COST.get(element_type(op.node).__class__, (0, 0))
     return widening if isinstance(op, LoadOp) else narrowing
-
-
-def element_bytes(op: LoadOp | StoreOp) -> int:
-    type = element_type(op.node)
-    assert isinstance(type, FixedBitwidthType)
-    return type.size
 
 
 def computed_bytes(nest: NestOp) -> int:

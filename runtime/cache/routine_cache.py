@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite
 import xdsl
 
-from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.lowering.entry import EntryLayout
 from ocannl.passes.analysis.routine_facts import RoutineFacts
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.interface import Interface, NodeFacts

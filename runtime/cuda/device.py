@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.lowering.description import Dispatch, descriptions
+from ocannl.lowering.kernels.description import Dispatch, descriptions
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.program import CudaProgram
 from ocannl.runtime.cuda.ptx import ARCHS, ptx_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.lowering.description import Dispatch
+from ocannl.lowering.kernels.description import Dispatch
 
 if TYPE_CHECKING:
     from ocannl.runtime.cuda.device import CudaDevice

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.lowering.description import Dispatch, RoutineDescription
-from ocannl.lowering.loops_to_llvm import EntryLayout
+from ocannl.lowering.entry import EntryLayout
+from ocannl.lowering.kernels.description import Dispatch, RoutineDescription
 from ocannl.runtime.cuda.graph import Graph, Launch
 from ocannl.runtime.cuda.record import Recorder
 from ocannl.runtime.device import Memory

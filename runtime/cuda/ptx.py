@@ -9,7 +9,7 @@ import llvmlite.binding
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.lowering.description import description_text
+from ocannl.lowering.kernels.description import description_text
 from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
 from ocannl.runtime.cpu.jit import parse
 from ocannl.runtime.cuda.ptxas import Resources, assemble

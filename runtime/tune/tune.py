@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout
+from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, run_passes, with_choices
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import nests_of, steps

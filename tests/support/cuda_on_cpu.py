@@ -24,11 +24,10 @@ from xdsl.ir import Operation
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.description import RoutineDescription, descriptions
-from ocannl.lowering.kernel_calls import launches
+from ocannl.lowering.entry import entry_layout, used_names
+from ocannl.lowering.kernels.calls import launches
+from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_llvm import to_llvm
-from ocannl.lowering.loops_to_llvm import entry_layout
-from ocannl.lowering.loops_to_llvm.module import used_names
 from ocannl.lowering.pipelines import module_text, parse_text
 from ocannl.runtime.cpu.jit import CompiledModule, compile_llvm
 from ocannl.runtime.cuda.device import CudaDevice

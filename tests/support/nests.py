@@ -22,9 +22,9 @@ from ocannl.dialects.index.linear import Linear, identity_map
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule, schedule_text
+from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
-from ocannl.lowering.loops_to_llvm import entry_layout
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
 from ocannl.runtime.cpu.jit import compile_llvm

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.lowering.description import descriptions
+from ocannl.lowering.kernels.description import descriptions
 
 Array = NDArray[Any]
 WARP = 32

@@ -11,7 +11,7 @@ from support.models import two_layers
 
 import ocannl as oc
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.lowering.description import descriptions
+from ocannl.lowering.kernels.description import descriptions
 from ocannl.runtime.metal import MetalDevice
 
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerA
 from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.lowering.description import RoutineDescription, descriptions
+from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, literal
@@ -88,7 +88,7 @@ def test_random_nests_as_small_kernels(texts: list[str]):
 @NEEDS_COMPILER
 @pytest.mark.parametrize("tile", [(16,), (64,), (16, 128)], ids=str)
 def test_contractions(tile: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(contraction, "TILES", tile)
+    monkeypatch.setattr(contraction, "TILE_SIDES", tile)
     sizes = [(16, 16, 16), (37, 21, 23), (129, 65, 8)]
     texts = [layer(*s, w=w, y=y) for s in sizes for w, y in (("o, i", "b, o"), ("i, o", "o, b"))]
     texts += [layer(17, 19, 21, accum="max", op="addf"), layer(33, 18, 40, accum="min", op="maximumf")]

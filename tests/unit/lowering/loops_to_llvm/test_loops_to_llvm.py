@@ -23,7 +23,8 @@ from support.nests import (
 from xdsl.context import Context
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.lowering.loops_to_llvm import EntryLayout, entry_layout, loops_to_llvm
+from ocannl.lowering.entry import EntryLayout, entry_layout
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass

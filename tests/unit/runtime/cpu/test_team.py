@@ -13,7 +13,8 @@ import pytest
 from support.layering import TESTS
 from support.nests import parse_module, random_arrays, run_compiled, the_func
 
-from ocannl.lowering.loops_to_llvm import entry_layout, loops_to_llvm
+from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.runtime.cpu import openmp as openmp_module
 from ocannl.runtime.cpu.jit import compile_llvm
 from ocannl.runtime.cpu.openmp import (

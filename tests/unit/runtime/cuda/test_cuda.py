@@ -13,7 +13,7 @@ from support.models import two_layers
 
 import ocannl as oc
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.lowering.description import descriptions
+from ocannl.lowering.kernels.description import descriptions
 from ocannl.lowering.loops_to_kernels import tensor_cores
 from ocannl.runtime.cuda import record
 from ocannl.runtime.cuda.device import SYNCHRONOUS

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import OWN_MEMORY, NodeOp
-from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.loops import FuncOp
-from ocannl.dialects.loops.values import element_type
-from ocannl.lowering.llvm.types import value_type
+from ocannl.dialects.loops.values import element_bytes
+from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
 from ocannl.passes.analysis.nests import nodes, steps
 from ocannl.passes.analysis.parallel_tasks import task_count
 
@@ -65,36 +65,7 @@ def entry_layout(func: FuncOp) -> EntryLayout:
     return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes, is_parallel)
 
 
-def has_own_memory(node: NodeOp) -> bool:
-    """The node is passed by pointer, and keeps its values between runs."""
-    return node.mode.data in OWN_MEMORY
-
-
-def arena_range(node: NodeOp) -> tuple[int, int]:
-    """Offset and size of a local node in the arena, in bytes. Raises `OcannlError` if it has no place."""
-    if node.mode.data != "local":
-        raise OcannlError(at_line(node, f"{node.mode.data} node `{node.label.data}` is in use"))
-    if node.offset is None:
-        raise OcannlError(
-            at_line(node, f"local node `{node.label.data}` has no place in the arena: run plan-memory")
-        )
-    size = value_type(node.result.type.get_element_type()).bytes
-    for extent in node.result.type.get_shape():
-        size *= extent
-    return node.offset.data, size
-
-
-def arena_ranges(values: Iterable[SSAValue]) -> dict[SSAValue, tuple[int, int]]:
-    """Offset and size in the arena of the nodes among some values that have no memory of their own."""
-    owners = {value: value.owner for value in values}
-    return {
-        value: arena_range(node)
-        for value, node in owners.items()
-        if isinstance(node, NodeOp) and not has_own_memory(node)
-    }
-
-
-class Places:
+class EntrySlots:
     """Where the nodes that a routine uses are: the slot of an address, and the bytes from there.
 
     `ranges` are those in the arena. Raises `OcannlError` for a node without memory.
@@ -110,7 +81,25 @@ class Places:
 
     def of_element(self, node: SSAValue, element: int) -> tuple[int, int]:
         slot, start = self.starts[node]
-        return slot, start + element * value_type(element_type(node)).bytes if element else start
+        return slot, start + element * element_bytes(node) if element else start
 
     def of_index(self, name: str) -> tuple[int, int]:
         return self.layout.index_slot + self.layout.indices.index(name), 0
+
+
+def used_names(step: Operation, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
+    """The routine's nodes and static indices that a step of it uses, by first use."""
+    nodes: dict[SSAValue, None] = {}
+    indices: dict[str, None] = {}
+    block = step.regions[0].block
+    for op in step.walk():
+        maps = [attribute for attribute in op.properties.values() if isinstance(attribute, MapAttr)]
+        if not maps:
+            continue
+        for operand in op.operands:
+            if isinstance(operand.owner, NodeOp) and operand.owner.parent is not block:
+                nodes[operand] = None
+        for indices_of in maps:
+            for index in indices_of.data:
+                indices.update(dict.fromkeys(n for n, _ in index.terms if n in ranges))
+    return list(nodes), list(indices)

@@ -12,8 +12,9 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.loops.values import element_type
-from ocannl.lowering.kernel_calls import KernelCall
-from ocannl.lowering.llvm.entry import arena_range, entry_layout, has_own_memory
+from ocannl.lowering.arena import arena_range, has_own_memory
+from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.kernels.calls import KernelCall
 from ocannl.passes.analysis.memory import byte_size
 
 HEADING = "// What a host has to know, as JSON:"

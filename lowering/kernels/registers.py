@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.bounds import BoundsAttr
 from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, WaitOp
+from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.lowering.llvm.types import ValueType
 
 Variables = tuple[str, ...]
 Point = Mapping[str, int]
 TOGETHER = (BarrierOp, CombineOp, CommitOp, WaitOp, MmaOp)
-
-
-@dataclass(frozen=True, slots=True)
-class Registers:
-    """A value in a thread: its registers by the values of the variables `over`."""
-
-    over: Variables
-    names: dict[tuple[int, ...], str]
-    type: ValueType
-
-    def at(self, point: Point) -> str:
-        return self.names[key(self.over, point)]
-
-    @property
-    def is_literal(self) -> bool:
-        return all(name[0] != "%" for name in self.names.values())
 
 
 def key(over: Variables, point: Point) -> tuple[int, ...]:
@@ -106,3 +90,9 @@ def last_step(op: ReduceOp) -> Operation | None:
     if isinstance(step, arith.MulfOp | MmaOp):
         return step if op.accum.data == "add" else None
     return step if isinstance(step, ReduceOp) and step.accum == op.accum else None
+
+
+def is_aligned(array: SSAValue) -> bool:
+    """Whether vectors may be read from the start of an array on; a place in the arena is the program's."""
+    node = array.owner
+    return not isinstance(node, NodeOp) or node.offset is None or node.offset.data % VECTOR_BYTES == 0

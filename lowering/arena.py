@@ -1,0 +1,50 @@
+"""Where nodes have memory: of their own, or in a routine's arena; and which of them share none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.assign import OWN_MEMORY, NodeOp
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.passes.analysis.memory import byte_size
+
+
+def has_own_memory(node: NodeOp) -> bool:
+    """The node is passed by pointer, and keeps its values between runs."""
+    return node.mode.data in OWN_MEMORY
+
+
+def arena_range(node: NodeOp) -> tuple[int, int]:
+    """Offset and size of a local node in the arena, in bytes. Raises `OcannlError` if it has no place."""
+    if node.mode.data != "local":
+        raise OcannlError(at_line(node, f"{node.mode.data} node `{node.label.data}` is in use"))
+    if node.offset is None:
+        raise OcannlError(
+            at_line(node, f"local node `{node.label.data}` has no place in the arena: run plan-memory")
+        )
+    return node.offset.data, byte_size(node)
+
+
+def arena_ranges(values: Iterable[SSAValue]) -> dict[SSAValue, tuple[int, int]]:
+    """Offset and size in the arena of the nodes among some values that have no memory of their own."""
+    owners = {value: value.owner for value in values}
+    return {
+        value: arena_range(node)
+        for value, node in owners.items()
+        if isinstance(node, NodeOp) and not has_own_memory(node)
+    }
+
+
+def disjoint(nodes: Sequence[SSAValue], ranges: Mapping[SSAValue, tuple[int, int]]) -> set[SSAValue]:
+    """The nodes that share no memory with another one of these; `ranges` are the places in the arena."""
+    places = sorted([(ranges[node], k) for k, node in enumerate(nodes) if node in ranges])
+    shared: set[SSAValue] = set()
+    end, last = 0, 0
+    for (start, size), k in places:
+        if start < end:
+            shared |= {nodes[last], nodes[k]}
+        if start + size > end:
+            end, last = start + size, k
+    return set(nodes) - shared

@@ -1,0 +1,262 @@
+"""The operations of a nest on a register tile, in the loops that are open."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import POSITION, element_type
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.indices import from_i64, linear_value
+from ocannl.lowering.llvm.instructions import emit_position, emit_scalar
+from ocannl.lowering.llvm.memory import Found
+from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
+from ocannl.lowering.loops_to_llvm.placement import Placement, place
+from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
+from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
+from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
+from ocannl.passes.analysis.cache_lines import fills_lines
+from ocannl.passes.analysis.target import INTERLEAVED
+
+
+class TileEmitter(ABC):
+    """Emits operations on the register tile of `height` rows and of `lanes`.
+
+    `positions` hold the static indices and, while loops are open, their variables. `first` tells which
+    element of a node its pointer is that of, if not of the first one. `ahead` tells of loads how many
+    elements further the next point of a group will be.
+    """
+
+    def __init__(
+        self,
+        b: FunctionBuilder,
+        nest: NestOp,
+        pointers: Mapping[SSAValue, str],
+        positions: dict[str, Position],
+        first: Mapping[SSAValue, int],
+        ahead: Mapping[Operation, int] | None = None,
+    ) -> None:
+        self.schedule = schedule = nest.schedule.data if nest.schedule is not None else Schedule()
+        self.b = b
+        self.nest = nest
+        self.pointers = pointers
+        self.positions = positions
+        self.first = first
+        self.ahead = ahead or {}
+        self.placement: Placement = place(nest, schedule)
+        self.row_variable, self.row_extent = schedule.rows or (None, 1)
+        self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
+        self.chains = schedule.chains
+        self.height = 1
+        self.lanes = Lanes()
+        self.values: dict[SSAValue, Tile] = {}
+
+    @abstractmethod
+    def reduce(self, op: ReduceOp) -> Tile:
+        """Emits a reduction, with its loops; returns its result."""
+
+    def run(
+        self,
+        variable: str,
+        segment: Segment,
+        body: Callable[[Sequence[str]], Sequence[str]],
+        carried: Sequence[str] = (),
+        type: str = "",
+    ) -> Sequence[str]:
+        """Emits `body` for the steps of a segment, on carried values of one type; returns their last ones."""
+        if segment.count == 1:
+            self.positions[variable] = Position(None, segment.start)
+            return body(carried)
+        loop = self.b.open_loop(
+            segment.start, segment.stop, segment.extent, [(type, value) for value in carried]
+        )
+        self.positions[variable] = Position(loop.index, 0, self.b.depth)
+        results = body(loop.phis)
+        self.b.close_loop(loop, results)
+        return results
+
+    def emit_ops(self, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            match op:
+                case LoadOp():
+                    self.values[op.result] = self.load(op)
+                case StoreOp():
+                    self.store(op)
+                case ReduceOp():
+                    self.values[op.result] = self.reduce(op)
+                case IndexOp():
+                    self.values[op.result] = self.index(op)
+                case PositionOp():
+                    self.position(op)
+                case arith.ConstantOp():
+                    self.values[op.result] = Tile([literal(op.value)], value_type(op.result.type), 0)
+                case _:
+                    self.values[op.results[0]] = self.scalar(op)
+
+    def access(self, op: LoadOp | StoreOp) -> RowAccess:
+        """The places that an access of the tile has."""
+        address = self.placement.addresses[op].after(self.first.get(op.node, 0))
+        element = value_type(element_type(op.node))
+        tiles = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
+        rows: list[TileAccess] = []
+        for row in range(max([len(tile.rows) for tile in tiles.values()], default=1)):
+            at = [(name, self.row(tile, row), tile) for name, tile in tiles.items()]
+            found = {name: Found(value, tile.depth) for name, value, tile in at if not tile.type.width}
+            lanes = {name: value for name, value, tile in at if tile.type.width}
+            pointer = self.pointers[op.node]
+            rows.append(TileAccess(self.b, pointer, address, self.positions, element, found, lanes))
+        return RowAccess(rows, address.stride(self.row_variable), address.stride(self.lane_variable))
+
+    def load(self, op: LoadOp) -> Tile:
+        access = self.access(op)
+        row_stride, lane_stride = access.row_stride, access.lane_stride
+        height = self.height if access.has_rows else 1
+        if not access.has_lanes or self.lanes.width == 1:
+            rows = [access.row(row).load(row * row_stride) for row in range(height)]
+            return Tile(rows, access.type, self.b.depth)
+        type = vector(access.type, self.lanes.width)
+        if self.crosses(access):
+            columns = [
+                access.row(0).load_vector(lane * lane_stride, 1, Lanes(height, height))
+                for lane in range(self.lanes.active)
+            ]
+            columns += ["zeroinitializer"] * (self.lanes.width - len(columns))
+            return Tile(transpose(self.b, columns, type), type, self.b.depth)
+        if self.interleaves(access):
+            vectors = [access.row(0).load_vector(start, 1, lanes) for start, lanes in self.block()]
+            vectors += ["zeroinitializer"] * (height - len(vectors))
+            return Tile(deinterleave(self.b, vectors, type), type, self.b.depth)
+        rows = [
+            access.row(row).load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)
+        ]
+        self.fetch_ahead(op, access, height)
+        return Tile(rows, type, self.b.depth)
+
+    def crosses(self, access: RowAccess) -> bool:
+        """The node is contiguous along the rows of a square tile, not along its lanes."""
+        return access.has_contiguous_rows and access.lane_stride > 1 and self.height == self.lanes.width
+
+    def interleaves(self, access: RowAccess) -> bool:
+        """The rows of the tile lie element by element beside each other: it is one block of the node."""
+        return access.has_contiguous_rows and 1 < access.lane_stride == self.height <= INTERLEAVED
+
+    def block(self) -> Iterator[tuple[int, Lanes]]:
+        """The vectors of such a block, with the places where they start."""
+        size, width = self.height * self.lanes.active, self.lanes.width
+        for start in range(0, size, width):
+            yield start, Lanes(width, min(width, size - start))
+
+    def store(self, op: StoreOp) -> None:
+        access = self.access(op)
+        row_stride, lane_stride = access.row_stride, access.lane_stride
+        value, lanes = self.values[op.value], self.lanes
+        height = max(self.height if access.has_rows else 1, len(value.rows))
+        if lanes.width == 1 or (not access.has_lanes and not value.type.width):
+            for row in range(height):
+                access.row(row).store(self.row(value, row), row * row_stride)
+            return
+        rows = [self.row(value, row, lanes.width) for row in range(height)]
+        past = op.nontemporal is not None and fills_lines(op, self.schedule)
+        if self.crosses(access):
+            columns = transpose(self.b, rows, vector(access.type, lanes.width))
+            for lane, column in enumerate(columns[: lanes.active]):
+                access.row(0).store_vector(column, lane * lane_stride, 1, Lanes(len(rows), len(rows)), past)
+            return
+        if self.interleaves(access):
+            vectors = interleave(self.b, rows, vector(access.type, lanes.width))
+            for wide, (start, part) in zip(vectors, self.block(), strict=False):
+                access.row(0).store_vector(wide, start, 1, part)
+            return
+        for row, wide in enumerate(rows):
+            access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes, past)
+
+    def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
+        """Has the cache fetch what the next point of a group loads here first."""
+        distance = self.ahead.get(op)
+        if distance is None or access.lane_stride != 1:
+            return
+        for row in range(height):
+            offset = row * access.row_stride + distance
+            access.row(row).prefetch(offset, self.lanes)
+
+    def row(self, tile: Tile, row: int, width: int = 0) -> str:
+        """One row of a value; as a vector if `width` is not zero."""
+        value = tile.rows[row] if len(tile.rows) > 1 else tile.rows[0]
+        if width and not tile.type.width:
+            return self.b.splat(value, tile.type, width, tile.depth)
+        return value
+
+    def scalar(self, op: Operation) -> Tile:
+        operands = [self.values[operand] for operand in op.operands]
+        height = max([len(operand.rows) for operand in operands])
+        width = max([operand.type.width for operand in operands])
+        type = vector(operands[0].type, width)
+        result = vector(value_type(op.results[0].type), width)
+        rows = [
+            emit_scalar(self.b, op, [self.row(o, row, width) for o in operands], type, result)
+            for row in range(height)
+        ]
+        return Tile(rows, result, self.b.depth)
+
+    def index(self, op: IndexOp) -> Tile:
+        address = self.placement.addresses[op]
+        total, constant, depth = linear_value(self.b, address, self.positions)
+        row_stride, lane_stride = address.stride(self.row_variable), address.stride(self.lane_variable)
+        width = self.lanes.width if lane_stride and self.lanes.width > 1 else 0
+        type = vector(I64, width)
+        result = vector(value_type(op.result.type), width)
+        rows: list[str] = []
+        for row in range(self.height if row_stride else 1):
+            first = constant + row * row_stride
+            if width:
+                base = self.b.splat(total, I64, width, depth)
+                steps = ", ".join([f"i64 {first + lane * lane_stride}" for lane in range(width)])
+                number = self.b.emit(f"add {type.text} {base}, <{steps}>")
+            else:
+                number = self.b.emit(f"add i64 {total}, {first}")
+            rows.append(from_i64(self.b, number, type, result))
+        return Tile(rows, result, self.b.depth)
+
+    def position(self, op: PositionOp) -> None:
+        """Sets the position of each number of a tile, or 0 where it is none, and whether it is one."""
+        number = self.values[op.number]
+        wide = vector(I64, number.type.width)
+        found = [emit_position(self.b, row, number.type, wide, op.size.data) for row in number.rows]
+        depth = self.b.depth
+        self.values[op.position] = Tile([position for position, _ in found], wide, depth)
+        self.values[op.inside] = Tile([inside for _, inside in found], vector(BIT, wide.width), depth)
+
+
+@dataclass(frozen=True, slots=True)
+class RowAccess:
+    """The places of a tile: one access for all of its rows, or one a row, and the strides along the tile."""
+
+    rows: list[TileAccess]
+    row_stride: int
+    lane_stride: int
+
+    @property
+    def type(self) -> ValueType:
+        return self.rows[0].type
+
+    @property
+    def has_rows(self) -> bool:
+        return self.row_stride != 0 or len(self.rows) > 1
+
+    @property
+    def has_contiguous_rows(self) -> bool:
+        """The rows lie beside each other, and in the same way in every lane."""
+        return self.row_stride == 1 and len(self.rows) == 1 and not self.rows[0].scattered
+
+    @property
+    def has_lanes(self) -> bool:
+        return self.lane_stride != 0 or bool(self.rows[0].scattered)
+
+    def row(self, row: int) -> TileAccess:
+        return self.rows[row] if len(self.rows) > 1 else self.rows[0]
