@@ -11,8 +11,7 @@ import os
 import numpy as np
 import pytest
 from support.cuda_on_cpu import Kernel, kernels_of, note_kernels
-from unit.ocannl.execute.test_emulated_gpu import train_moons
-from unit.runtime.cuda.test_cuda import counted
+from support.device_programs import counted, train_moons
 
 import ocannl as oc
 

@@ -58,3 +58,22 @@ def upward_imports(source: str, module: str, is_package: bool = False) -> list[s
     own = LAYERS.index(layer(module) or "ocannl")
     targets = ((name, layer(name)) for name in imports(source, module, is_package))
     return [name for name, target in targets if target and LAYERS.index(target) > own]
+
+
+def sources_of_tests() -> dict[str, Path]:
+    """Every Python file of the tests, by the name under which it can be imported."""
+    return {".".join(f.relative_to(TESTS).with_suffix("").parts): f for f in TESTS.rglob("*.py")}
+
+
+def is_misplaced(module: str) -> bool:
+    """Whether a helper stands outside `support`, or a test inside."""
+    folder, _, name = module.rpartition(".")
+    in_support = folder.split(".")[0] == SUPPORT.name
+    return in_support == (name == "conftest" or name.startswith("test_"))
+
+
+def imported_tests(source: str, module: str) -> list[str]:
+    """The imports of `module` that reach into the tests, `support` apart."""
+    folders = {TESTS.name, *(folder.name for folder in TESTS.iterdir() if folder != SUPPORT)}
+    found = ((name, name.split(".")) for name in imports(source, module))
+    return [name for name, parts in found if parts[0] in folders or any(p.startswith("test_") for p in parts)]

@@ -1,4 +1,4 @@
-"""Imports point one way, and nothing but the package is installed."""
+"""Imports point one way, those of tests to their support; nothing but the package is installed."""
 
 import shutil
 import subprocess
@@ -7,7 +7,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.layering import LAYERS, ROOT, imports, layer, modules, package_dirs, upward_imports
+from support.layering import (
+    LAYERS,
+    ROOT,
+    imported_tests,
+    imports,
+    is_misplaced,
+    layer,
+    modules,
+    package_dirs,
+    sources_of_tests,
+    upward_imports,
+)
 
 
 def test_every_folder_is_seen():
@@ -57,6 +68,42 @@ def test_relative_imports_of_a_package_start_at_itself():
     source = "from .rows import Row\nfrom .. import fuse"
     found = list(imports(source, "ocannl.passes.texpr.infer_shapes", is_package=True))
     assert found == ["ocannl.passes.texpr.infer_shapes.rows.Row", "ocannl.passes.texpr.fuse"]
+
+
+def test_helpers_of_tests_stand_in_support():
+    assert [module for module in sources_of_tests() if is_misplaced(module)] == []
+
+
+@pytest.mark.parametrize("module", ["unit.passes.helpers", "helpers", "support.test_fuse", "filecheck.tool"])
+def test_a_misplaced_file_is_found(module: str):
+    assert is_misplaced(module)
+
+
+def test_no_test_imports_another():
+    found = {m: names for m, f in sources_of_tests().items() if (names := imported_tests(f.read_text(), m))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from unit.passes.test_fuse import check",
+        "from tests.unit.passes.test_fuse import check",
+        "import unit.passes.test_fuse",
+        "from . import test_fuse",
+        "from .test_fuse import check",
+        "from ..lowering.nests import compare",
+        "def late():\n    from unit.passes import test_fuse",
+    ],
+)
+def test_an_import_of_a_test_is_found(source: str):
+    assert imported_tests(source, "unit.passes.test_simplify")
+
+
+def test_tests_import_support():
+    source = "from support.nests import compare\nfrom support import kernels\nimport numpy.testing"
+    assert imported_tests(source, "unit.passes.test_simplify") == []
+    assert imported_tests("from .layering import ROOT", "support.typecheck") == []
 
 
 @pytest.fixture(scope="module")

@@ -5,32 +5,14 @@ from __future__ import annotations
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
+from support.nn import attention, batch_norm, conv, layers, losses, lstm, pool, vision
 from support.nn.check import Case
-from unit.ocannl.nn import (
-    test_attention,
-    test_batch_norm,
-    test_conv,
-    test_layers,
-    test_losses,
-    test_lstm,
-    test_pool,
-    test_vision,
-)
 
-MODULES = (
-    test_layers,
-    test_attention,
-    test_batch_norm,
-    test_conv,
-    test_losses,
-    test_lstm,
-    test_pool,
-    test_vision,
-)
+MODULES = (layers, attention, batch_norm, conv, losses, lstm, pool, vision)
 
 
 def case_name(module: ModuleType, name: str) -> str:
-    return f"{module.__name__.rpartition('test_')[2]}: {name}"
+    return f"{module.__name__.rpartition('.')[2]}: {name}"
 
 
 NAMES = [case_name(module, name) for module in MODULES for name in module.CASES]
@@ -38,12 +20,11 @@ NAMES = [case_name(module, name) for module in MODULES for name in module.CASES]
 
 def fresh_cases() -> dict[str, Case]:
     """New blocks: their parameters have no type yet, which they get when they are used."""
-    return {
-        case_name(module, name): case for module in MODULES for name, case in _fresh(module).CASES.items()
-    }
+    return {case_name(module, name): case for module in MODULES for name, case in fresh(module).CASES.items()}
 
 
-def _fresh(module: ModuleType) -> ModuleType:
+def fresh(module: ModuleType) -> ModuleType:
+    """The module of a table, run once more."""
     spec = find_spec(module.__name__)
     assert spec is not None
     assert spec.loader is not None

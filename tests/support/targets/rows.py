@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from support.differentiable import FORMS, LOGICS, Logic, arrays_of
 from support.nn.check import Case
 from support.nn.tables import NAMES, fresh_cases
+from support.operators import random_operands, special
 from support.targets.examples import EXAMPLES
 from support.targets.functions import PROGRAMS, SMALL_PROGRAMS
-from unit.ocannl.program.test_gradients import FORMS, LOGICS, Logic, arrays_of
-from unit.ocannl.program.test_operators import random_operands, special
 
 import ocannl as oc
 from ocannl.dialects.scalar import SCALAR_OPS

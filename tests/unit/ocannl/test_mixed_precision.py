@@ -9,8 +9,8 @@ import moons
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support import device_programs as programs
 from support.nn.tables import fresh_cases
-from unit.ocannl.execute import test_emulated_gpu as programs
 
 import ocannl as oc
 from ocannl import nn, train

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from support.cuda_on_cpu import FakeDriver, install
 from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
-from unit.dialects.scalar.test_small_floats import check_equal
-from unit.ocannl.program.test_operators import function
+from support.operators import function
+from support.small_floats import check_equal
 
 import ocannl as oc
 from ocannl import nn, train

@@ -4,31 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.random_reference import KNOWN_ANSWERS, word_array
 
 from ocannl.runtime.random import BLOCKS_AT_A_TIME, normal, stream_key, threefry4x32, uniform, words
 
 Draw = Callable[..., np.ndarray]
 
-PI = "243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0 082efa98 ec4e6c89"
-ZEROS, ONES = " ".join(["00000000"] * 4), " ".join(["ffffffff"] * 4)
-
-# The known answers that Random123, the implementation of the paper's authors, publishes.
-KNOWN_ANSWERS = [
-    (13, ZEROS, ZEROS, "531c7e4f 39491ee5 2c855a92 3d6abf9a"),
-    (13, ONES, ONES, "c4189358 1c9cc83a d5881c67 6a0a89e0"),
-    (13, *PI, "4aa71d8f 734738c2 431fc6a8 ae6debf1"),
-    (20, ZEROS, ZEROS, "9c6ca96a e17eae66 fc10ecd4 5256a7d8"),
-    (20, ONES, ONES, "2a881696 57012287 f6c7446e a16a6732"),
-    (20, *PI, "59cd1dbb b8879579 86b5d00c ac8b6d84"),
-    (72, ZEROS, ZEROS, "93171da6 9220326d b392b7b1 ff58a002"),
-    (72, ONES, ONES, "60743f3d 9961e684 aab21c34 8c65fb7d"),
-]
-
 KEY = stream_key(7, "w")
-
-
-def word_array(text: str) -> np.ndarray:
-    return np.array([int(word, 16) for word in text.split()], np.uint32)
 
 
 @pytest.mark.parametrize(("rounds", "counter", "key", "answer"), KNOWN_ANSWERS)

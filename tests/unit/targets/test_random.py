@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from support.kernels import SMALL
+from support.program_check import check
+from support.spec_claims import CLAIMS, SOME, Place
 from support.targets.columns import COLUMNS
 from support.tensor_programs import Program, programs
-from unit.lowering.loops_to_kernels.test_kernels import SMALL
-from unit.ocannl.program.test_spec_meaning import CLAIMS, SOME, Place
-from unit.ocannl.test_random_programs import check
 
 NAMES = ("checked", "sm_90", "metal")
 EVERYWHERE = pytest.mark.parametrize("column", NAMES)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.layering import ROOT
 from support.nn import tables
 from support.targets import functions
 from support.targets.columns import COLUMNS
@@ -100,12 +101,12 @@ def test_every_public_function_has_a_row():
 
 def test_every_block_has_a_row():
     """`test_all_blocks` tells that each is in some table; these are all tables."""
-    folder = Path(__file__).parents[1] / "ocannl" / "nn"
-    found = {path.stem for path in folder.glob("test_*.py") if "\nCASES = {" in path.read_text()}
+    folder = Path(tables.__file__).parent
+    found = {path.stem for path in folder.glob("*.py") if "\nCASES = {" in path.read_text()}
     assert {module.__name__.rpartition(".")[2] for module in tables.MODULES} == found
 
 
 def test_every_example_has_a_row():
-    folder = Path(__file__).parents[3] / "examples"
+    folder = ROOT / "examples"
     programs = {path.stem for path in folder.glob("*.py") if "def main(" in path.read_text()}
     assert {f"example: {name}" for name in programs} <= ROWS.keys()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
+from support.small_floats import ALL, all_numbers, between, check_equal, rounded, stored
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type, f32, f64, i32
 
 from ocannl.dialects.scalar.precisions import computed_in, dtype_name, float_or, widest
-from ocannl.dialects.scalar.small_floats import FORMATS, Format, WordOp, narrow, small_bits, widen
+from ocannl.dialects.scalar.small_floats import Format, WordOp, narrow, small_bits, widen
 
 Words = NDArray[np.uint32]
-
-ALL = pytest.mark.parametrize("format", FORMATS.values(), ids=lambda format: format.name)
 bf16, f16, f8E5M2, f8E4M3FN = BFloat16Type(), Float16Type(), Float8E5M2Type(), Float8E4M3FNType()
 
 OPERATIONS = {
@@ -43,14 +41,6 @@ class NumPyWords:
         return np.where(a < np.uint32(bound), yes, no)
 
 
-def stored(format: Format) -> np.dtype[np.generic]:
-    return np.dtype(format.dtype)
-
-
-def all_numbers(format: Format) -> NDArray[np.generic]:
-    return np.arange(2**format.bits).astype(f"uint{format.bits}").view(stored(format))
-
-
 def widened(numbers: NDArray[np.generic], format: Format) -> NDArray[np.float32]:
     bits = numbers.view(f"uint{format.bits}").astype(np.uint32)
     return widen(bits, format, NumPyWords()).view(np.float32)
@@ -60,30 +50,6 @@ def narrowed(numbers: NDArray[np.float32], format: Format) -> NDArray[np.generic
     with np.errstate(invalid="ignore"):
         bits = narrow(numbers.view(np.uint32), format, NumPyWords())
     return bits.astype(f"uint{format.bits}").view(stored(format))
-
-
-def check_equal(found: NDArray[np.generic], expected: NDArray[np.generic]) -> None:
-    """NaN at the same places, of any sign; zeros of the same sign."""
-    left, right = found.astype(np.float32), expected.astype(np.float32)
-    np.testing.assert_array_equal(left, right)
-    numbers = ~np.isnan(left)
-    np.testing.assert_array_equal(np.signbit(left[numbers]), np.signbit(right[numbers]))
-
-
-def between(format: Format) -> NDArray[np.float32]:
-    """All numbers of a format, what lies half-way between two, and the next f32 on both sides of these."""
-    wide = all_numbers(format).astype(np.float32)
-    finite = np.sort(wide[np.isfinite(wide)].astype(np.float64))
-    largest = finite[-1] + (finite[-1] - finite[-2]) / 2
-    halves = np.array([*finite, *((finite[1:] + finite[:-1]) / 2), largest, -largest]).astype(np.float32)
-    above, below = (np.nextafter(halves, np.float32(end)) for end in (np.inf, -np.inf))
-    ends = np.array([np.inf, -np.inf, np.nan, -np.nan, 3.4e38, -3.4e38, 1e-45, -1e-45, -0.0], np.float32)
-    return np.concatenate([halves, above, below, ends])
-
-
-def rounded(numbers: NDArray[np.float32], format: Format) -> NDArray[np.generic]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return numbers.astype(stored(format))
 
 
 @ALL

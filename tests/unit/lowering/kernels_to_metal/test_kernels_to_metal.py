@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.interpret_loops import run_func
+from support.kernels import INDICES, layer, lowered, many_nodes, small_kernels, sums
 from support.metal_on_cpu import COMPILER, Kernels, compile_text
 from support.nests import Arrays, compare, nest_functions, parse_module, random_arrays
-from unit.lowering.loops_to_kernels.test_kernels import INDICES, layer, lowered, small_kernels, sums
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerAttr, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute
 
@@ -240,16 +240,6 @@ def test_names():
     wanted |= {"thread": "thread_", "float4": "float4_", "o_thread": "o_thread"}
     assert {name: names[name] for name in wanted} == wanted
     assert {name: names[name] for name in wanted} == wanted
-
-
-def many_nodes(count: int) -> str:
-    nodes = "".join(f'%n{k} = assign.node "n{k}" on_device : memref<4xf32>\n' for k in range(count))
-    ops = "".join(f"%l{k} = loops.load %n{k}[i]\n" for k in range(count))
-    ops += "".join(
-        f"%s{k + 1} = arith.addf %{'l0' if k == 0 else f's{k}'}, %l{k + 1} : f32\n" for k in range(count - 1)
-    )
-    body = f'loops.nest "sum" (i = 4) {{ {ops} loops.store %s{count - 1}, %n0[i] }}'
-    return f"loops.func @many {{ {nodes} {body} }}"
 
 
 @NEEDS_COMPILER

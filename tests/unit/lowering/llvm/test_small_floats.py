@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.nests import parse_module, run_compiled
-from unit.dialects.scalar.test_small_floats import ALL, all_numbers, between, check_equal, rounded, stored
+from support.small_floats import ALL, all_numbers, between, check_equal, rounded, stored
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 

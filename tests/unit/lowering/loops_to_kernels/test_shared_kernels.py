@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.lowering.loops_to_kernels.test_kernels import check, layer, lowered, operations, sums
+from support.kernels import check, layer, lowered, operations, sums
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import CopyOp, LaunchOp

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from support.nests import parse_module, run_compiled
 from support.ptx_on_cpu import Block
+from support.tensor_core_kernels import Sizes, lowered, product
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -30,64 +31,12 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_kernels import draft, tensor_cores
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WarpTiles
-from ocannl.lowering.pipelines import module_text
-from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import find_ptxas
 
 Array = NDArray[Any]
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
-
-
-Sizes = tuple[int, int, int]
-
-
-def product(
-    sizes: Sizes,
-    element: str,
-    x: str = "b, i",
-    w: str = "o, i",
-    y: str = "b, o",
-    outer: int = 0,
-) -> str:
-    """A product with a bias, of batches if `outer` is not 0."""
-    extents = dict(zip("boi", sizes, strict=True))
-    batch, at, space = (f"{outer}x", "g, ", f"g = {outer}, ") if outer else ("", "", "")
-    shape = {axes: batch + "x".join(str(extents[a]) for a in axes.split(", ")) for axes in (x, w, y)}
-    loads = [
-        f"%{name}{'v' if element == 'f32' else 'n'} = loops.load %{name}[{at}{axes}]"
-        for name, axes in (("x", x), ("w", w))
-    ]
-    wide = [] if element == "f32" else [f"%{n}v = arith.extf %{n}n : {element} to f32" for n in "xw"]
-    lines = "\n".join([*loads, *wide])
-    return f"""
-loops.func @product {{
-  %x = assign.node "x" on_device : memref<{shape[x]}x{element}>
-  %w = assign.node "w" on_device : memref<{shape[w]}x{element}>
-  %b = assign.node "b" on_device : memref<{extents["o"]}xf32>
-  %y = assign.node "y" on_device : memref<{shape[y]}xf32>
-  loops.nest "y" ({space}b = {extents["b"]}, o = {extents["o"]}) {{
-    %bias = loops.load %b[o]
-    %sum = loops.reduce add (i = {extents["i"]}) : f32 {{
-      {lines}
-      %p = arith.mulf %xv, %wv : f32
-      loops.yield %p
-    }}
-    %z = arith.addf %sum, %bias : f32
-    loops.store %z, %y[{at}{y}]
-  }}
-}}
-"""
-
-
-def lowered(text: str) -> ModuleOp:
-    module = parse_module(text)
-    PlanMemoryPass().apply(Context(), module)
-    LowerLoopsToKernelsPass(tf32=True).apply(Context(), module)
-    module.verify()
-    assert module_text(parse_module(module_text(module))) == module_text(module)
-    return module
 
 
 def count(module: ModuleOp, type: type) -> int:

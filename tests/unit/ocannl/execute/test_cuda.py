@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.cuda_on_cpu import FakeDriver, install
-from unit.ocannl.execute.test_emulated_gpu import close, train_decoder, train_moons
+from support.device_programs import close, train_decoder, train_moons
 
 import ocannl as oc
 from ocannl import nn, train

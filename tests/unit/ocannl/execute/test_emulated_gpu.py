@@ -6,32 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from unit.ocannl.program import test_operators
+from support import operators
+from support.device_programs import Array, close, moons, train_decoder, train_moons
 
 import ocannl as oc
-from ocannl import nn, train
+from ocannl import nn
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.scalar import SCALAR_OPS
-
-Array = NDArray[Any]
 
 
 def checked() -> oc.Context:
     return oc.Context.emulated_gpu(check=True, shuffle=3)
 
 
-def close(found: Array, wanted: Array, tolerance: float, what: str) -> None:
-    scale = float(np.max(np.abs(wanted), initial=1))
-    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=what)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_operators_at_special_values(dtype: type[np.floating[Any]]):
-    found = test_operators.all_operators(dtype, "emulated_gpu")
+    found = operators.all_operators(dtype, "emulated_gpu")
     for name, op in SCALAR_OPS.items():
-        test_operators.check(name, found.inputs[: op.arity], found.results[name])
+        operators.check(name, found.inputs[: op.arity], found.results[name])
 
 
 def values(ctx: oc.Context, *tensors: oc.Tensor, **indices: int) -> list[Array]:
@@ -60,47 +53,10 @@ def test_half_precision_and_integers():
         close(found, wanted, 2e-3 if found.dtype == np.float16 else 1e-5, str(found.dtype))
 
 
-def moons() -> tuple[oc.Tensor, oc.Code, oc.Index]:
-    rng = np.random.default_rng(0)
-    batch_n, step_n = oc.index("batch_n", 8), oc.index("step_n")
-    xs = oc.data(rng.standard_normal((8, 10, 2)).astype(np.float32), label="moons")
-    classes = oc.data(np.sign(rng.standard_normal((8, 10, 1))).astype(np.float32), label="classes")
-    margin = oc.relu(1 - classes[batch_n] * nn.mlp(hid_dims=[16, 16], out_dim=1)(xs[batch_n]))
-    loss = (margin.einsum("...|... => 0") / 10).named("loss")
-    rate = 0.1 * (80 - step_n) / 80
-    update = train.sgd_update(loss, learning_rate=rate, weight_decay=1e-4)
-    return loss, train.grad_update(loss) + update, step_n
-
-
-def train_moons(ctx: oc.Context) -> Array:
-    loss, code, step_n = moons()
-    step = ctx.compile(code, name="step")
-    ctx.init_params(loss, seed=3)
-    return step.run_loop(epochs=3, advance=[step_n], record=[loss])[loss]
-
-
 def test_moons_train_alike():
     wanted, found = train_moons(oc.Context.cpu()), train_moons(oc.Context.emulated_gpu())
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
     assert not np.all(found[0] == found[-8])
-
-
-def train_decoder(ctx: oc.Context) -> dict[str, Array]:
-    """Three steps of a language model: embeddings, attention, norms and the losses of tokens."""
-    rng = np.random.default_rng(0)
-    ids, following = (oc.data(rng.integers(0, 33, (2, 16)), axes="bb", label=n) for n in ("ids", "next"))
-    model = nn.decoder_only(num_layers=1, num_heads=2, d_k=16, d_v=16, d_ff=64)
-    hidden = model(nn.embedding(num=33, dim=32)(ids), mask=nn.causal_mask(16))
-    loss = nn.cross_entropy(nn.linear(out_dim=33)(hidden), following)
-    step = ctx.compile(train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1), name="step")
-    ctx.init_params(loss, seed=3)
-    for _ in range(3):
-        step()
-    params = oc.params(loss)
-    found = {name: ctx[p] for name, p in params.items()} | {
-        f"{n}.grad": ctx[p.grad] for n, p in params.items()
-    }
-    return {"loss": ctx[loss], **found}
 
 
 def test_a_decoder_trains_alike():

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from support import device_programs as programs
+from support import operators
 from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
-from unit.ocannl.execute import test_emulated_gpu as programs
-from unit.ocannl.program import test_operators
 
 import ocannl as oc
 from ocannl import nn
@@ -29,9 +29,9 @@ def device() -> Iterator[FakeDevice]:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_operators_at_special_values():
-    found = test_operators.all_operators(np.float32, "metal")
+    found = operators.all_operators(np.float32, "metal")
     for name, op in SCALAR_OPS.items():
-        test_operators.check(name, found.inputs[: op.arity], found.results[name])
+        operators.check(name, found.inputs[: op.arity], found.results[name])
 
 
 def test_moons_train_alike():

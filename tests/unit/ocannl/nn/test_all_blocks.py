@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from pathlib import Path
 from types import FrameType
+
+from support.nn import tables
+from support.nn.tables import fresh
 
 import ocannl as oc
 from ocannl import nn
@@ -22,12 +24,10 @@ def called_by_tables() -> set[str]:
         if event == "call" and frame.f_code.co_filename.startswith(SOURCES):
             found.add(frame.f_code.co_qualname.split(".")[0])
 
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        if "CASES = {" not in path.read_text() or path == Path(__file__):
-            continue
+    for module in tables.MODULES:
         sys.setprofile(note)
         try:
-            for case in runpy.run_path(str(path))["CASES"].values():
+            for case in fresh(module).CASES.values():
                 axes = case.axes or [None] * len(case.inputs)
                 case.block(*(oc.data(a, axes=x) for a, x in zip(case.inputs, axes, strict=True)))
         finally:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from support.operators import Array, all_operators, check, function, random_operands, reference
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -18,108 +16,8 @@ import ocannl as oc
 from ocannl.dialects.scalar import SCALAR_OPS, ScalarOp, accumulators
 from ocannl.lowering.pipelines import new_context, stage_names
 
-Array = NDArray[Any]
-
-PUBLIC = {"max": "maximum", "min": "minimum", "or": "logical_or", "and": "logical_and", "not": "logical_not"}
 TABLE = pytest.mark.parametrize("name", SCALAR_OPS)
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
-
-EXACT = {
-    *(
-        "id",
-        "relu",
-        "sat01",
-        "neg",
-        "abs",
-        "sign",
-        "floor",
-        "ceil",
-        "round",
-        "not",
-        "fst",
-        "snd",
-        "add",
-        "sub",
-    ),
-    *("mul", "div", "relu_gate", "sat01_gate", "lt", "le", "eq", "ne", "or", "and", "max", "min", "where"),
-    *("sqrt", "recip"),
-}
-ULPS = {"pow": 8, "mod": 1, "fma": 1, "mul3": 1, "recip_sqrt": 2}
-"""In units in the last place; of the largest operand for `mod` and `fma`. Elsewhere 4."""
-PERIODIC = {"sin", "cos"}
-
-
-def function(name: str) -> Callable[..., oc.Tensor]:
-    return getattr(oc, PUBLIC.get(name, name))
-
-
-def special(dtype: type[np.floating]) -> Array:
-    tiny, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 4
-    values = [np.nan, np.inf, 0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 3.75, 0.1, 0.9999, 7.25, 20.0, 85.0]
-    values += [1e-5, 1e-3, 1234.5, 1e6, tiny, most, 2.0**23 + 1, np.pi]
-    return np.array([*values, *(-v for v in values)], dtype)
-
-
-def operands(dtype: type[np.floating]) -> tuple[Array, Array, Array]:
-    """Every pair of special values, and a third that varies with both."""
-    values = special(dtype)
-    x, y = np.meshgrid(values, values)
-    return x, y, np.roll(x, 5, axis=1) + 0
-
-
-@dataclass
-class Compiled:
-    inputs: tuple[Array, Array, Array]
-    results: dict[str, Array]
-
-
-@lru_cache
-def all_operators(dtype: type[np.floating], backend: str = "cpu") -> Compiled:
-    """Every operator of the table in one routine."""
-    inputs = operands(dtype)
-    tensors = [oc.data(array) for array in inputs]
-    results = {name: function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()}
-    ctx = oc.Context(backend, threads=1)
-    ctx.compile(sum(map(oc.forward, results.values()), oc.Code()), name="all_operators")()
-    return Compiled(inputs, {name: ctx[tensor] for name, tensor in results.items()})
-
-
-def reference(op: ScalarOp, *args: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return op.reference(*args)
-
-
-def check(name: str, args: tuple[Array, ...], found: Array):
-    op = SCALAR_OPS[name]
-    dtype = args[0].dtype.type
-    wanted = np.broadcast_to(reference(op, *args), found.shape)
-    assert found.dtype == dtype
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
-    finite = np.isfinite(wanted) & np.isfinite(found)
-    scale = np.abs(wanted)
-    if name in ("mod", "fma"):
-        with np.errstate(all="ignore"):
-            operand = np.abs(args[0] * args[1]) if name == "fma" else np.abs(args[1])
-        scale = np.where(np.isfinite(operand), np.maximum(scale, operand), scale)
-    if name in PERIODIC:
-        scale = np.maximum(scale, 1)
-    near_zero = np.finfo(dtype).tiny  # results below the normal range may be flushed to zero
-    allowed = 0 if name in EXACT else ULPS.get(name, 4)
-    error = np.abs(found - wanted, where=finite, out=np.full(found.shape, np.inf, dtype))
-    spacing = np.spacing(np.where(finite, np.abs(scale), 1).astype(dtype))
-    same |= finite & (error <= allowed * spacing + near_zero)
-    if name == "mod":
-        with np.errstate(all="ignore"):
-            quotient = np.abs(args[0] / args[1])
-        same |= ~(quotient < 1 / np.finfo(dtype).eps)  # the quotient itself has no fraction
-    if name in PERIODIC:
-        same |= np.abs(args[0]) > 1e5  # the reduction of huge angles
-    if name in ("fma", "mul3"):
-        same |= ~np.isfinite(args[0] * args[1])  # which of the roundings overflows
-    if not np.all(same):
-        worst = np.argwhere(~same)[:5]
-        cases = [[*(a[tuple(w)] for a in args), found[tuple(w)], wanted[tuple(w)]] for w in worst]
-        pytest.fail(f"{name} (operands, found, wanted): {cases}")
 
 
 @TABLE
@@ -128,11 +26,6 @@ def check(name: str, args: tuple[Array, ...], found: Array):
 def test_special_values(name: str, dtype: type[np.floating]):
     compiled = all_operators(dtype)
     check(name, compiled.inputs[: SCALAR_OPS[name].arity], compiled.results[name])
-
-
-def random_operands(dtype: type[np.floating], shapes: list[tuple[int, ...]]) -> list[Array]:
-    rng = np.random.default_rng(7)
-    return [rng.uniform(-3, 3, shape).astype(dtype) for shape in shapes]
 
 
 @lru_cache

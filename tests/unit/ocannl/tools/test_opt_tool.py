@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unit.lowering.loops_to_kernels import test_kernels, test_tensor_cores
+from support import kernels, tensor_core_kernels
 from xdsl.dialects.builtin import ModuleOp
 
 import ocannl as oc
@@ -53,14 +53,14 @@ class Done:
 
 
 KERNELS: dict[str, Callable[[], ModuleOp]] = {
-    "tiles": lambda: test_kernels.lowered(test_kernels.layer(37, 64, 23)),
-    "tensor cores": lambda: test_tensor_cores.lowered(test_tensor_cores.product((40, 64, 50), "bf16")),
-    "rows": lambda: test_kernels.lowered(test_kernels.sums("i = 7", "k = 1500", "k, i", "1500x7", "i", "7")),
+    "tiles": lambda: kernels.lowered(kernels.layer(37, 64, 23)),
+    "tensor cores": lambda: tensor_core_kernels.lowered(tensor_core_kernels.product((40, 64, 50), "bf16")),
+    "rows": lambda: kernels.lowered(kernels.sums("i = 7", "k = 1500", "k, i", "1500x7", "i", "7")),
 }
 
 
 @lru_cache
-def kernels(name: str) -> str:
+def kernel_text(name: str) -> str:
     return module_text(KERNELS[name]())
 
 
@@ -296,7 +296,7 @@ class TestMalformed:
     @pytest.mark.parametrize("target", ["ptx", "metal", "llvm"])
     def test_kernels(self, kernel: str, target: str, opt: Opt):
         """With a character or a line lost, a number or a word changed."""
-        text, rng = kernels(kernel), np.random.default_rng(8)
+        text, rng = kernel_text(kernel), np.random.default_rng(8)
         for _ in range(6):
             words = list(re.finditer(r"[\w.%]+", text))
             lines = text.splitlines()

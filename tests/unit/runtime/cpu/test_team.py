@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from support.layering import TESTS
 from support.nests import parse_module, random_arrays, run_compiled, the_func
+from support.teams import NEGATE, bound
 
-from ocannl.lowering.entry import entry_layout
-from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.runtime.cpu import openmp as openmp_module
-from ocannl.runtime.cpu.jit import compile_llvm
 from ocannl.runtime.cpu.openmp import (
     NAMES,
     POLICIES,
@@ -29,26 +27,6 @@ from ocannl.runtime.cpu.openmp import (
     openmp,
 )
 from ocannl.runtime.cpu.team import Team
-from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
-
-NEGATE = """
-loops.func @negate {
-  %x = assign.node "x" on_device : memref<64x100xf32>
-  %y = assign.node "y" on_device : memref<64x100xf32>
-  %z = assign.node "z" on_device : memref<64xf32>
-  loops.nest "y" (i = 64, j = 100) schedule <parallel = (i : 3), lanes = j : 16> {
-    %v = loops.load %x[i, j]
-    %n = arith.negf %v : f32
-    loops.store %n, %y[i, j]
-  }
-  loops.nest "z" (i = 64) schedule <parallel = (i : 8)> {
-    %s = loops.reduce add (j = 100) : f32 {
-      %v = loops.load %y[i, j]
-      loops.yield %v
-    }
-    loops.store %s, %z[i]
-  }
-}"""
 
 needs_runtime = pytest.mark.skipif(openmp() is None, reason="there is no OpenMP runtime")
 
@@ -134,7 +112,7 @@ FORK = """
 import os, sys
 from support.layering import TESTS
 from support.nests import parse_module, random_arrays, run_compiled, the_func
-from unit.runtime.cpu.test_team import NEGATE, bound
+from support.teams import NEGATE, bound
 from ocannl.runtime.cpu.team import Team
 
 team = Team(2)
@@ -153,32 +131,12 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def bound(team: Team):
-    """A run of `NEGATE` by a team, and its arrays."""
-    module = parse_module(NEGATE)
-    func = the_func(module)
-    layout, arrays = entry_layout(func), random_arrays(func)
-    code = compile_llvm(loops_to_llvm(module), cache=None)
-    block = ArgBlock(layout.slots)
-    for slot, label in enumerate(layout.nodes, layout.node_slot):
-        block.set_pointer(slot, arrays[label])
-    block.set_pointer(layout.arena_slot, aligned_array((1,), np.uint8))
-    block.set_pointer(layout.team_slot, team.start())
-    call = bind_call(code.address("negate"), block)
-
-    def run(alive: tuple[object, ...] = (code, block, team)) -> None:
-        assert alive
-        call()
-
-    return run, arrays
-
-
 @needs_runtime
 def test_fewer_threads_than_asked_for_do_all():
     limit = """
 from support.layering import TESTS
 from support.nests import parse_module, random_arrays, run_compiled, the_func
-from unit.runtime.cpu.test_team import NEGATE
+from support.teams import NEGATE
 
 module = parse_module(NEGATE)
 arrays = random_arrays(the_func(module))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cuda_on_cpu import CUresult, FakeDriver, install
+from support.device_programs import counted
 from support.models import two_layers
 
 import ocannl as oc
@@ -27,17 +28,6 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     found = FakeDriver()
     install(monkeypatch, found)
     return found
-
-
-def counted() -> tuple[oc.Tensor, oc.Index, oc.Context, oc.Routine]:
-    """Three kernels: of an index with a range, of one without, of none."""
-    i, n = oc.index("i", 3), oc.index("n")
-    x = oc.data(np.arange(15, dtype=np.float32).reshape(3, 5), label="x")
-    total, count, runs = oc.node("total", output=5), oc.node("count", output=1), oc.node("runs", output=2)
-    code = oc.accumulate(total, "add", x[i], spec="o => o") + oc.accumulate(count, "add", n, spec="=> 0")
-    code += oc.accumulate(runs, "add", oc.constant(1.0), spec="=> o")
-    ctx = oc.Context.cuda()
-    return total, n, ctx, ctx.compile(code, name="step")
 
 
 def test_calls(driver: FakeDriver):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import device_programs as programs
+from support.kernels import layer, lowered, many_nodes, sums
 from support.nests import parse_module
-from unit.lowering.kernels_to_metal.test_kernels_to_metal import many_nodes
-from unit.lowering.loops_to_kernels.test_kernels import layer, lowered, sums
-from unit.ocannl.execute import test_emulated_gpu as programs
-from unit.ocannl.program.test_operators import function, operands
+from support.operators import function, operands
 from xdsl.context import Context
 
 import ocannl as oc

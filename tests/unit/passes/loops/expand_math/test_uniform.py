@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support import random_reference
 from support.arith_interpreter import Array, run
-from unit.runtime.test_random import KNOWN_ANSWERS, word_array
+from support.random_reference import KNOWN_ANSWERS, word_array
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp, f32, f64, i32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
