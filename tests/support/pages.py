@@ -33,6 +33,13 @@ DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 MIGRATION = DOCS / "coming_from_pytorch.md"
 
+# The options of `ocannl-opt` that are described among the passes.
+TARGETS = {
+    "lower-loops-to-llvm": "-t llvm",
+    "lower-kernels-to-ptx": "-t ptx",
+    "lower-kernels-to-metal": "-t metal",
+}
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OMITTED = re.compile(r"^\s*(?://|;)?\s*\.\.\.\s*$", re.MULTILINE)
 PLACE = re.compile(r"(?:\S*\.md|model\.py):\d+")

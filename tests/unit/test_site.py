@@ -1,0 +1,51 @@
+"""The pages build as a site: a warning is an error, such as a link without a target."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.layering import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_page_is_built(site: Path):
+    pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    built = {page.relative_to(site) for page in site.rglob("*.html")}
+    assert built == pages | {Path("contributing.html"), Path("changelog.html"), Path("404.html")}
+
+
+def test_nothing_is_fetched_to_look_at_it(site: Path):
+    for page in site.rglob("*.html"):
+        fetched = re.findall(
+            r"""<(?:script|link|img)\b[^>]*(?:src|href)=["']?(https?:[^"' >]*)""", page.read_text()
+        )
+        assert fetched == [], page
+
+
+def test_the_reference_has_docstrings(site: Path):
+    text = (site / "reference" / "tensors.html").read_text()
+    assert 'id="ocannl.data"' in text
+    assert "A data tensor with the contents of an array." in text
+
+
+def test_bars_in_the_code_of_tables_are_bars(site: Path):
+    text = (site / "coming_from_pytorch.html").read_text()
+    assert "... | 2 =&gt;" in text
+    assert "\\|" not in text
