@@ -129,6 +129,7 @@ class TestNumbersInExpressions:
         ctx = oc.Context.cpu(threads=1)
         ctx.compile(oc.forward(total) + oc.forward(wide), name="numbers")()
         np.testing.assert_allclose(ctx[total], [6.0])
+        np.testing.assert_allclose(ctx[wide], [7.0] * 3)
 
     def test_a_number_in_a_product(self):
         w = np.arange(6.0).reshape(2, 3)
@@ -150,3 +151,5 @@ class TestNumbersInExpressions:
         ctx.compile(sum(map(oc.forward, [*totals, *wide]), oc.Code()), name="numbers")()
         for total in totals:
             np.testing.assert_allclose(ctx[total], [2 * w.sum()])
+        np.testing.assert_allclose(ctx[wide[0]], w + 2 * w.sum(1)[:, None])
+        np.testing.assert_allclose(ctx[wide[1]], w + 2 * w.sum(0))

@@ -120,9 +120,13 @@ def test_ctrl_c_stops_a_loop_and_restores_the_indices():
     args.set_index(0, 42)
     module = compile_llvm("define void @run(ptr %args) {\n  ret void\n}")
     press = Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    press.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def interrupted() -> None:
+        press.start()
         run_loop(module.address("run"), args, epochs=10**15, ranged=[(0, 10)])
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert args.index(0) == 42
 
 
