@@ -104,9 +104,7 @@ class RoutineOp(IRDLOperation):
         name = parser.parse_symbol_name().data
         indices = parse_indices(parser) if parser.parse_optional_keyword("indices") else ()
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region()
-        if not body.blocks:
-            body.add_block(Block())
+        body = parse_body(parser)
         return cls(name, indices, body, dict(attributes.data) if attributes else None)
 
     def verify_(self) -> None:
@@ -114,6 +112,14 @@ class RoutineOp(IRDLOperation):
         if len(set(names)) != len(names):
             raise VerifyException("a static index is declared twice")
         check_no_arguments(self.body)
+
+
+def parse_body(parser: Parser) -> Region:
+    """Reads a region of one block, which may be empty."""
+    body = parser.parse_region()
+    if not body.blocks:
+        body.add_block(Block())
+    return body
 
 
 def check_no_arguments(body: Region) -> None:

@@ -25,8 +25,8 @@ from ocannl.dialects import assign, loops
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import Linear, clashing_variables
+from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.loops.values import element_type
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.scalar.combination import Combination
@@ -117,7 +117,7 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
         result = SCALAR_OPS[accum].emit(body.builder, result, result)
     body.write(result, op.lhs, lhs_map)
     nest = loops.NestOp(label, own, body.region())
-    if op.reset is None or covers(lhs_map, dict(own), assign.memref_shape(op.lhs)):
+    if op.reset is None or covers(lhs_map, dict(own), memref_shape(op.lhs)):
         return [nest]
     return [fill(op, accum, taken), nest]
 
@@ -139,7 +139,7 @@ def accumulates_apart(op: assign.AccumOp) -> bool:
 
 
 def shape_of(op: assign.AccumOp) -> tuple[int, ...]:
-    return assign.memref_shape(op.lhs)
+    return memref_shape(op.lhs)
 
 
 def accumulate_apart(
@@ -184,20 +184,20 @@ def fill(op: assign.AccumOp, accum: str | None, taken: Iterable[str]) -> Operati
     neutral = 0.0 if accum is None else SCALAR_OPS[accum].neutral
     assert neutral is not None
     body = Body(compute_type(op))
-    indices, space = whole(assign.memref_shape(op.lhs), taken)
+    indices, space = whole(memref_shape(op.lhs), taken)
     body.write(body.builder.const(neutral), op.lhs, indices)
     return loops.NestOp(f"{node_label(op.lhs)} reset", space, body.region())
 
 
 def range_to_nest(op: assign.RangeOp, taken: Iterable[str]) -> Operation:
-    indices, space = whole(assign.memref_shape(op.lhs), taken)
+    indices, space = whole(memref_shape(op.lhs), taken)
     body = Body(computed_in(element_type(op.lhs)))
     body.write(body.add(loops.IndexOp(indices[0], body.type)), op.lhs, indices)
     return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
 def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
-    indices, space = whole(assign.memref_shape(op.lhs), taken)
+    indices, space = whole(memref_shape(op.lhs), taken)
     body = Body(computed_in(element_type(op.lhs)))
     place = body.add(loops.IndexOp(place_in_memory(op.lhs, indices), place_type(op.lhs)))
     number = body.add(loops.UniformOp(op.stream.data, place, counter(op, body), body.type))
@@ -223,13 +223,13 @@ def place_in_memory(node: SSAValue, indices: Sequence[Linear]) -> Linear:
 
 def place_type(node: SSAValue) -> IntegerType:
     """The narrowest type of places that counts all elements."""
-    return i32 if math.prod(assign.memref_shape(node)) <= 2**32 else i64
+    return i32 if math.prod(memref_shape(node)) <= 2**32 else i64
 
 
 def counter(op: assign.UniformOp, body: Body) -> SSAValue:
     if isinstance(op.counter.owner, assign.EmbedOp):
         return body.add(loops.IndexOp(op.counter.owner.index, i64))
-    first = [Linear()] * len(assign.memref_shape(op.counter))
+    first = [Linear()] * len(memref_shape(op.counter))
     return body.convert(body.add(loops.LoadOp(op.counter, first)), i64)
 
 

@@ -10,8 +10,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import MapAttr
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import FuncOp
-from ocannl.dialects.loops.values import element_bytes
 from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
 from ocannl.passes.analysis.nests import nodes, steps
 from ocannl.passes.analysis.parallel_tasks import task_count

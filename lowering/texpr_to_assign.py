@@ -16,6 +16,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.memref import array_type
 from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
@@ -242,7 +243,7 @@ class Lowering:
                 missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
                 raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
             sizes = shape_of(memory).memory_sizes
-            node = assign.NodeOp(label, mode, why, assign.array_type(element, sizes))
+            node = assign.NodeOp(label, mode, why, array_type(element, sizes))
             node.result.name_hint = memory.name_hint
             self.nodes.append(node)
             self.node_of[memory] = node.result

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     IntAttr,
     MemRefType,
-    ShapedType,
     StringAttr,
     UnitAttr,
 )
@@ -40,6 +37,7 @@ from ocannl.dialects.index.linear import (
     print_map,
     print_space,
 )
+from ocannl.dialects.index.memref import is_ring, memref_shape
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
@@ -55,8 +53,6 @@ from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, pri
 
 OWN_MEMORY = ("on_device", "constant")
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
-# The memory space of arrays whose first index counts around.
-RING = StringAttr("ring")
 
 
 @operation_definition
@@ -340,23 +336,6 @@ def check_labels(routine: RoutineOp) -> None:
             if op.label.data in labels:
                 raise VerifyException(f"two nodes are called {op.label.data!r}")
             labels.add(op.label.data)
-
-
-@cache
-def array_type(element: Attribute, sizes: tuple[int, ...]) -> MemRefType[Attribute]:
-    """The type of a node; xDSL takes long to make one, and most nodes share theirs with others."""
-    return MemRefType(element, sizes)
-
-
-def memref_shape(value: SSAValue) -> tuple[int, ...]:
-    """The static sizes of a node; empty for a scalar value."""
-    return value.type.get_shape() if isinstance(value.type, ShapedType) else ()
-
-
-def is_ring(value: SSAValue) -> bool:
-    """Whether the first index of an array counts around: modulo its size."""
-    type = value.type
-    return isinstance(type, MemRefType) and cast(MemRefType[Attribute], type).memory_space == RING
 
 
 def check_accumulator(name: str) -> None:

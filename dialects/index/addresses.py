@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import memref_shape
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.memref import memref_shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from ocannl.dialects.index.linear import (
     print_map,
     print_space,
 )
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.kernel.gpu import WARP
@@ -52,12 +53,11 @@ from ocannl.dialects.kernel.launch import (
     TogetherOp,
     check_slot,
     enclosing_launch,
-    parse_body,
 )
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import check_fresh
-from ocannl.dialects.loops.values import element_bytes, element_type, parse_array
-from ocannl.dialects.routine import check_no_arguments
+from ocannl.dialects.loops.values import parse_array
+from ocannl.dialects.routine import check_no_arguments, parse_body
 
 # What copies go from and to, as errors call it.
 ARRAY = "a node or a shared array"
@@ -310,7 +310,7 @@ class CombineOp(TogetherOp):
             return
         if self.across.data not in launch.block.names:
             raise VerifyException(f"`{self.across.data}` is no variable of the block")
-        if not combination(launch, self.across.data).through_memory:
+        if not block_reduction(launch, self.across.data).through_memory:
             return
         if self.scratch is None or element_type(self.scratch) != self.value.type:
             raise VerifyException(f"combining between warps needs a shared array of {self.value.type}")
@@ -373,7 +373,7 @@ class WhereOp(IRDLOperation):
         _check_bounds(self, self.where.data, scope_sizes(self))
 
 
-class Combination:
+class BlockReduction:
     """How values are combined over a variable of the block.
 
     Attributes:
@@ -397,12 +397,12 @@ class Combination:
         return self.count > 1
 
 
-def combination(launch: LaunchOp, across: str) -> Combination:
+def block_reduction(launch: LaunchOp, across: str) -> BlockReduction:
     """How a kernel combines values over one of its block's variables."""
     names = launch.block.names
     sizes = [size for _, size in launch.block.data]
     place = names.index(across)
-    return Combination(sizes[place], math.prod(sizes[place + 1 :]), launch.threads)
+    return BlockReduction(sizes[place], math.prod(sizes[place + 1 :]), launch.threads)
 
 
 def is_power_of_two(number: int) -> bool:

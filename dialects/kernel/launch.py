@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,15 +13,16 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from ocannl.dialects.assign import RING, check_space, is_ring
+from ocannl.dialects.assign import check_space
 from ocannl.dialects.index.bounds import clashing_within
 from ocannl.dialects.index.linear import Map, Space, SpaceAttr, parse_space, print_space
+from ocannl.dialects.index.memref import RING, is_ring
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import operation_definition
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, MOST_THREADS, SHARED_ALIGNMENT
 from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
 from ocannl.dialects.loops.values import POSITION, static_part
-from ocannl.dialects.routine import check_no_arguments
+from ocannl.dialects.routine import check_no_arguments, parse_body
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 # The operation at which the threads of a block wait for each other.
@@ -216,10 +217,3 @@ def check_slot(op: Operation, array: SSAValue, indices: Map) -> None:
 def enclosing_launch(op: Operation) -> LaunchOp | None:
     """The kernel around an operation."""
     return next((scope for scope in scopes(op) if isinstance(scope, LaunchOp)), None)
-
-
-def parse_body(parser: Parser) -> Region:
-    body = parser.parse_region()
-    if not body.blocks:
-        body.add_block(Block())
-    return body

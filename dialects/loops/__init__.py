@@ -5,15 +5,16 @@ A nest is a space of independent points, each with a small block of scalar opera
 code: its schedule (loop order, register tile, vector lanes) is an attribute that can be read, tested and
 written by hand. A group runs several nests in turn at every point of an outer space.
 
-Loads, stores and other values are in `loop_values`.
+Loads, stores and other values are in `values`, checks of schedules in `schedule_checks`.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -21,12 +22,18 @@ from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
-from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
-from ocannl.dialects.index.linear import Space, SpaceAttr, clashing_variables, parse_space, print_space
+from ocannl.dialects.index.linear import SpaceAttr, clashing_variables, parse_space, print_space
 from ocannl.dialects.index.scopes import scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
+from ocannl.dialects.loops.schedule_checks import (
+    check_merged,
+    check_order,
+    check_parallel,
+    check_tile,
+    in_turn,
+)
 from ocannl.dialects.loops.values import (
     POSITION,
     IndexOp,
@@ -37,7 +44,7 @@ from ocannl.dialects.loops.values import (
     address_of,
     static_part,
 )
-from ocannl.dialects.routine import RoutineOp, check_no_arguments
+from ocannl.dialects.routine import RoutineOp, check_no_arguments, parse_body
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 __all__ = [
@@ -49,6 +56,7 @@ __all__ = [
     "NestOp",
     "PositionOp",
     "ReduceOp",
+    "ScheduledOp",
     "StepOp",
     "StoreOp",
     "UniformOp",
@@ -62,14 +70,9 @@ class StepOp(IRDLOperation):
     """Base of what a routine does in turn: nests, groups of nests, kernels."""
 
 
-@operation_definition
-class NestOp(StepOp):
-    """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
+class ScheduledOp(StepOp):
+    """Base of nests and groups: a labelled body over a space, with a schedule or without."""
 
-    Points that store to the same cell run one after the other.
-    """
-
-    name = "loops.nest"
     label = prop_def(StringAttr)
     space = prop_def(SpaceAttr)
     schedule = opt_prop_def(ScheduleAttr)
@@ -89,6 +92,11 @@ class NestOp(StepOp):
             regions=[body],
         )
 
+    @property
+    @abstractmethod
+    def clashing(self) -> set[str]:
+        """The variables in which points that store to the same cell may differ: such points run in turn."""
+
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.label.data)
@@ -99,14 +107,21 @@ class NestOp(StepOp):
         printer.print_region(self.body, print_empty_block=False)
 
     @classmethod
-    def parse(cls, parser: Parser) -> NestOp:
-        label = parser.parse_str_literal(" naming the nest")
+    def parse(cls, parser: Parser):
+        label = parser.parse_str_literal(f" naming the {cls.name.partition('.')[2]}")
         space = parse_space(parser)
         schedule = parse_optional_schedule(parser)
-        body = parser.parse_region()
-        if not body.blocks:
-            body.add_block(Block())
-        return cls(label, space, body, schedule)
+        return cls(label, space, parse_body(parser), schedule)
+
+
+@operation_definition
+class NestOp(ScheduledOp):
+    """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
+
+    Points that store to the same cell run one after the other.
+    """
+
+    name = "loops.nest"
 
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), FuncOp | GroupOp | None):
@@ -120,10 +135,7 @@ class NestOp(StepOp):
 
     @property
     def clashing(self) -> set[str]:
-        """The variables in which points that store to the same cell may differ: such points run in turn.
-
-        Nothing follows from a position that is found at run time.
-        """
+        """As for all steps; nothing follows from a position that is found at run time."""
         space = dict(self.space.data)
         stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
         return {name for store in stores for name in clashing_variables(static_part(store), space)}
@@ -137,78 +149,23 @@ class NestOp(StepOp):
 
     def _verify_schedule(self, schedule: Schedule) -> None:
         reductions = [op for op in self.body.walk() if isinstance(op, ReduceOp)]
-        spaces = [self.space.data, *(op.space.data for op in reductions)]
-        _verify_merged(
-            schedule.merged,
-            spaces,
-            [address_of(op) for op in self.body.walk() if isinstance(op, LoadOp | StoreOp | IndexOp)],
-        )
+        addresses = [address_of(op) for op in self.body.walk() if isinstance(op, LoadOp | StoreOp | IndexOp)]
+        check_merged(schedule, [self.space.data, *(op.space.data for op in reductions)], addresses)
         own = schedule.loops(self.space.data).keys()
-        if schedule.order and (set(schedule.order) != own or len(schedule.order) != len(own)):
-            raise VerifyException(
-                f"the schedule's order {schedule.order} is no permutation of the nest's variables"
-            )
-        reduced = {name for op in reductions for name in schedule.loops(op.space.data)}
-        if schedule.rows and schedule.rows[0] not in own:
-            raise VerifyException(f"rows `{schedule.rows[0]}` is not a variable of the nest")
-        if schedule.lanes and schedule.lanes[0] not in own | reduced:
-            raise VerifyException(
-                f"lanes `{schedule.lanes[0]}` is not a variable of the nest or its reductions"
-            )
-        if schedule.rows and schedule.lanes and schedule.rows[0] == schedule.lanes[0]:
-            raise VerifyException("rows and lanes are different variables")
-        tiles = [tile for tile in (schedule.rows, schedule.lanes) if tile is not None]
-        tiled = [loop for loop, _ in tiles]
+        check_order(schedule, own)
+        check_tile(schedule, own, {name for op in reductions for name in schedule.loops(op.space.data)})
+        tiled = [loop for loop, _ in schedule.tiles]
         if self.clashes(name for loop in tiled for name in loop.split("*")):
             raise VerifyException(in_turn(tiled))
-        if any(size < 1 for _, size in tiles):
-            raise VerifyException("a tile has at least one element")
         if schedule.chains < 1:
             raise VerifyException("a reduction has at least one chain")
         if schedule.parallel and isinstance(self.parent_op(), GroupOp):
             raise VerifyException("threads share a group, no nest in it")
-        _verify_parallel(schedule, self)
-
-
-def _verify_merged(
-    groups: Sequence[tuple[str, ...]], spaces: Sequence[Space], addresses: Sequence[Address]
-) -> None:
-    names = [name for group in groups for name in group]
-    if len(set(names)) < len(names):
-        raise VerifyException("a variable stands twice in the schedule's `merged`")
-    for group in groups:
-        loop = "*".join(group)
-        sizes = next((sizes for sizes in map(dict, spaces) if sizes.keys() >= set(group)), None)
-        if len(group) < 2 or sizes is None:
-            raise VerifyException(f"merged `{loop}` is no group of variables of one space")
-        if not all(address.moves_as_one(group, sizes) for address in addresses):
-            raise VerifyException(f"an access does not move by equal steps along `{loop}`")
-
-
-def _verify_parallel(schedule: Schedule, step: NestOp | GroupOp) -> None:
-    names = [name for name, _ in schedule.parallel]
-    if len(set(names)) < len(names):
-        raise VerifyException("a variable stands twice in the schedule's `parallel`")
-    own, clashing = schedule.loops(step.space.data), step.clashing
-    what = "nest" if isinstance(step, NestOp) else "group"
-    for name, size in schedule.parallel:
-        if name not in own:
-            raise VerifyException(f"parallel `{name}` is not a variable of the {what}")
-        tile = schedule.tile(name)
-        if size < 1 or size % tile:
-            raise VerifyException(f"a parallel block of `{name}` has whole tiles of {tile}, found {size}")
-        if not clashing.isdisjoint(name.split("*")):
-            raise VerifyException(in_turn([name]))
-
-
-def in_turn(loops: Sequence[str]) -> str:
-    """The message for points that cannot run together."""
-    text = ", ".join(f"`{loop}`" for loop in loops)
-    return f"points that differ in {text} store to the same cell, so run in turn"
+        check_parallel(schedule, self.space.data, self.clashing, "nest")
 
 
 @operation_definition
-class GroupOp(StepOp):
+class GroupOp(ScheduledOp):
     """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space.
 
     The nodes that it declares live inside one point. What one point stores, no other one touches, but for
@@ -216,24 +173,6 @@ class GroupOp(StepOp):
     """
 
     name = "loops.group"
-    label = prop_def(StringAttr)
-    space = prop_def(SpaceAttr)
-    schedule = opt_prop_def(ScheduleAttr)
-    body = region_def("single_block")
-    traits = traits_def(NoTerminator())
-
-    def __init__(
-        self, label: str, space: Sequence[tuple[str, int]], body: Region, schedule: Schedule | None = None
-    ) -> None:
-        Operation.__init__(
-            self,
-            properties=given(
-                label=StringAttr(label),
-                space=SpaceAttr(tuple(space)),
-                schedule=None if schedule is None else ScheduleAttr(schedule),
-            ),
-            regions=[body],
-        )
 
     @property
     def nodes(self) -> list[NodeOp]:
@@ -254,25 +193,6 @@ class GroupOp(StepOp):
                     found |= clashing_variables(static_part(op), space)
         return found & set(self.space.names)
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        printer.print_string(" ")
-        print_space(printer, self.space.data)
-        print_schedule(printer, self.schedule)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_empty_block=False)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> GroupOp:
-        label = parser.parse_str_literal(" naming the group")
-        space = parse_space(parser)
-        schedule = parse_optional_schedule(parser)
-        body = parser.parse_region()
-        if not body.blocks:
-            body.add_block(Block())
-        return cls(label, space, body, schedule)
-
     def verify_(self) -> None:
         if not isinstance(self.parent_op(), FuncOp | None):
             raise VerifyException("a group stands in a loops.func")
@@ -291,7 +211,7 @@ class GroupOp(StepOp):
     def _verify_schedule(self, schedule: Schedule) -> None:
         if schedule != Schedule(parallel=schedule.parallel):
             raise VerifyException("the schedule of a group says what is parallel, nothing else")
-        _verify_parallel(schedule, self)
+        check_parallel(schedule, self.space.data, self.clashing, "group")
 
 
 @operation_definition
@@ -394,7 +314,7 @@ class YieldOp(IRDLOperation):
         return cls(parse_defined_operand(parser))
 
 
-def check_variables(op: GroupOp | NestOp | ReduceOp, names: Sequence[str]) -> None:
+def check_variables(op: ScheduledOp | ReduceOp, names: Sequence[str]) -> None:
     check_space(op, names)
     for name in names:
         if name.startswith(POSITION):

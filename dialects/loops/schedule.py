@@ -42,10 +42,14 @@ class Schedule:
             loops[loop] = loops.get(loop, 1) * size
         return loops
 
+    @property
+    def tiles(self) -> list[tuple[str, int]]:
+        """The variables of the register tile, with its extents along them."""
+        return [tile for tile in (self.rows, self.lanes) if tile is not None]
+
     def tile(self, variable: str) -> int:
         """How many points of a variable are in a register tile."""
-        tiles = dict(tile for tile in (self.rows, self.lanes) if tile is not None)
-        return tiles.get(variable, 1)
+        return dict(self.tiles).get(variable, 1)
 
 
 @irdl_attr_definition

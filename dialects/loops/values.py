@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import (
-    FixedBitwidthType,
     Float32Type,
     Float64Type,
     IndexType,
@@ -39,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, only_index, parse_map
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import (
     operation_definition,
@@ -296,17 +295,6 @@ def address_of(op: LoadOp | StoreOp | IndexOp) -> Address:
     if isinstance(op, IndexOp):
         return Address(op.index.terms, op.index.constant)
     return flatten(op.node, op.indices.data)
-
-
-def element_type(node: SSAValue) -> Attribute:
-    return cast(MemRefType[Attribute], node.type).element_type
-
-
-def element_bytes(array: SSAValue) -> int:
-    """The bytes of an element of an array."""
-    type = element_type(array)
-    assert isinstance(type, FixedBitwidthType)
-    return type.size
 
 
 def parse_array(parser: Parser, kind: str = "a node") -> SSAValue:

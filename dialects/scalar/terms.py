@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.scalar import ONE, SCALAR_OPS, ZERO, App, Arg, Array, Const, Term
+from ocannl.dialects.scalar import SCALAR_OPS, Array
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.term_type import ONE, ZERO, App, Arg, Const, Term, app
 
 __all__ = [
     "App",
@@ -105,7 +106,7 @@ def derivative(term: Term, wrt: int, result: int | None = None) -> Term:
             return ZERO
         case App(op, args):
             chain = (
-                _app("mul", derivative(arg, wrt), substitute(partial, dict(enumerate((*args, whole)))))
+                app("mul", derivative(arg, wrt), substitute(partial, dict(enumerate((*args, whole)))))
                 for arg, partial in zip(args, SCALAR_OPS[op].derivative, strict=True)
                 if wrt in arguments(arg)
             )
@@ -115,14 +116,10 @@ def derivative(term: Term, wrt: int, result: int | None = None) -> Term:
 _SIGNS = (Const(0.0), Const(1.0), Const(-1.0))
 
 
-def _app(op: str, *args: Term) -> App:
-    return App(op, args)
-
-
 def _sum(terms: Iterator[Term]) -> Term:
     total: Term = ZERO
     for term in terms:
-        total = _app("add", total, term)
+        total = app("add", total, term)
     return total
 
 
@@ -151,9 +148,9 @@ def _rewrite(term: App) -> Term | None:
         case "neg", (App("neg", (x,)),):
             return x
         case "neg", (App("sub", (x, y)),):
-            return _app("sub", y, x)
+            return app("sub", y, x)
         case "neg", (App("mul", (Const(number), x)),):
-            return _app("mul", Const(-number), x)
+            return app("mul", Const(-number), x)
         case "add", (x, y):
             return _rewrite_add(x, y)
         case "sub", (x, y):
@@ -165,9 +162,9 @@ def _rewrite(term: App) -> Term | None:
         case "pow", (x, Const(exponent)):
             return _rewrite_power(x, exponent)
         case "fma", (x, y, z) if z == ZERO or any(a in _SIGNS for a in (x, y)):
-            return _app("add", _app("mul", x, y), z)
+            return app("add", app("mul", x, y), z)
         case "mul3", (x, y, z) if any(isinstance(a, Const) for a in (x, y, z)):
-            return _app("mul", _app("mul", x, y), z)
+            return app("mul", app("mul", x, y), z)
         case "where", (Const(condition), x, y):
             return x if condition else y
         case "where", (_, x, y) if x == y:
@@ -175,9 +172,9 @@ def _rewrite(term: App) -> Term | None:
         case ("relu_gate" | "sat01_gate", (_, Const(0.0))):
             return ZERO
         case "relu_gate", (App("relu", (x,)), y):
-            return _app("relu_gate", x, y)
+            return app("relu_gate", x, y)
         case "sat01_gate", (App("sat01", (x,)), y):
-            return _app("sat01_gate", x, y)
+            return app("sat01_gate", x, y)
         case _:
             return None
 
@@ -188,9 +185,9 @@ def _rewrite_add(x: Term, y: Term) -> Term | None:
     if y == ZERO:
         return x
     if isinstance(y, App) and y.op == "neg":
-        return _app("sub", x, y.args[0])
+        return app("sub", x, y.args[0])
     if isinstance(x, App) and x.op == "neg":
-        return _app("sub", y, x.args[0])
+        return app("sub", y, x.args[0])
     return None
 
 
@@ -198,9 +195,9 @@ def _rewrite_sub(x: Term, y: Term) -> Term | None:
     if y == ZERO:
         return x
     if x == ZERO:
-        return _app("neg", y)
+        return app("neg", y)
     if isinstance(y, App) and y.op == "neg":
-        return _app("add", x, y.args[0])
+        return app("add", x, y.args[0])
     return None
 
 
@@ -212,21 +209,21 @@ def _rewrite_mul(x: Term, y: Term) -> Term | None:
         case Const(1.0):
             return x
         case Const(-1.0):
-            return _app("neg", x)
+            return app("neg", x)
         case Const(outer) if isinstance(x, App) and x.op == "mul" and isinstance(x.args[0], Const):
-            return _app("mul", Const(outer * x.args[0].value), x.args[1])
+            return app("mul", Const(outer * x.args[0].value), x.args[1])
         case Const() if isinstance(x, App) and x.op == "mul" and isinstance(x.args[1], Const):
-            return _app("mul", _app("mul", x.args[1], x.args[0]), y)
+            return app("mul", app("mul", x.args[1], x.args[0]), y)
         case App("neg", (z,)):
-            return _app("neg", _app("mul", x, z))
+            return app("neg", app("mul", x, z))
         case App("recip", (z,)):
-            return _app("div", x, z)
+            return app("div", x, z)
         case App("relu_gate" | "sat01_gate" as gate, (condition, Const(1.0))):
-            return _app(gate, condition, x)
+            return app(gate, condition, x)
         case App("where", (condition, Const(1.0), Const(0.0))):
-            return _app("where", condition, x, ZERO)
+            return app("where", condition, x, ZERO)
         case App("where", (condition, Const(0.0), Const(1.0))):
-            return _app("where", condition, ZERO, x)
+            return app("where", condition, ZERO, x)
         case _:
             return None
 
@@ -237,9 +234,9 @@ def _rewrite_div(x: Term, y: Term) -> Term | None:
     if y == ONE:
         return x
     if x == ONE:
-        return _app("recip", y)
+        return app("recip", y)
     if isinstance(x, App) and x.op == "neg":
-        return _app("neg", _app("div", x.args[0], y))
+        return app("neg", app("div", x.args[0], y))
     return None
 
 
@@ -251,10 +248,10 @@ def _rewrite_power(x: Term, exponent: float) -> Term | None:
         case 1.0:
             return x
         case 2.0:
-            return _app("mul", x, x)
+            return app("mul", x, x)
         case 3.0:
-            return _app("mul3", x, x, x)
+            return app("mul3", x, x, x)
         case -1.0:
-            return _app("recip", x)
+            return app("recip", x)
         case _:
             return None

@@ -1,8 +1,8 @@
 """The einsum notation: `slot (';' slot)* '=>' slot`, each slot `batch | input -> output`.
 
 Without a comma anywhere every letter is one axis and spaces are ignored; with one, names have many characters
-and are separated by commas (one may also follow the last axis of a row). `parse_spec` reads it, `str` of a
-`Spec` writes it.
+and are separated by commas (one may also follow the last axis of a row). `parse_spec` in `spec_parser` reads
+it, `str` of a `Spec` writes it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 RowName: TypeAlias = Literal["batch", "input", "output"]
-
-
-class SpecSyntaxError(ValueError):
-    """Text that is no spec. `offset` is the index of the offending character in `text`."""
-
-    def __init__(self, message: str, text: str, offset: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.text = text
-        self.offset = offset
-
-    def __str__(self) -> str:
-        shown = "".join(" " if char.isspace() or not char.isprintable() else char for char in self.text)
-        return f"{self.message}\n  {shown}\n  {' ' * self.offset}^"
+ROW_NAMES: tuple[RowName, ...] = ("batch", "input", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,15 +214,6 @@ def coefficients_of(axis: Axis) -> Iterator[str]:
         yield from (term.coefficient for term in axis.terms if isinstance(term.coefficient, str))
 
 
-@lru_cache(maxsize=2**10)
-def parse_spec(text: str, num_operands: int | None = None) -> Spec:
-    """Reads a spec, for `num_operands` operands if that is given. Raises `SpecSyntaxError`."""
-    return _Parser(text).spec(num_operands)
-
-
-# Printing.
-
-
 def print_spec(spec: Spec) -> str:
     """The text of a spec, which parses back to it."""
     words = (word for slot in spec.slots for row in slot.rows for axis in row.axes for word in _words(axis))
@@ -253,7 +230,7 @@ def _print_slots(spec: Spec, separator: str, lone: str = "") -> str:
 
 def _print_slot(slot: Slot, separator: str, lone: str) -> str:
     batch, input, output = (
-        _print_row(row, place, separator, lone) for row, place in zip(slot.rows, _PLACES, strict=True)
+        _print_row(row, place, separator, lone) for row, place in zip(slot.rows, ROW_NAMES, strict=True)
     )
     return (f"{batch} | " if batch else "") + (f"{input} -> " if input else "") + output
 
@@ -284,295 +261,3 @@ def _words(axis: Axis) -> Iterator[str]:
                     yield from _words(part)
         case Anything():
             pass
-
-
-# Reading.
-
-_PLACES: tuple[RowName, ...] = ("batch", "input", "output")
-_DIGITS = "0123456789"
-_MOST_DIGITS = 9
-_SYMBOLS = ("=>", "=+", "<+", "->", "|", ";", ",", "+", "*", "^", "&")
-_PADDINGS = {padding.value: padding for padding in Padding}
-_MOST_TERMS = 2
-_ENDS_OF_SLOT = (";", "=>", "")
-_ENDS_OF_ROW = ("|", "->", *_ENDS_OF_SLOT)
-_HINTS = {
-    "=": "`=` alone means nothing; did you mean `=>`?",
-    "-": "`-` alone means nothing; did you mean `->`?",
-    ".": "a row variable is written `...` or `..name..`",
-    ":": "`:` means nothing here; slots are separated by `;`",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    """`kind` is `name`, `int`, `any`, `row`, a symbol, or empty at the end."""
-
-    kind: str
-    text: str
-    offset: int
-
-
-class _Lexer:
-    """Cuts a spec into tokens."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.has_commas = "," in text
-
-    def tokens(self) -> list[_Token]:
-        """All tokens, and one more for the end. Raises `SpecSyntaxError`."""
-        tokens: list[_Token] = []
-        offset = 0
-        while offset < len(self.text):
-            if self.text[offset].isspace():
-                offset += 1
-                continue
-            tokens.append(self._token(offset))
-            offset += len(tokens[-1].text)
-        return [*tokens, _Token("", "", len(self.text))]
-
-    def _token(self, offset: int) -> _Token:
-        text, char = self.text, self.text[offset]
-        if text.startswith("..", offset):
-            return self._row_variable(offset)
-        for symbol in _SYMBOLS:
-            if text.startswith(symbol, offset):
-                return _Token(symbol, symbol, offset)
-        if char in _DIGITS:
-            return self._number(offset)
-        if char.isalpha() or char == "_":
-            word = self._word(offset) if self.has_commas else char
-            return _Token("any" if word == "_" else "name", word, offset)
-        message = _HINTS.get(char, f"{char!r} means nothing in a spec")
-        raise SpecSyntaxError(message, text, offset)
-
-    def _row_variable(self, offset: int) -> _Token:
-        text = self.text
-        if text.startswith("...", offset):
-            return _Token("row", "...", offset)
-        name = self._word(offset + 2)
-        if not name:
-            raise SpecSyntaxError(_HINTS["."], text, offset)
-        if not text.startswith("..", offset + 2 + len(name)):
-            raise SpecSyntaxError(f"the row variable is not closed; write `..{name}..`", text, offset)
-        return _Token("row", f"..{name}..", offset)
-
-    def _number(self, offset: int) -> _Token:
-        end = offset
-        while end < len(self.text) and self.text[end] in _DIGITS:
-            end += 1
-        number = self.text[offset:end]
-        if len(number) > 1 and not self.has_commas:
-            axes = " ".join(number[:_MOST_DIGITS])
-            message = (
-                f"numbers of several digits need commas between the axes (for single digits write `{axes}`)"
-            )
-            raise SpecSyntaxError(message, self.text, offset)
-        if len(number) > _MOST_DIGITS:
-            raise SpecSyntaxError("the number is too large", self.text, offset)
-        return _Token("int", number, offset)
-
-    def _word(self, offset: int) -> str:
-        end = offset
-        while end < len(self.text) and (self.text[end].isalnum() or self.text[end] == "_"):
-            end += 1
-        return self.text[offset:end]
-
-
-class _Parser:
-    """Recursive descent over the tokens of one spec. Every method raises `SpecSyntaxError`."""
-
-    def __init__(self, text: str) -> None:
-        lexer = _Lexer(text)
-        self.text = text
-        self.has_commas = lexer.has_commas
-        self.tokens = lexer.tokens()
-        self.at = 0
-
-    def spec(self, num_operands: int | None) -> Spec:
-        starts = [self._next.offset]
-        operands = [self._slot()]
-        while self._accept(";"):
-            starts.append(self._next.offset)
-            operands.append(self._slot())
-        arrow = self._next
-        if not self._accept("=>"):
-            raise self._error("the result is missing: a spec is `operand; operand => result`", arrow)
-        result = self._slot()
-        if self._next.kind:
-            raise self._error("nothing may follow the one result", self._next)
-        if num_operands is not None and num_operands != len(operands):
-            offset = starts[num_operands] if num_operands < len(operands) else arrow.offset
-            message = f"the spec has slots for {len(operands)} operands, but is used with {num_operands}"
-            raise SpecSyntaxError(message, self.text, offset)
-        return Spec(tuple(operands), result)
-
-    def _slot(self) -> Slot:
-        kinds = self._kinds_in_slot()
-        batch = input = RowSpec()
-        if "|" in kinds:
-            batch = self._row("batch")
-            self._expect("|", "`|` stands once, after the batch row and before `->`")
-        if "->" in kinds:
-            input = self._row("input")
-            self._expect("->", "`|` stands once, after the batch row and before `->`")
-        output = self._row("output")
-        if self._next.kind not in _ENDS_OF_SLOT:
-            raise self._error(f"a second `{self._next.kind}` in this slot", self._next)
-        return Slot(batch, input, output)
-
-    def _kinds_in_slot(self) -> set[str]:
-        kinds: set[str] = set()
-        for token in self.tokens[self.at :]:
-            if token.kind in _ENDS_OF_SLOT:
-                break
-            kinds.add(token.kind)
-        return kinds
-
-    def _row(self, place: RowName) -> RowSpec:
-        before: list[Axis] = []
-        after: list[Axis] = []
-        var: str | None = None
-        needs_comma = False
-        while self._next.kind not in _ENDS_OF_ROW:
-            token = self._next
-            if token.kind == ",":
-                raise self._error("an axis is missing before this comma", token)
-            if token.kind == "row" and self._after_next.kind != "&":
-                if var is not None:
-                    raise self._error("a row has one row variable at most", token)
-                var = self._row_name(place)
-                needs_comma = False
-            else:
-                if needs_comma:
-                    raise self._error("a comma is missing between two axes", token)
-                (before if var is None else after).append(self._axis(place))
-                needs_comma = self.has_commas
-            if self._accept(","):
-                needs_comma = False
-        return RowSpec(tuple(before), var, tuple(after))
-
-    def _row_name(self, place: RowName) -> str:
-        text = self._take().text
-        return place if text == "..." else text.strip(".")
-
-    # Axes.
-
-    def _axis(self, place: RowName) -> Axis:
-        first = self._next
-        if first.kind == "any":
-            self._take()
-            axis: Axis = Anything()
-        elif first.kind not in ("name", "int", "row"):
-            raise self._error(f"`{first.kind}` needs an axis before it", first)
-        elif self._after_next.kind == "^":
-            axis = self._concat()
-        elif self._after_next.kind == "&":
-            axis = self._product(place)
-        elif self._after_next.kind in ("*", *_PADDINGS):
-            axis = self._affine()
-        elif first.kind == "int":
-            axis = Fixed(int(self._take().text))
-        else:
-            axis = Name(self._take().text)
-        if self._next.kind in ("^", "&", "*", *_PADDINGS):
-            raise self._error(f"`{self._next.kind}` cannot follow this axis", self._next)
-        return axis
-
-    def _concat(self) -> Concat:
-        parts = [self._part()]
-        while self._accept("^"):
-            parts.append(self._part())
-        return Concat(tuple(parts))
-
-    def _part(self) -> Name | Fixed:
-        token = self._take_one_of(("name", "int"), "`^` joins names and sizes")
-        return Name(token.text) if token.kind == "name" else Fixed(int(token.text))
-
-    def _product(self, place: RowName) -> Product:
-        factors = [self._factor(place)]
-        while self._accept("&"):
-            factors.append(self._factor(place))
-        return Product(tuple(factors))
-
-    def _factor(self, place: RowName) -> Name | RowPart:
-        if self._next.kind == "row":
-            return RowPart(self._row_name(place))
-        return Name(self._take_one_of(("name",), "`&` multiplies names and row variables").text)
-
-    def _affine(self) -> Affine | Name:
-        start = self._next
-        terms: list[Term] = []
-        padding, offset = Padding.BY_OPERATION, 0
-        operator: _Token | None = None
-        while True:
-            summand = self._next
-            if summand.kind == "int" and self._after_next.kind != "*":
-                offset += int(self._take().text)
-                if operator is not None and operator.kind != "+":
-                    raise self._error(f"`{operator.kind}` joins two dimensions", operator)
-            else:
-                terms.append(self._term())
-                if len(terms) > _MOST_TERMS:
-                    raise self._error("an affine axis has two dimensions at most", summand)
-                if operator is not None and operator.kind != "+":
-                    padding = _PADDINGS[operator.kind]
-            if self._next.kind not in _PADDINGS:
-                break
-            operator = self._take()
-        return self._affine_of(terms, offset, padding, start)
-
-    def _affine_of(self, terms: list[Term], offset: int, padding: Padding, start: _Token) -> Affine | Name:
-        if not terms:
-            raise self._error("an affine axis needs a dimension", start)
-        if len(terms) == 1 and padding is not Padding.BY_OPERATION:
-            raise self._error(f"`{padding.value}` joins two dimensions", start)
-        if len(terms) == 1 and not offset and terms[0].coefficient == 1:
-            return Name(terms[0].name)
-        return Affine(tuple(terms), offset, padding)
-
-    def _term(self) -> Term:
-        first = self._take_one_of(
-            ("name", "int"), "an affine axis adds dimensions, `coefficient*name`, and numbers"
-        )
-        if not self._accept("*"):
-            return Term(1, first.text)
-        name = self._take_one_of(("name",), "the coefficient comes first: `2*o`")
-        if first.kind == "name":
-            return Term(first.text, name.text)
-        if int(first.text) == 0:
-            raise self._error("a coefficient is 1 or more", first)
-        return Term(int(first.text), name.text)
-
-    # Tokens.
-
-    @property
-    def _next(self) -> _Token:
-        return self.tokens[self.at]
-
-    @property
-    def _after_next(self) -> _Token:
-        return self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-
-    def _take(self) -> _Token:
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def _take_one_of(self, kinds: tuple[str, ...], message: str) -> _Token:
-        if self._next.kind not in kinds:
-            raise self._error(message, self._next)
-        return self._take()
-
-    def _accept(self, kind: str) -> bool:
-        if self._next.kind != kind:
-            return False
-        self.at += 1
-        return True
-
-    def _expect(self, kind: str, message: str) -> None:
-        if not self._accept(kind):
-            raise self._error(message, self._next)
-
-    def _error(self, message: str, token: _Token) -> SpecSyntaxError:
-        return SpecSyntaxError(message, self.text, token.offset)

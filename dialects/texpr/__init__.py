@@ -7,51 +7,36 @@ has an iteration space and index maps instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import (
-    Attribute,
     Dialect,
     Operation,
     SSAValue,
 )
 from xdsl.irdl import (
     operand_def,
-    opt_prop_def,
     prop_def,
-    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.assign import check_accumulator, check_names, check_set_once, check_space
+from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
-    SpaceAttr,
     only_index,
     parse_linear,
-    parse_optional_map,
-    parse_space,
-    print_map,
 )
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.combination import (
-    Combination,
     TermAttr,
-    arity,
-    check_term,
     number_text,
-    parse_combination,
     parse_number,
-    print_combination,
 )
-from ocannl.dialects.scalar.terms import Const, Term
+from ocannl.dialects.scalar.terms import Const
 from ocannl.dialects.shapes.shape import Dim, DimTerm
-from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.texpr.apply import ApplyOp
 from ocannl.dialects.texpr.code import (
     AssignOp,
     BackpropOp,
@@ -63,8 +48,8 @@ from ocannl.dialects.texpr.code import (
 )
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
-from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
-from ocannl.dialects.texpr.tensor_op import TensorOp, check_tensor_access, parse_result_type
+from ocannl.dialects.texpr.parts import PartAttr
+from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     ShapeAttr,
@@ -257,244 +242,6 @@ class SliceOp(TensorOp):
         index = only_index(self.indices.data)
         if enclosing_routine(self) is not None:
             check_names(self, index.names, {})
-
-
-@operation_definition
-class ApplyOp(TensorOp):
-    """One tensor operation.
-
-    As built: `texpr.apply add= mul(%w, %x) logic "@"`. Projected:
-    `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
-    to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
-    `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
-    """
-
-    name = "texpr.apply"
-    args = var_operand_def(TensorType)
-    accum = opt_prop_def(StringAttr)
-    term = prop_def(TermAttr)
-    logic = opt_prop_def(StringAttr)
-    dims = opt_prop_def(DimsAttr)
-    result_map = opt_prop_def(MapAttr)
-    arg_maps = opt_prop_def(ArrayAttr[MapAttr])
-    space = opt_prop_def(SpaceAttr)
-    more = opt_prop_def(ArrayAttr[PartAttr])
-    stop = opt_prop_def(UnitAttr)
-
-    def __init__(
-        self,
-        term: Term,
-        args: Sequence[SSAValue],
-        type: TensorType,
-        *,
-        accum: str | None = None,
-        logic: str | None = None,
-        dims: Sequence[tuple[str, DimTerm]] = (),
-        result_map: Sequence[Linear] | None = None,
-        arg_maps: Sequence[Sequence[Linear]] | None = None,
-        space: Sequence[tuple[str, int]] | None = None,
-        stop: bool = False,
-    ) -> None:
-        Operation.__init__(
-            self,
-            operands=args,
-            properties=given(
-                term=TermAttr(term),
-                accum=None if accum is None else StringAttr(accum),
-                logic=None if logic is None else StringAttr(logic),
-                dims=DimsAttr(tuple(dims)) if dims else None,
-                result_map=None if result_map is None else MapAttr(tuple(result_map)),
-                arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
-                space=None if space is None else SpaceAttr(tuple(space)),
-                stop=UnitAttr() if stop else None,
-            ),
-            result_types=[type],
-        )
-
-    @staticmethod
-    def projected(
-        combination: Combination,
-        type: TensorType,
-        accum: str | None,
-        result_map: Sequence[Linear],
-        space: Sequence[tuple[str, int]],
-    ) -> ApplyOp:
-        return ApplyOp.of_parts([Part(combination, tuple(result_map), tuple(space))], type, accum)
-
-    @staticmethod
-    def of_parts(
-        parts: Sequence[Part], type: TensorType, accum: str | None, *, stop: bool = False
-    ) -> ApplyOp:
-        return ApplyOp.create(
-            operands=_operands_of(parts),
-            properties=_properties_of(parts, accum, stop=stop),
-            result_types=[type],
-        )
-
-    def project(self, parts: Sequence[Part], accum: str | None) -> None:
-        """Has these parts from now on in place of a logic; its value stays the same one."""
-        operands = _operands_of(parts)
-        if operands != tuple(self.args):
-            self.operands = operands
-        self.properties = _properties_of(parts, accum, stop=self.stop is not None)
-
-    @property
-    def is_projected(self) -> bool:
-        return self.space is not None
-
-    @property
-    def maps(self) -> tuple[tuple[Linear, ...], ...]:
-        """The index map of each argument; empty maps as built."""
-        if self.arg_maps is None:
-            return ((),) * len(self.args)
-        return tuple(m.data for m in self.arg_maps.data)
-
-    @property
-    def accum_name(self) -> str | None:
-        return None if self.accum is None else self.accum.data
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The accumulations of a projected operation, in the order in which they run."""
-        assert self.result_map is not None
-        assert self.space is not None
-        further = () if self.more is None else self.more.data
-        headers = [
-            (self.term, self.result_map, self.space),
-            *((p.term, p.result_map, p.space) for p in further),
-        ]
-        args, maps, found = tuple(self.args), self.maps, list[Part]()
-        for term, result_map, space in headers:
-            count = arity(term.data) if further else len(args)
-            combination = Combination(term.data, args[:count], maps[:count])
-            found.append(Part(combination, result_map.data, space.data))
-            args, maps = args[count:], maps[count:]
-        return tuple(found)
-
-    def print(self, printer: Printer) -> None:
-        if self.space is not None and self.result_map is not None:
-            self._print_parts(printer)
-        else:
-            printer.print_string(f" {self.accum_name or ''}= ")
-            print_combination(printer, self.term.data, tuple(self.args), self.maps, bare=True)
-        if self.logic is not None:
-            printer.print_string(" logic ")
-            printer.print_string_literal(self.logic.data)
-        if self.dims is not None:
-            printer.print_string(" dims ")
-            self.dims.print_parameter(printer)
-        if self.stop is not None:
-            printer.print_string(" stop")
-        self._print_type(printer)
-
-    def _print_parts(self, printer: Printer) -> None:
-        for number, part in enumerate(self.parts):
-            printer.print_string(" then " if number else " ")
-            print_map(printer, part.result_map)
-            printer.print_string(f" {self.accum_name or ''}= ")
-            part.print(printer)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ApplyOp:
-        pos = parser.pos
-        result_map = parse_optional_map(parser)
-        accum = parser.parse_optional_identifier()
-        parser.parse_punctuation("=")
-        combination = parse_combination(parser, merge=result_map is not None)
-        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
-        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
-        space = parse_space(parser) if parser.parse_optional_keyword("over") else None
-        more = list[Part]()
-        while space is not None and parser.parse_optional_keyword("then"):
-            more.append(parse_part(parser, accum))
-        stop = parser.parse_optional_keyword("stop") is not None
-        type = parse_result_type(parser)
-        if more:
-            if result_map is None or space is None or logic is not None:
-                parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
-            return cls.of_parts([Part(combination, result_map, space), *more], type, accum, stop=stop)
-        return cls(
-            combination.term,
-            combination.operands,
-            type,
-            accum=accum,
-            logic=logic,
-            dims=dims,
-            result_map=result_map,
-            arg_maps=None if result_map is None else combination.maps,
-            space=space,
-            stop=stop,
-        )
-
-    def verify_(self) -> None:
-        if self.accum is not None:
-            check_accumulator(self.accum.data)
-        if self.is_projected:
-            if self.logic is not None:
-                raise VerifyException("a projected operation has index maps, not a logic")
-            if self.result_map is None or self.arg_maps is None:
-                raise VerifyException(
-                    "a projected operation has an index map for its result and every operand"
-                )
-            self._verify_parts()
-            return
-        if self.logic is None:
-            raise VerifyException('an operation has a logic (".", "@", "T" or an einsum spec) or index maps')
-        if self.result_map is not None or self.arg_maps is not None:
-            raise VerifyException("an operation with a logic has no index maps yet")
-        _check_logic(self.logic.data, len(self.args))
-        check_term(self.term.data, len(self.args))
-
-    def _verify_parts(self) -> None:
-        if len(self.maps) != len(self.args):
-            raise VerifyException(f"{len(self.maps)} index maps for {len(self.args)} operands")
-        parts = self.parts
-        if sum(len(part.combination.operands) for part in parts) != len(self.args):
-            raise VerifyException("the terms of the parts read all operands, in order")
-        for part in parts:
-            self._verify_part(part)
-
-    def _verify_part(self, part: Part) -> None:
-        sizes = dict(part.space)
-        check_space(self, sizes)
-        if self.accum is None:
-            check_set_once(part.result_map, sizes)
-        combination = part.combination
-        pairs = [(self.result, part.result_map), *zip(combination.operands, combination.maps, strict=True)]
-        for value, indices in pairs:
-            check_tensor_access(self, shape_of(value), indices, sizes)
-        check_term(combination.term, len(combination.operands))
-
-
-def _operands_of(parts: Sequence[Part]) -> tuple[SSAValue, ...]:
-    return tuple([operand for part in parts for operand in part.combination.operands])
-
-
-def _properties_of(parts: Sequence[Part], accum: str | None, *, stop: bool) -> dict[str, Attribute]:
-    """What a projected operation says of its parts: the first in its own properties."""
-    first, *more = parts
-    further = [
-        PartAttr(TermAttr(part.combination.term), MapAttr(part.result_map), SpaceAttr(part.space))
-        for part in more
-    ]
-    return given(
-        term=TermAttr(first.combination.term),
-        accum=None if accum is None else StringAttr(accum),
-        result_map=MapAttr(first.result_map),
-        arg_maps=ArrayAttr([MapAttr(indices) for part in parts for indices in part.combination.maps]),
-        space=SpaceAttr(first.space),
-        more=ArrayAttr(further) if more else None,
-        stop=UnitAttr() if stop else None,
-    )
-
-
-def _check_logic(logic: str, operands: int) -> None:
-    if logic in (".", "@", "T"):
-        return
-    try:
-        parse_spec(logic, operands)
-    except SpecSyntaxError as error:
-        raise VerifyException(str(error)) from None
 
 
 TEXPR = Dialect(

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
 from ocannl.dialects.loops import FuncOp
-from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.arena import arena_range, has_own_memory
 from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.kernels.calls import KernelCall

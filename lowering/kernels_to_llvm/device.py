@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, combination
+from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, block_reduction
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
@@ -287,7 +287,7 @@ class DeviceKernel(ThreadEmitter):
         return list(found.values())
 
     def combine(self, op: CombineOp) -> None:
-        how, source = combination(self.launch, op.across.data), self.values[op.value]
+        how, source = block_reduction(self.launch, op.across.data), self.values[op.value]
         names: list[str] = []
         for point in self.points(self.over[op.result]):
             value = source.at(point)
@@ -324,7 +324,7 @@ class DeviceKernel(ThreadEmitter):
     def gather(self, op: CombineOp, value: str, type: ValueType) -> str:
         """Accumulates over what lies some threads apart, in order, through shared memory."""
         assert op.scratch is not None
-        b, how, array = self.b, combination(self.launch, op.across.data), self.pointers[op.scratch]
+        b, how, array = self.b, block_reduction(self.launch, op.across.data), self.pointers[op.scratch]
         thread = b.emit(f"zext i32 {self.thread} to i64")
         place = b.emit(f"getelementptr {type.element}, ptr {array}, i64 {thread}")
         b.emit_void(f"store {type.element} {value}, ptr {place}")

@@ -12,8 +12,9 @@ from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.kernel import (
     BarrierOp,
     CombineOp,
@@ -22,13 +23,12 @@ from ocannl.dialects.kernel import (
     ForOp,
     WaitOp,
     WhereOp,
-    combination,
+    block_reduction,
 )
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
@@ -179,7 +179,7 @@ class EmulatedKernel(ThreadEmitter):
 
     def combine_threads(self, op: CombineOp) -> None:
         """In each round the threads take what others had before it; the order is that of the GPU."""
-        how = combination(self.launch, op.across.data)
+        how = block_reduction(self.launch, op.across.data)
         result, source = self.make_slots(op.result), self.held(op.value)
         accum = op.accum.data
         for at in self.points(self.over[op.result]):
@@ -214,7 +214,7 @@ class EmulatedKernel(ThreadEmitter):
 
     def gather(self, accum: str, source: str, target: str, op: CombineOp, type: ValueType) -> None:
         """Accumulates over what lies `step` threads apart."""
-        how = combination(self.launch, op.across.data)
+        how = block_reduction(self.launch, op.across.data)
         load = partial(self.load_slot, source, type)
         value = gathered(self.b, self.index_of_thread, how, accum, type, load)
         self.store_slot(target, value, type)

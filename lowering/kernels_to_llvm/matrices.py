@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS
 from ocannl.dialects.loops import LoadOp
-from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.kernels.registers import Variables
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import value_type

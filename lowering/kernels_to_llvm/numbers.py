@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Space
-from ocannl.dialects.kernel import Combination
+from ocannl.dialects.kernel import BlockReduction
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import linear_value
@@ -46,7 +46,7 @@ def holds(b: FunctionBuilder, bounds: Sequence[Bound], positions: dict[str, Posi
 def gathered(
     b: FunctionBuilder,
     thread: str,
-    how: Combination,
+    how: BlockReduction,
     accum: str,
     type: ValueType,
     load: Callable[[str], str],
@@ -68,7 +68,7 @@ def gathered(
     return value
 
 
-def first_of_group(b: FunctionBuilder, thread: str, how: Combination) -> str:
+def first_of_group(b: FunctionBuilder, thread: str, how: BlockReduction) -> str:
     """The first of the threads whose values a thread accumulates."""
     group = how.stride * how.size
     inner = b.emit(f"urem i64 {thread}, {how.step}")

@@ -9,15 +9,15 @@ from functools import partial
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import is_ring, memref_shape
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.memref import element_type, is_ring, memref_shape
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.loops.values import POSITION, element_type
+from ocannl.dialects.loops.values import POSITION
 from ocannl.lowering.kernels.registers import (
     Point,
     Variables,

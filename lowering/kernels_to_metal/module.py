@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, StoreOp
-from ocannl.dialects.loops.values import element_type
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe, description_text

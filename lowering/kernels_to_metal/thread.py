@@ -14,10 +14,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ocannl.dialects.assign import is_ring, memref_shape
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.memref import element_bytes, element_type, is_ring, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import (
     BarrierOp,
@@ -27,12 +27,12 @@ from ocannl.dialects.kernel import (
     ForOp,
     WaitOp,
     WhereOp,
-    combination,
+    block_reduction,
 )
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.loops.values import POSITION, element_bytes, element_type, position_sizes
+from ocannl.dialects.loops.values import POSITION, position_sizes
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.kernels.registers import Variables, is_aligned, last_step, names_of, register_variables
@@ -454,7 +454,7 @@ class ThreadWriter:
 
     def combine(self, op: CombineOp) -> None:
         """In steps that double inside a SIMD group, then in order through threadgroup memory."""
-        how, type = combination(self.launch, op.across.data), op.result.type
+        how, type = block_reduction(self.launch, op.across.data), op.result.type
         over = self.free(self.over[op.result])
         total = self.filled(self.type_of(op.result), over, self.values[op.value])
         self.values[op.result] = total

@@ -14,10 +14,10 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, SpaceAttr
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel.gpu import PROCESSORS, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
-from ocannl.dialects.loops.values import element_bytes
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, MapAttr
+from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, ForOp
 from ocannl.dialects.kernel.gpu import THREADS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
-from ocannl.dialects.loops.values import element_bytes, element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.rows import add_scratch, combine_all
 from ocannl.passes.analysis.divisors import largest_divisor

@@ -6,10 +6,10 @@ import math
 
 from xdsl.ir import Block, Region
 
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel import ForOp, LaunchOp
 from ocannl.dialects.kernel.gpu import THREADS, VECTOR_BYTES
 from ocannl.dialects.loops import NestOp, StoreOp
-from ocannl.dialects.loops.values import element_bytes
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.nests import operations

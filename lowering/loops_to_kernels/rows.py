@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.kernel import CombineOp, combination
+from ocannl.dialects.kernel import CombineOp, block_reduction
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
@@ -89,7 +89,7 @@ def add_scratch(launch: LaunchOp) -> None:
     """Gives combinations between warps a shared array, one for each type."""
     arrays: dict[Attribute, SharedOp] = {}
     for op in list(launch.body.block.ops):
-        if isinstance(op, CombineOp) and combination(launch, op.across.data).through_memory:
+        if isinstance(op, CombineOp) and block_reduction(launch, op.across.data).through_memory:
             type = op.value.type
             if type not in arrays:
                 arrays[type] = SharedOp(MemRefType(type, [math.prod([launch.threads])]))

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from ocannl.dialects.assign import RING
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.memref import RING, element_bytes, element_type
 from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
-from ocannl.dialects.loops.values import element_bytes, element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft
 
 

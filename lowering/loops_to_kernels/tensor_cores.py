@@ -13,12 +13,12 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.kernel import WhereOp
 from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, MOST_SHARED_BYTES, PROCESSORS, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
-from ocannl.dialects.loops.values import element_bytes, element_type
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.options import Types
 from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block

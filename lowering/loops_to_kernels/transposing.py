@@ -9,11 +9,12 @@ from xdsl.dialects.builtin import MemRefType
 
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, MapAttr
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.kernel import BarrierOp, CopyOp
 from ocannl.dialects.kernel.gpu import BANK_BYTES, THREADS, WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
-from ocannl.dialects.loops.values import address_of, element_bytes, element_type
+from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
 from ocannl.lowering.loops_to_kernels.staging import within_block
 from ocannl.passes.analysis.nests import points

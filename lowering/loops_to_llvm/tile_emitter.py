@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import POSITION, element_type
+from ocannl.dialects.loops.values import POSITION
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import from_i64, linear_value
 from ocannl.lowering.llvm.instructions import emit_position, emit_scalar

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import OWN_MEMORY, memref_shape
+from ocannl.dialects.assign import OWN_MEMORY
 from ocannl.dialects.index.linear import Map, Space
+from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import schedule_text
-from ocannl.dialects.loops.values import element_bytes
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nests import is_inside, nests_of, steps
 from ocannl.runtime.cuda.ptxas import Resources

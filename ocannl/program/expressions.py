@@ -10,7 +10,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import DimTerm, Row, Shape
-from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here

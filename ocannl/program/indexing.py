@@ -9,16 +9,8 @@ from typing import SupportsIndex
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.spec import (
-    Affine,
-    Axis,
-    Padding,
-    Slot,
-    Spec,
-    SpecSyntaxError,
-    names_of,
-    parse_spec,
-)
+from ocannl.dialects.shapes.spec import Affine, Axis, Padding, Slot, Spec, names_of
+from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.program.einsums import einsum
 from ocannl.program.errors import ArgumentError

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import address_of, element_bytes
+from ocannl.dialects.loops.values import address_of
 
 LINE = 64
 

@@ -10,8 +10,9 @@ from functools import cached_property
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Map
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.values import address_of, element_bytes, position_sizes
+from ocannl.dialects.loops.values import address_of, position_sizes
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import names_in, operations
 

@@ -18,10 +18,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import POSITION, address_of, element_bytes, element_type
+from ocannl.dialects.loops.values import POSITION, address_of
 from ocannl.dialects.scalar.small_floats import small_format
 
 # Instructions that a function of `math` becomes, roughly.

@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space
+from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import OWN_MEMORY, memref_shape
+from ocannl.dialects.assign import OWN_MEMORY
 from ocannl.dialects.index.images import Box, box_of, fill
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes

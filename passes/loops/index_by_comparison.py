@@ -19,8 +19,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.loops.values import POSITION, element_type
+from ocannl.dialects.loops.values import POSITION
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of

@@ -10,10 +10,10 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.assign import NodeOp, memref_shape
+from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
+from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.values import element_type
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names, joined_label

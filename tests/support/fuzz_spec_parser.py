@@ -10,7 +10,7 @@ from typing import Any
 
 atheris: Any = importlib.import_module("atheris")  # it has no types
 with atheris.instrument_imports():
-    from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+    from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 
 # One byte a character: those of the notation, and some that mean nothing in it.
 CHARACTERS = "abio019_.,;|->=+<*^& %é\n"

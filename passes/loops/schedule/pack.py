@@ -12,9 +12,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import element_type
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, variable_sizes

@@ -12,9 +12,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import MapAttr, SpaceAttr
+from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import element_type
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import declaration, operations
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription

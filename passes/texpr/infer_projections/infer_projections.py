@@ -23,7 +23,7 @@ from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import computed_in, has_infinity, is_float
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim, Shape
-from ocannl.dialects.shapes.spec import parse_spec
+from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type

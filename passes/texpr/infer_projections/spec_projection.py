@@ -22,8 +22,8 @@ from ocannl.dialects.shapes.spec import (
     RowSpec,
     Spec,
     Term,
-    parse_spec,
 )
+from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.shapes.spec_parts import PartSpace, part_spaces
 from ocannl.passes.analysis.projection import ZERO, MisfitError, Projection, RowMaps
 

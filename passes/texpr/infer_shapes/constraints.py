@@ -12,7 +12,7 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import SpecError, at_line
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
-from ocannl.dialects.shapes.spec import SpecSyntaxError, parse_spec
+from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
 from ocannl.dialects.texpr.tensor_op import LikeOp
 from ocannl.dialects.texpr.tensor_type import shape_of

@@ -14,7 +14,7 @@ from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import ROW_KINDS, Row, RowKind, Shape
-from ocannl.dialects.shapes.spec import parse_spec
+from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import (
     ApplyOp,
     AssignOp,

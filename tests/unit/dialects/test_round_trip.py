@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from ocannl.dialects import assign, loops, texpr
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.ir.text_printer import op_text
@@ -196,7 +197,7 @@ def assignments(draw: st.DrawFn) -> str:
         for label in labels
     ]
     lhs = nodes[0].result
-    sizes = {f"i{axis}": size for axis, size in enumerate(assign.memref_shape(lhs))}
+    sizes = {f"i{axis}": size for axis, size in enumerate(memref_shape(lhs))}
     accum = draw(ACCUMULATIONS)
     if accum is not None:
         sizes |= {"k": 3}
@@ -207,7 +208,7 @@ def assignments(draw: st.DrawFn) -> str:
         return draw(st.sampled_from([Linear((), size - 1), *fitting, *reverse]))
 
     operands = [draw(st.sampled_from(nodes)).result for _ in range(3)]
-    maps = [tuple(map(index, assign.memref_shape(operand))) for operand in operands]
+    maps = [tuple(map(index, memref_shape(operand))) for operand in operands]
     combination = Combination.of(numbered(draw(terms), [0], 3), operands, maps)
     identity = identity_map(n for n in sizes if n != "k")
     accumulation = assign.AccumOp(

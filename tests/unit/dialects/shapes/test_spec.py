@@ -19,10 +19,9 @@ from ocannl.dialects.shapes.spec import (
     RowSpec,
     Slot,
     Spec,
-    SpecSyntaxError,
     Term,
-    parse_spec,
 )
+from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 
 
 def names(text: str) -> tuple[Axis, ...]:

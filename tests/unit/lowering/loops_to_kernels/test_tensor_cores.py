@@ -20,12 +20,12 @@ from xdsl.dialects.builtin import ModuleOp
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import LoadOp
-from ocannl.dialects.loops.values import element_bytes
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_kernels import draft, tensor_cores

@@ -17,7 +17,7 @@ import ocannl as oc
 from ocannl import train
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.shapes import spec
+from ocannl.dialects.shapes import spec, spec_parser
 from ocannl.program.extract import needed
 
 RANDOM = settings(
@@ -161,7 +161,7 @@ def test_no_logic_and_no_function_of_tensors_is_left_out():
             elif isinstance(op, texpr.ApplyOp) and op.logic is not None:
                 logics.add(op.logic.data if op.logic.data in ".@T" else "spec")
                 if op.logic.data not in ".@T":
-                    slots = spec.parse_spec(op.logic.data).slots
+                    slots = spec_parser.parse_spec(op.logic.data).slots
                     forms |= {type(axis) for slot in slots for row in slot.rows for axis in row.axes}
     assert logics == {".", "@", "T", "slice", "spec"}
     assert forms == set(get_args(spec.Axis))

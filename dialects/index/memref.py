@@ -1,0 +1,40 @@
+"""Arrays in memory: their sizes, their elements, and rings of arrays."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import cast
+
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, ShapedType, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+# The memory space of a ring: its first index counts around, modulo its size.
+RING = StringAttr("ring")
+
+
+@cache
+def array_type(element: Attribute, sizes: tuple[int, ...]) -> MemRefType[Attribute]:
+    """The type of a node; xDSL takes long to make one, and most nodes share theirs with others."""
+    return MemRefType(element, sizes)
+
+
+def memref_shape(value: SSAValue) -> tuple[int, ...]:
+    """The static sizes of a node; empty for a scalar value."""
+    return value.type.get_shape() if isinstance(value.type, ShapedType) else ()
+
+
+def is_ring(value: SSAValue) -> bool:
+    """Whether the first index of an array counts around."""
+    type = value.type
+    return isinstance(type, MemRefType) and cast(MemRefType[Attribute], type).memory_space == RING
+
+
+def element_type(array: SSAValue) -> Attribute:
+    return cast(MemRefType[Attribute], array.type).element_type
+
+
+def element_bytes(array: SSAValue) -> int:
+    """The bytes of an element of an array."""
+    type = element_type(array)
+    assert isinstance(type, FixedBitwidthType)
+    return type.size

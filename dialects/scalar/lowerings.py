@@ -1,0 +1,80 @@
+"""How scalar operators become `arith` and `math` operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+
+EmitUnary: TypeAlias = Callable[[ArithBuilder, SSAValue], SSAValue]
+EmitBinary: TypeAlias = Callable[[ArithBuilder, SSAValue, SSAValue], SSAValue]
+EmitTernary: TypeAlias = Callable[[ArithBuilder, SSAValue, SSAValue, SSAValue], SSAValue]
+
+
+def emit_op(op: type[Operation]) -> Callable[..., SSAValue]:
+    """An operator that is one upstream operation."""
+
+    def emit(b: ArithBuilder, *operands: SSAValue) -> SSAValue:
+        return b.float_op(op, *operands)
+
+    return emit
+
+
+def emit_compare(predicate: str) -> EmitBinary:
+    return lambda b, x, y: b.truth(b.cmp(predicate, x, y))
+
+
+def emit_logic(op: type[Operation]) -> EmitBinary:
+    return lambda b, x, y: b.truth(b.bit_op(op, is_nonzero(b, x), is_nonzero(b, y)))
+
+
+def is_nonzero(b: ArithBuilder, x: SSAValue) -> SSAValue:
+    return b.cmp("une", x, b.const(0.0))
+
+
+def emit_recip(b: ArithBuilder, x: SSAValue) -> SSAValue:
+    return b.div(b.const(1.0), x)
+
+
+def emit_sat01(b: ArithBuilder, x: SSAValue) -> SSAValue:
+    return b.float_op(arith.MinimumfOp, b.float_op(arith.MaximumfOp, x, b.const(0.0)), b.const(1.0))
+
+
+def emit_sign(b: ArithBuilder, x: SSAValue) -> SSAValue:
+    zero = b.const(0.0)
+    negative_or_not = b.select(b.cmp("olt", x, zero), b.const(-1.0), x)
+    return b.select(b.cmp("ogt", x, zero), b.const(1.0), negative_or_not)
+
+
+def emit_sigmoid(b: ArithBuilder, x: SSAValue) -> SSAValue:
+    # Stable on both sides: exp(-x) overflows to infinity exactly where the result is zero.
+    one = b.const(1.0)
+    return b.div(one, b.add(one, b.float_op(math_dialect.ExpOp, b.neg(x))))
+
+
+def emit_relu_gate(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    zero = b.const(0.0)
+    return b.select(b.cmp("ogt", x, zero), y, zero)
+
+
+def emit_sat01_gate(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    zero = b.const(0.0)
+    inside = b.bit_op(arith.AndIOp, b.cmp("ogt", x, zero), b.cmp("olt", x, b.const(1.0)))
+    return b.select(inside, y, zero)
+
+
+def emit_mod(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """Exact while the quotient is an exact integer in the type (below 2^24 or 2^53)."""
+    zero = b.const(0.0)
+    quotient = b.float_op(math_dialect.FloorOp, b.div(x, y))
+    # A zero quotient leaves x as it is, also where y is infinite.
+    remainder = b.select(b.cmp("oeq", quotient, zero), x, b.fma(b.neg(quotient), y, x))
+    # The rounded quotient may be one too large: then the remainder has the wrong sign.
+    signs_differ = b.bit_op(arith.XOrIOp, b.cmp("olt", remainder, zero), b.cmp("olt", y, zero))
+    wrong = b.bit_op(arith.AndIOp, signs_differ, b.cmp("une", remainder, zero))
+    return b.select(wrong, b.add(remainder, y), remainder)

@@ -1,0 +1,47 @@
+"""Scalar terms: operators applied to operands and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """The operand at a position."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"${self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A number, in the precision of the operands."""
+
+    value: float
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A scalar operator applied to terms."""
+
+    op: str
+    args: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+Term: TypeAlias = Arg | Const | App
+
+ZERO, ONE = Const(0.0), Const(1.0)
+
+
+def app(op: str, *args: Term | float) -> App:
+    """The operator applied to terms, and to numbers as constants."""
+    return App(op, tuple(Const(float(a)) if isinstance(a, int | float) else a for a in args))
