@@ -21,8 +21,8 @@ from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
-from ocannl.runtime.cpu.jit import compile_llvm
 from ocannl.runtime.cpu.team import Team
+from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llvmlite import binding
 
-from ocannl.runtime.cpu.jit import compile_llvm
+from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, bind_call
 
 # Chains of multiply-add that hide its latency, and how often the peak's loop runs.

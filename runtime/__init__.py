@@ -1,0 +1,1 @@
+"""Memory, devices, compiled routines and their caches, random numbers."""

@@ -22,7 +22,7 @@ from ocannl.dialects.kernel.gpu import WARP
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels.description import Dispatch, RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.runtime.cpu.native import NativeRun
+from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_arguments import Arguments, arguments
 from ocannl.runtime.memory import ArgBlock, Entry, HostMemory
@@ -181,6 +181,8 @@ class MetalProgram:
             raise failure
 
 
-class MetalRun(NativeRun):
+class MetalRun(HostRun):
+    """The kernels of a routine on a block of arguments."""
+
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
         raise DeviceError("there are no times of single kernels on Metal")

@@ -1,0 +1,1 @@
+"""Running programs: contexts, routines, reports and tuning."""

@@ -23,7 +23,7 @@ from ocannl.program.checks import integer
 from ocannl.program.code import Code
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import Numbering, Program, extract, needed, origin_of
+from ocannl.program.extract import ExtractedRoutine, Numbering, extract, needed, origin_of
 from ocannl.program.leaves import array_of, initializer_of, numbers
 from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -31,12 +31,12 @@ from ocannl.program.values import is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
-from ocannl.runtime.cpu.host import usable_cores
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
+from ocannl.runtime.host.processor import usable_cores
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.random import stream_key
@@ -181,7 +181,7 @@ class Context:
         }
         return Routine(self, code, name, program, executable, nodes)
 
-    def _node_for(self, program: Program, label: str, facts: NodeFacts) -> Node:
+    def _node_for(self, program: ExtractedRoutine, label: str, facts: NodeFacts) -> Node:
         return self._allocate(*origin_of(program, label), facts.shape, np.dtype(facts.dtype))
 
     def _allocate(

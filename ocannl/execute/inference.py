@@ -9,7 +9,7 @@ from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.code import Code
-from ocannl.program.extract import Program, extract
+from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.tensor import TensorLike, as_tensor
 
 
@@ -24,7 +24,7 @@ def infer(target: TensorLike | Code) -> None:
     commit(program)
 
 
-def commit(program: Program) -> None:
+def commit(program: ExtractedRoutine) -> None:
     """What was decided for a module holds for the program under construction from now on."""
     solver = graph.solver()
     for value, copy in program.copies.items():

@@ -23,7 +23,7 @@ from ocannl.passes.texpr.infer_shapes.messages import describe
 from ocannl.program.checks import LARGEST, integer
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import Numbering, Program, needed, origin_of
+from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
 from ocannl.program.id_checks import raise_for_ids
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
@@ -64,7 +64,7 @@ class Routine:
         context: Compiler,
         code: Code,
         name: str,
-        program: Program,
+        program: ExtractedRoutine,
         executable: Executable,
         nodes: Mapping[str, Node],
     ) -> None:

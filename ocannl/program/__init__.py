@@ -1,0 +1,1 @@
+"""Building programs: tensors, parameters and code, up to their text at any stage."""

@@ -38,7 +38,7 @@ class Numbering:
 
 
 @dataclass
-class Program:
+class ExtractedRoutine:
     """A module with one routine, and which value of the program under construction each of its nodes
     stands for.
 
@@ -79,7 +79,9 @@ def _operands(ops: Iterable[Operation]) -> list[Operation]:
     return [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
 
 
-def extract(statements: Sequence[Operation], name: str, numbering: Numbering | None = None) -> Program:
+def extract(
+    statements: Sequence[Operation], name: str, numbering: Numbering | None = None
+) -> ExtractedRoutine:
     """A module with a routine of statements: copies of these and of all operations that they need."""
     ops = needed(statements)
     checks = id_checks(ops)
@@ -92,7 +94,7 @@ def extract(statements: Sequence[Operation], name: str, numbering: Numbering | N
     copied = [copier.copy(op) for op in statements]
     routine.body.block.add_ops([*body, *copied])
     counts = {op: counting.tensor for op, counting in checks.items()}
-    return Program(ModuleOp([routine]), routine, copier.values, copier.copies, counts)
+    return ExtractedRoutine(ModuleOp([routine]), routine, copier.values, copier.copies, counts)
 
 
 def with_counting(statements: Sequence[Operation]) -> list[Operation]:
@@ -214,7 +216,7 @@ class _Copier:
         return label
 
 
-def origin_of(program: Program, label: str) -> tuple[SSAValue, bool]:
+def origin_of(program: ExtractedRoutine, label: str) -> tuple[SSAValue, bool]:
     """The value of the program under construction that a node stands for, and whether it is its gradient."""
     if label in program.values:
         return program.values[label], False

@@ -1,0 +1,1 @@
+"""Command-line tools, and the registration of dialects and passes with those of xDSL."""

@@ -1,0 +1,1 @@
+"""Caches on disk: object code, compiled routines, inferred types, tuned schedules."""

@@ -14,7 +14,7 @@ from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.schedule_candidates import Choice, Choices, FindChoices, no_choices
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.cache.routine_cache import compiler_version
-from ocannl.runtime.cpu.host import host_target
+from ocannl.runtime.host.processor import host_target
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Routines as native code of the CPU, on one thread or on several."""

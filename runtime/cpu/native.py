@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
-from ocannl.runtime.cpu.host import host_target
-from ocannl.runtime.cpu.jit import CompiledModule, compile_llvm
-from ocannl.runtime.cpu.loop_driver import run_loop
 from ocannl.runtime.cpu.profile import profile
 from ocannl.runtime.cpu.violation import Violation
-from ocannl.runtime.device import Memory
+from ocannl.runtime.host.jit import CompiledModule, compile_llvm
+from ocannl.runtime.host.processor import host_target
+from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
-from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array, bind_call
+from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array
 
 
 @dataclass(frozen=True)
@@ -61,47 +58,8 @@ class NativeProgram:
         return NativeRun(self.function, args, self.violation)
 
 
-class Failures(Protocol):
-    """Where a GPU, or an emulated one that checks, tells what went wrong."""
-
-    def raise_first(self) -> None:
-        """Raises `DeviceError` for the first thing that went wrong, and forgets it."""
-        ...
-
-
-class NativeRun:
-    """A function `void f(ptr args)` on a block of arguments."""
-
-    def __init__(self, function: int, args: ArgBlock, failures: Failures | None = None) -> None:
-        self.function = function
-        self.args = args
-        self.failures = failures
-        self.run = bind_call(function, args)
-        self.call: Callable[[], None] = self.run if failures is None else self.checked_run
-
-    def checked_run(self) -> None:
-        self.run()
-        self.raise_failure()
-
-    def raise_failure(self) -> None:
-        if self.failures is not None:
-            self.failures.raise_first()
-
-    def loop(
-        self,
-        *,
-        epochs: int,
-        ranged: Sequence[tuple[int, int]],
-        advance: Sequence[int],
-        record: Sequence[Memory],
-    ) -> list[NDArray[Any]]:
-        arrays = [memory.array for memory in record if isinstance(memory, HostMemory)]
-        assert len(arrays) == len(record), "routines on the CPU have memory there"
-        found = run_loop(
-            self.function, self.args, epochs=epochs, ranged=ranged, advance=advance, record=arrays
-        )
-        self.raise_failure()
-        return found
+class NativeRun(HostRun):
+    """Native code on a block of arguments."""
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
         return profile(module, self.args, runs)

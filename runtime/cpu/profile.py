@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.assign import NodeOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
-from ocannl.runtime.cpu.host import host_target
-from ocannl.runtime.cpu.jit import compile_llvm
+from ocannl.runtime.host.jit import compile_llvm
+from ocannl.runtime.host.processor import host_target
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock, bind_call
 

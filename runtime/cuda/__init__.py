@@ -1,4 +1,4 @@
-"""Runs PTX on an NVIDIA GPU, through the driver API of the package cuda-bindings."""
+"""NVIDIA GPUs: PTX, and running it through the driver API of the package cuda-bindings."""
 
 from ocannl.runtime.cuda.device import CudaDevice
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.lowering.kernels.description import Dispatch
-
-if TYPE_CHECKING:
-    from ocannl.runtime.cuda.device import CudaDevice
+from ocannl.runtime.cuda.gpu import Gpu
 
 
 class Launch:
     """A kernel with its arguments, where the driver finds them: `values` are what it is called with."""
 
-    def __init__(
-        self, device: CudaDevice, kernel: Dispatch, function: Any, values: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, device: Gpu, kernel: Dispatch, function: Any, values: NDArray[np.int64]) -> None:
         self.device = device
         self.kernel = kernel
         self.failure = f"kernel {kernel.function} cannot run"
@@ -41,13 +37,13 @@ class Launch:
         device.synchronize(f"kernel {self.kernel.function} failed")
 
 
-class Graph:
+class KernelGraph:
     """A graph, whose kernels run one after the other.
 
     It is built from nodes, and not captured: nothing else that a process does meanwhile can get into it.
     """
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: Gpu) -> None:
         self.device = device
         self.graph: Any = device.ask("cuGraphCreate", 0)
         weakref.finalize(self, device.driver.api.cuGraphDestroy, self.graph)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels.description import Dispatch, RoutineDescription
-from ocannl.runtime.cuda.graph import Graph, Launch
+from ocannl.runtime.cuda.gpu import Gpu
+from ocannl.runtime.cuda.graph import KernelGraph, Launch
 from ocannl.runtime.cuda.record import Recorder
 from ocannl.runtime.device import Memory
 from ocannl.runtime.kernel_arguments import arguments
 from ocannl.runtime.memory import ArgBlock
-
-if TYPE_CHECKING:
-    from ocannl.runtime.cuda.device import CudaDevice
 
 
 class CudaProgram:
@@ -29,7 +27,7 @@ class CudaProgram:
 
     def __init__(
         self,
-        device: CudaDevice,
+        device: Gpu,
         routine: RoutineDescription,
         layout: EntryLayout,
         functions: Mapping[str, Any],
@@ -76,7 +74,7 @@ class CudaRun:
         self.call: Callable[[], None] = (
             self.run_one_by_one if self.device.is_synchronous else self.launch_graph
         )
-        self.graph: Graph | None = None
+        self.graph: KernelGraph | None = None
         self.indexed: list[tuple[BoundLaunch, Any]] = []
         layout = program.layout
         self.index_slots = args.slots[layout.index_slot : layout.index_slot + len(layout.indices)]
@@ -97,8 +95,8 @@ class CudaRun:
         self.device.running[self.name] = None
         self.graph.launch()
 
-    def build_graph(self) -> Graph:
-        graph = Graph(self.device)
+    def build_graph(self) -> KernelGraph:
+        graph = KernelGraph(self.device)
         for launch in self.launches:
             node = graph.add(launch)
             if launch.positions:
@@ -106,7 +104,7 @@ class CudaRun:
         graph.finish()
         return graph
 
-    def set_indices(self, graph: Graph) -> None:
+    def set_indices(self, graph: KernelGraph) -> None:
         indices: list[int] = self.index_slots.tolist()
         if indices != self.indices:
             self.indices = indices
@@ -159,7 +157,7 @@ class CudaRun:
         device.enter()
         with ExitStack() as stack:
             events = [new_event(device, stack) for _ in range(len(self.launches) + 1)]
-            graph = Graph(device)
+            graph = KernelGraph(device)
             graph.add_event(events[0])
             launches = self.new_launches()
             for launch, event in zip(launches, events[1:], strict=True):
@@ -174,13 +172,13 @@ class CudaRun:
         return [float(second) for second in np.median(spent[1:], axis=0)]
 
 
-def new_event(device: CudaDevice, stack: ExitStack) -> Any:
+def new_event(device: Gpu, stack: ExitStack) -> Any:
     """An event that is destroyed with the stack."""
     event = device.ask("cuEventCreate", device.driver.api.CUevent_flags.CU_EVENT_DEFAULT.value)
     stack.callback(device.driver.api.cuEventDestroy, event)
     return event
 
 
-def elapsed(device: CudaDevice, start: Any, end: Any) -> float:
+def elapsed(device: Gpu, start: Any, end: Any) -> float:
     """The seconds between two events."""
     return float(device.ask("cuEventElapsedTime", start, end)) / 1e3

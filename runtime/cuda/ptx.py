@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels.description import description_text
 from ocannl.lowering.kernels_to_llvm.device import TRIPLE, DeviceModule, kernels_to_device
-from ocannl.runtime.cpu.jit import parse
 from ocannl.runtime.cuda.ptxas import Resources, assemble
+from ocannl.runtime.llvm_parser import parse_llvm
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
@@ -37,7 +37,7 @@ def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
     if arch not in ARCHS:
         raise DeviceError(f"there is no GPU architecture {arch!r}; known are {', '.join(ARCHS)}")
     machine = _machine(arch)
-    parsed = parse(device.text)
+    parsed = parse_llvm(device.text)
     parsed.data_layout = str(machine.target_data)
     return f"{machine.emit_assembly(parsed)}\n{description_text(device.routines)}"
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.runtime.cuda.gpu import Gpu
 from ocannl.runtime.device import Memory
-
-if TYPE_CHECKING:
-    from ocannl.runtime.cuda.device import CudaDevice
 
 # Values are kept on the GPU, and read when there are so many bytes of them.
 KEPT_BYTES = 2**26
@@ -19,7 +17,7 @@ KEPT_BYTES = 2**26
 class Recorder:
     """Keeps the values of some memory `runs` times, in an array of shape (runs, *its shape)."""
 
-    def __init__(self, device: CudaDevice, memory: Memory, runs: int) -> None:
+    def __init__(self, device: Gpu, memory: Memory, runs: int) -> None:
         self.device = device
         self.memory = memory
         self.values: NDArray[Any] = np.empty((runs, *memory.shape), memory.dtype)

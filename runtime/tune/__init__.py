@@ -1,0 +1,1 @@
+"""The search for schedules that are faster when they run."""

@@ -29,10 +29,10 @@ from ocannl.lowering.kernels.calls import launches
 from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import module_text, parse_text
-from ocannl.runtime.cpu.jit import CompiledModule, compile_llvm
 from ocannl.runtime.cuda.device import CudaDevice
 from ocannl.runtime.cuda.driver import BINDINGS
 from ocannl.runtime.cuda.ptxas import assemble
+from ocannl.runtime.host.jit import CompiledModule, compile_llvm
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 

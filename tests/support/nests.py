@@ -27,9 +27,9 @@ from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
-from ocannl.runtime.cpu.jit import compile_llvm
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cpu.violation import Violation
+from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 Arrays = dict[str, NDArray[Any]]

@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 
-from ocannl.runtime.cpu.jit import compile_llvm
+from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.memory import PADDING, ArgBlock, aligned_array, bind_call
 
 # Adds the index in slot 1 to the first float that slot 0 points to.

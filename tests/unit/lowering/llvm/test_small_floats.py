@@ -18,7 +18,7 @@ from ocannl.dialects.scalar.small_floats import Format
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-from ocannl.runtime.cpu.host import host_target
+from ocannl.runtime.host.processor import host_target
 from ocannl.runtime.memory import aligned_array
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs

@@ -17,7 +17,7 @@ from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.lowering.kernels.description import descriptions
 from ocannl.lowering.loops_to_kernels import tensor_cores
 from ocannl.runtime.cuda import record
-from ocannl.runtime.cuda.device import SYNCHRONOUS
+from ocannl.runtime.cuda.gpu import SYNCHRONOUS
 
 # What happens when objects go away is tested, too.
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")

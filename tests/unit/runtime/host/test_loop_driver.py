@@ -9,8 +9,8 @@ from threading import Timer
 import numpy as np
 import pytest
 
-from ocannl.runtime.cpu.jit import compile_llvm
-from ocannl.runtime.cpu.loop_driver import SLICE_SECONDS, next_slice, run_in_slices, run_loop
+from ocannl.runtime.host.jit import compile_llvm
+from ocannl.runtime.host.loop_driver import SLICE_SECONDS, next_slice, run_in_slices, run_loop
 from ocannl.runtime.memory import ArgBlock, Entry
 
 # With i and j in slots 1 and 2, writes 10 i + j and its double to the two int64 that slot 0 points to.

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.runtime.cpu.jit import CompiledModule, compile_llvm
+from ocannl.runtime.host.jit import CompiledModule, compile_llvm
 from ocannl.runtime.memory import ArgBlock
 
 # Native code runs about this long before Python looks for signals.

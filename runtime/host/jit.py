@@ -13,7 +13,8 @@ import llvmlite
 import llvmlite.binding
 
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
-from ocannl.runtime.cpu.host import host_target
+from ocannl.runtime.host.processor import host_target
+from ocannl.runtime.llvm_parser import InternalError, parse_llvm
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
@@ -21,10 +22,6 @@ llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 RELOCATION, CODE_MODEL = "pic", "small"
 
 _library_numbers = itertools.count()
-
-
-class InternalError(AssertionError):
-    """The compiler produced something that LLVM rejects: a bug of ours, not of the user's program."""
 
 
 class CompiledModule:
@@ -98,22 +95,12 @@ def object_key(text: str, opt_level: int) -> str:
 
 def emit_object(text: str, opt_level: int = 2) -> bytes:
     """The object file of a module for this processor."""
-    return _target_machine(opt_level).emit_object(parse(text))
+    return _target_machine(opt_level).emit_object(parse_llvm(text))
 
 
 def emit_assembly(text: str, opt_level: int = 2) -> str:
     """The assembly of a module for this processor, to be read."""
-    return _target_machine(opt_level).emit_assembly(parse(text))
-
-
-def parse(text: str) -> Any:
-    """Parses and verifies a module; invalid IR that reached code generation would end the process."""
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise InternalError(f"LLVM rejects the generated code: {error}") from error
-    return module
+    return _target_machine(opt_level).emit_assembly(parse_llvm(text))
 
 
 @cache

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from ocannl.runtime.cache.object_cache import ObjectCache
-from ocannl.runtime.cpu import jit
-from ocannl.runtime.cpu.host import host_target
-from ocannl.runtime.cpu.jit import InternalError, compile_llvm, emit_assembly, object_key
+from ocannl.runtime.host import jit
+from ocannl.runtime.host.jit import compile_llvm, emit_assembly, object_key
+from ocannl.runtime.host.processor import host_target
+from ocannl.runtime.llvm_parser import InternalError
 
 ADD_ONE = """
 define i64 @add_one(i64 %x) nounwind {
@@ -150,7 +151,7 @@ def test_bytes_that_are_no_object():
 def test_a_hit_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     store = ObjectCache(tmp_path)
     compile_llvm(ADD_ONE, cache=store)
-    monkeypatch.setattr(jit, "parse", None)
+    monkeypatch.setattr(jit, "parse_llvm", None)
     module = compile_llvm(ADD_ONE, cache=store)
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(module.address("add_one"))(1) == 2
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ocannl.runtime.cpu.host import (
+from ocannl.runtime.host.processor import (
     count_cores,
     data_cache_bytes,
     feature_list,

@@ -1,0 +1,190 @@
+"""An NVIDIA GPU: its memory, and the stream in which all that a context does with it happens, in order."""
+
+from __future__ import annotations
+
+import math
+import os
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
+from ocannl.runtime.cuda.ptx import ARCHS
+
+# The pool keeps all memory that is freed, for what is allocated next.
+KEPT_BYTES = 2**64 - 1
+# What a kernel may do wrong: the driver tells of it at some later call, and refuses all others from then on.
+KERNEL_ERRORS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_LAUNCH_TIMEOUT",
+}
+SYNCHRONOUS = "OCANNL_CUDA_SYNC"
+
+
+class Gpu:
+    """The GPU of a number, in the order of the driver, with `arch` the architecture that PTX is written for.
+
+    Launches and copies go to one stream. With `OCANNL_CUDA_SYNC=1` in the environment, each kernel is
+    launched alone, and waited for. Raises `DeviceError` where there is no such GPU, or it is too old.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self.driver = driver = Driver()
+        self.is_synchronous = os.environ.get(SYNCHRONOUS) == "1"
+        self.running: dict[str, None] = {}
+        """The names of the routines that were launched since the stream was last waited for."""
+        self.handle = find_device(driver, number)
+        self.name: str = self.ask("cuDeviceGetName", 128, self.handle).split(b"\0", 1)[0].decode()
+        self.arch = arch_of(self.name, self.capability())
+        self.context: Any = self.ask("cuDevicePrimaryCtxRetain", self.handle)
+        self.enter()
+        self.stream: Any = self.ask("cuStreamCreate", driver.api.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
+        weakref.finalize(self, close, driver, self.handle, self.stream)
+        self.keep_freed_memory()
+
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """The result of a function of the driver that should not fail."""
+        return self.call(f"{function} failed", function, *arguments)
+
+    def call(self, failure: str, function: str, *arguments: Any) -> Any:
+        """The result of a function of the driver. Raises `DeviceError` that begins with `failure`; the reason
+        may be an earlier kernel.
+        """
+        try:
+            return self.driver.call(failure, function, *arguments)
+        except CudaError as error:
+            raise self.explained(error) from None
+
+    def enter(self) -> None:
+        """Makes the GPU that of this thread, as other libraries may have chosen another."""
+        self.ask("cuCtxSetCurrent", self.context)
+
+    def capability(self) -> tuple[int, int]:
+        """The compute capability."""
+        attributes = self.driver.api.CUdevice_attribute
+        major, minor = (
+            self.ask("cuDeviceGetAttribute", attribute, self.handle)
+            for attribute in (
+                attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            )
+        )
+        return int(major), int(minor)
+
+    def keep_freed_memory(self) -> None:
+        """Raises `DeviceError` where the GPU has no memory pools."""
+        api = self.driver.api
+        pools = api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+        if not self.ask("cuDeviceGetAttribute", pools, self.handle):
+            raise DeviceError(
+                f"{self.name} has no memory pools: they need a driver for CUDA 11.2, this one is for "
+                f"{self.driver.version()}, and a GPU that is not virtual"
+            )
+        pool = self.ask("cuDeviceGetDefaultMemPool", self.handle)
+        threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        self.ask("cuMemPoolSetAttribute", pool, threshold, api.cuuint64_t(KEPT_BYTES))
+
+    def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> CudaMemory:
+        """Zeroed memory of the GPU. Raises `DeviceError` where there is not so much."""
+        return CudaMemory(self, shape, np.dtype(dtype))
+
+    def allocate(self, size: int) -> int:
+        """The address of so many bytes, which are zero."""
+        self.enter()
+        failure = f"{size} bytes cannot be had on {self.name}"
+        address = int(self.call(failure, "cuMemAllocAsync", max(size, 1), self.stream))
+        self.ask("cuMemsetD8Async", address, 0, max(size, 1), self.stream)
+        return address
+
+    def free(self, address: int) -> None:
+        """Frees memory after all that was launched before. An error has been told elsewhere."""
+        self.driver.api.cuCtxSetCurrent(self.context)
+        self.driver.api.cuMemFreeAsync(address, self.stream)
+
+    def synchronize(self, failure: str = "the GPU failed") -> None:
+        """Waits for all that was launched. Raises `DeviceError` for what went wrong since the last time."""
+        self.enter()
+        self.call(failure, "cuStreamSynchronize", self.stream)
+        self.running.clear()
+
+    def explained(self, error: CudaError) -> CudaError:
+        """An error, with what helps to find the kernel where it is that of one."""
+        if error.code not in KERNEL_ERRORS:
+            return error
+        ran = f"; routines that ran: {', '.join(map(repr, self.running))}" if self.running else ""
+        how = "" if self.is_synchronous else f"; with {SYNCHRONOUS}=1 in the environment, it names its kernel"
+        return CudaError(f"{error}{ran}{how}. This process cannot use the GPU any more", error.code)
+
+
+class CudaMemory:
+    """An array in the memory of a GPU. Reading and writing wait for all that was launched before."""
+
+    def __init__(self, device: Gpu, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.device = device
+        self.shape = shape
+        self.dtype = dtype
+        self.bytes = math.prod(shape) * dtype.itemsize
+        self.address = device.allocate(self.bytes)
+        weakref.finalize(self, device.free, self.address)
+
+    def read(self) -> NDArray[Any]:
+        found = np.empty(self.shape, self.dtype)
+        self.read_into(found)
+        return found
+
+    def read_into(self, array: NDArray[Any]) -> None:
+        """Reads as many bytes as a C-contiguous array has, from the start."""
+        device = self.device
+        device.enter()
+        if array.nbytes:
+            arguments = array.ctypes.data, self.address, array.nbytes, device.stream
+            device.call("the GPU cannot be read", "cuMemcpyDtoHAsync", *arguments)
+        device.synchronize()
+
+    def write(self, values: ArrayLike) -> None:
+        device = self.device
+        device.enter()
+        host = np.empty(self.shape, self.dtype)
+        host[...] = values
+        if host.nbytes:
+            arguments = self.address, host.ctypes.data, host.nbytes, device.stream
+            device.call("the GPU cannot be written", "cuMemcpyHtoDAsync", *arguments)
+        device.synchronize()
+
+
+def find_device(driver: Driver, number: int) -> Any:
+    """The GPU of a number. Raises `DeviceError` that tells which numbers there are."""
+    count = int(driver.call(NO_GPU, "cuDeviceGetCount"))
+    if not count:
+        raise DeviceError(NO_GPU)
+    if not 0 <= number < count:
+        found = "GPU 0 only" if count == 1 else f"GPUs 0 to {count - 1}"
+        raise DeviceError(f"there is no GPU {number}: this machine has {found}")
+    return driver.call(f"GPU {number} cannot be used", "cuDeviceGet", number)
+
+
+def arch_of(name: str, capability: tuple[int, int]) -> str:
+    """The newest architecture whose PTX a GPU takes. Raises `DeviceError` where it is too old for all."""
+    major, minor = capability
+    taken = [arch for arch in ARCHS if int(arch.removeprefix("sm_")) <= 10 * major + minor]
+    if not taken:
+        oldest = int(ARCHS[0].removeprefix("sm_"))
+        raise DeviceError(
+            f"{name} has compute capability {major}.{minor}; kernels need {oldest // 10}.{oldest % 10}"
+        )
+    return taken[-1]
+
+
+def close(driver: Driver, handle: Any, stream: Any) -> None:
+    """Gives a stream and the GPU back. An error has been told elsewhere."""
+    driver.api.cuStreamDestroy(stream)
+    driver.api.cuDevicePrimaryCtxRelease(handle)

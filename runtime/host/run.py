@@ -1,0 +1,55 @@
+"""Runs of functions of this process, compiled or called back, on blocks of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from ocannl.runtime.device import Memory
+from ocannl.runtime.host.loop_driver import run_loop
+from ocannl.runtime.memory import ArgBlock, HostMemory, bind_call
+
+
+class Failures(Protocol):
+    """Where a GPU, or an emulated one that checks, tells what went wrong."""
+
+    def raise_first(self) -> None:
+        """Raises `DeviceError` for the first thing that went wrong, and forgets it."""
+        ...
+
+
+class HostRun:
+    """A function `void f(ptr args)` on a block of arguments."""
+
+    def __init__(self, function: int, args: ArgBlock, failures: Failures | None = None) -> None:
+        self.function = function
+        self.args = args
+        self.failures = failures
+        self.run = bind_call(function, args)
+        self.call: Callable[[], None] = self.run if failures is None else self.checked_run
+
+    def checked_run(self) -> None:
+        self.run()
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        if self.failures is not None:
+            self.failures.raise_first()
+
+    def loop(
+        self,
+        *,
+        epochs: int,
+        ranged: Sequence[tuple[int, int]],
+        advance: Sequence[int],
+        record: Sequence[Memory],
+    ) -> list[NDArray[Any]]:
+        arrays = [memory.array for memory in record if isinstance(memory, HostMemory)]
+        assert len(arrays) == len(record), "routines on the CPU have memory there"
+        found = run_loop(
+            self.function, self.args, epochs=epochs, ranged=ranged, advance=advance, record=arrays
+        )
+        self.raise_failure()
+        return found
