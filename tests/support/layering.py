@@ -1,8 +1,10 @@
-"""Which folder imports which, read from the syntax trees."""
+"""Which module imports which, read from the syntax trees: late imports and those of checkers included."""
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,3 +79,100 @@ def imported_tests(source: str, module: str) -> list[str]:
     folders = {TESTS.name, *(folder.name for folder in TESTS.iterdir() if folder != SUPPORT)}
     found = ((name, name.split(".")) for name in imports(source, module))
     return [name for name, parts in found if parts[0] in folders or any(p.startswith("test_") for p in parts)]
+
+
+@cache
+def sources() -> Mapping[str, str]:
+    """The text of every module of the package, by its name."""
+    return {module: file.read_text() for module, file in modules().items()}
+
+
+def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """The modules among `texts` that each of them imports itself.
+
+    `from package import name` imports the module of that name if there is one, else the package. That Python
+    runs the `__init__` of all packages on the path of a module is not counted.
+    """
+    packages = {parent for module in texts for parent in parents(module)}
+    return {
+        module: {
+            found
+            for name in imports(text, module, module in packages)
+            if (found := known_module(name, texts)) is not None and found != module
+        }
+        for module, text in texts.items()
+    }
+
+
+def parents(module: str) -> Iterator[str]:
+    """The packages on the path of a module, the innermost first."""
+    while "." in module:
+        module = module.rpartition(".")[0]
+        yield module
+
+
+def known_module(name: str, texts: Mapping[str, str]) -> str | None:
+    """The module that a dotted name is, or is defined in; None outside the package."""
+    return next((module for module in (name, *parents(name)) if module in texts), None)
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules each of which imports the next, from one back to itself; none if there is no circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
+def defines_pass(text: str) -> bool:
+    """Whether a module has a class that is a `ModulePass`."""
+    classes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
+    return any(ast.unparse(base).split(".")[-1] == "ModulePass" for cls in classes for base in cls.bases)
+
+
+def pass_of(texts: Mapping[str, str]) -> dict[str, str]:
+    """For each module of a pass, the one that defines the pass.
+
+    A pass alone in its folder, with those inside of it, has all modules there as its parts.
+    """
+    packages = {parent for module in texts for parent in parents(module)}
+    passes = [module for module, text in texts.items() if defines_pass(text)]
+    found = {module: module for module in passes}
+    for own in passes:
+        folder = own if own in packages else next(parents(own))
+        if [module for module in passes if module == folder or folder in parents(module)] == [own]:
+            found |= {module: own for module in texts if module == folder or folder in parents(module)}
+    return found
+
+
+def imports_between_passes(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Imports by modules of one pass of those of another."""
+    owner = pass_of(texts)
+    return sorted(
+        (module, found)
+        for module, targets in import_graph(texts).items()
+        for found in targets
+        if module in owner and found in owner and owner[module] != owner[found]
+    )
+
+
+def imports_of_passes(texts: Mapping[str, str], folder: str) -> list[tuple[str, str]]:
+    """Imports by modules in a folder of modules of passes."""
+    owner = pass_of(texts)
+    return [(module, found) for module, found in imports_from(texts, folder) if found in owner]
+
+
+def imports_across(texts: Mapping[str, str], folder: str, other: str) -> list[tuple[str, str]]:
+    """Imports by modules in one folder of those in another."""
+    return [pair for pair in imports_from(texts, folder) if other in (pair[1], *parents(pair[1]))]
+
+
+def imports_from(texts: Mapping[str, str], folder: str) -> list[tuple[str, str]]:
+    """All imports by modules in a folder."""
+    return sorted(
+        (module, found)
+        for module, targets in import_graph(texts).items()
+        if folder in (module, *parents(module))
+        for found in targets
+    )

@@ -7,8 +7,8 @@ from support.nests import parse_module, random_arrays, the_func
 
 from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.cpu.team import Team
+from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 NEGATE = """

@@ -10,12 +10,19 @@ import pytest
 from support.layering import (
     LAYERS,
     ROOT,
+    circle,
+    import_graph,
     imported_tests,
     imports,
+    imports_across,
+    imports_between_passes,
+    imports_of_passes,
     is_misplaced,
     layer,
     modules,
     package_dirs,
+    pass_of,
+    sources,
     sources_of_tests,
     upward_imports,
 )
@@ -104,6 +111,115 @@ def test_tests_import_support():
     source = "from support.nests import compare\nfrom support import kernels\nimport numpy.testing"
     assert imported_tests(source, "unit.passes.test_simplify") == []
     assert imported_tests("from .layering import ROOT", "support.typecheck") == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circle(import_graph(sources())) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import p.a",
+        "from p import a",
+        "from p.a import name",
+        "from . import a",
+        "from .a import name",
+        "def late():\n    from p.a import name",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.a import Name",
+    ],
+)
+def test_a_circle_is_found(text: str):
+    texts = {"p": "", "p.a": "from p.b import name", "p.b": "from p.c import name", "p.c": text}
+    found = circle(import_graph(texts))
+    assert found[0] == found[-1]
+    assert set(found) == {"p.a", "p.b", "p.c"}
+
+
+def test_a_circle_through_a_package_is_found():
+    assert circle(import_graph({"p": "from p.a import name", "p.a": "from p import name"}))
+    assert not circle(import_graph({"p": "from p.a import name", "p.a": "import p.b", "p.b": ""}))
+
+
+PASS = "from xdsl.passes import ModulePass\n\n\nclass {}(ModulePass): ...\n"
+PASSES = {
+    "ocannl.passes": "",
+    "ocannl.passes.analysis.nests": "",
+    "ocannl.passes.rewrites.merge": "from ocannl.passes.analysis import nests",
+    "ocannl.passes.loops.fuse": PASS.format("Fuse"),
+    "ocannl.passes.loops.schedule": "",
+    "ocannl.passes.loops.schedule.schedule": "from . import tiles\n" + PASS.format("Schedule"),
+    "ocannl.passes.loops.schedule.tiles": "from ocannl.passes.analysis.nests import nests",
+    "ocannl.passes.loops.expand": "from .exp import exp\n" + PASS.format("Expand"),
+    "ocannl.passes.loops.expand.exp": "",
+}
+
+
+def test_the_modules_of_passes_are_known():
+    schedule = "ocannl.passes.loops.schedule.schedule"
+    assert pass_of(PASSES) == {
+        "ocannl.passes.loops.fuse": "ocannl.passes.loops.fuse",
+        "ocannl.passes.loops.schedule": schedule,
+        "ocannl.passes.loops.schedule.schedule": schedule,
+        "ocannl.passes.loops.schedule.tiles": schedule,
+        "ocannl.passes.loops.expand": "ocannl.passes.loops.expand",
+        "ocannl.passes.loops.expand.exp": "ocannl.passes.loops.expand",
+    }
+    found = set(pass_of(sources()).values())
+    assert {"ocannl.passes.loops.fuse", "ocannl.lowering.texpr_to_assign"} < found
+
+
+def test_no_pass_imports_another():
+    assert imports_between_passes(sources()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        ("ocannl.passes.loops.fuse", "ocannl.passes.loops.schedule.schedule"),
+        ("ocannl.passes.loops.fuse", "ocannl.passes.loops.schedule.tiles"),
+        ("ocannl.passes.loops.schedule.tiles", "ocannl.passes.loops.fuse"),
+        ("ocannl.passes.loops.expand.exp", "ocannl.passes.loops.schedule"),
+    ],
+)
+def test_an_import_between_passes_is_found(module: str, target: str):
+    assert imports_between_passes(PASSES) == []
+    planted = PASSES | {module: f"{PASSES[module]}\ndef late():\n    from {target} import name\n"}
+    assert imports_between_passes(planted) == [(module, target)]
+
+
+@pytest.mark.parametrize("folder", ["ocannl.passes.analysis", "ocannl.passes.rewrites"])
+def test_analyses_and_shared_rewrites_import_no_pass(folder: str):
+    assert imports_of_passes(sources(), folder) == []
+
+
+def test_analyses_import_no_rewrite():
+    assert imports_across(sources(), "ocannl.passes.analysis", "ocannl.passes.rewrites") == []
+
+
+def test_an_import_by_an_analysis_is_found():
+    module, fuse, merge = (
+        "ocannl.passes.analysis.nests",
+        "ocannl.passes.loops.fuse",
+        "ocannl.passes.rewrites.merge",
+    )
+    assert imports_of_passes(PASSES, "ocannl.passes.analysis") == []
+    planted = PASSES | {module: f"import {fuse}\nfrom {merge} import name\n"}
+    assert imports_of_passes(planted, "ocannl.passes.analysis") == [(module, fuse)]
+    assert imports_across(planted, "ocannl.passes.analysis", "ocannl.passes.rewrites") == [(module, merge)]
+
+
+def test_programs_are_built_without_what_runs_them():
+    assert imports_across(sources(), "ocannl.program", "ocannl.execute") == []
+
+
+def test_an_import_of_what_runs_programs_is_found():
+    texts = {
+        "ocannl.program.code": "def late():\n    from ocannl.execute import run",
+        "ocannl.execute.run": "",
+    }
+    found = [("ocannl.program.code", "ocannl.execute.run")]
+    assert imports_across(texts, "ocannl.program", "ocannl.execute") == found
 
 
 @pytest.fixture(scope="module")
