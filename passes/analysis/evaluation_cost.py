@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from ocannl.dialects.index.linear import Map, Space
-from ocannl.dialects.loops import IndexOp, LoadOp, ReduceOp, UniformOp
+from ocannl.dialects.loops import LoadOp
+from ocannl.passes.analysis.cost import instructions
 from ocannl.passes.analysis.nests import (
     Indexed,
     names_in,
@@ -21,39 +20,12 @@ from ocannl.passes.analysis.nests import (
 )
 from ocannl.passes.analysis.one_hot import Elsewhere, choices
 
-# The policy: what an evaluation of an operation costs, in additions. What is not listed is one addition ...
-FREE = (arith.ConstantOp, IndexOp, LoadOp, ReduceOp)
+# The greatest cost of a body that is evaluated at its uses because it is the same at every point: targets
+# evaluate it once a nest then. Nearly all functions cost more.
+CHEAP_IF_UNIFORM = 18
 
 
-COSTS: Mapping[type[Operation], int] = {
-    arith.DivfOp: 4,
-    math_dialect.SqrtOp: 5,
-    math_dialect.RsqrtOp: 5,
-    UniformOp: 150,
-}
-
-
-# ... or a transcendental function if it is of the `math` dialect and not one of these.
-SIMPLE_MATH = (
-    math_dialect.AbsFOp,
-    math_dialect.CeilOp,
-    math_dialect.CopySignOp,
-    math_dialect.FloorOp,
-    math_dialect.FmaOp,
-    math_dialect.RoundEvenOp,
-    math_dialect.RoundOp,
-    math_dialect.TruncOp,
-)
-
-
-TRANSCENDENTAL = 20
-
-
-# ... and one that is the same at every point, so that targets evaluate it once a nest, up to this one.
-CHEAP_IF_UNIFORM = 16
-
-
-# ... and one that is 0 unless an index is some number, up to this one.
+# The greatest cost of a body that is evaluated at its uses because it is 0 unless an index is some number.
 CHEAP_IF_CHOOSING = 8
 
 
@@ -92,7 +64,7 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Evaluati
         if is_constant(op, constants):
             constants.update(op.results)
             continue
-        total += operation_cost(op)
+        total += instructions(op)
         if isinstance(op, Indexed):
             varying = variables & names_in(op.indices.data)
             is_uniform = is_uniform and not varying
@@ -108,16 +80,3 @@ def is_constant(op: Operation, constants: set[SSAValue]) -> bool:
     if not constants or not op.operands or not op.has_trait(Pure):
         return False
     return all(operand in constants for operand in op.operands)
-
-
-def operation_cost(op: Operation) -> int:
-    return _cost_of_kind(type(op))
-
-
-@cache
-def _cost_of_kind(kind: type[Operation]) -> int:
-    if issubclass(kind, FREE):
-        return 0
-    if kind.name.startswith("math.") and kind not in COSTS and not issubclass(kind, SIMPLE_MATH):
-        return TRANSCENDENTAL
-    return COSTS.get(kind, 1)

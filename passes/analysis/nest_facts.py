@@ -7,36 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
     Float32Type,
     Float64Type,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import POSITION, address_of
 from ocannl.dialects.scalar.small_floats import small_format
-
-# Instructions that a function of `math` becomes, roughly.
-FUNCTION_COST = 15
-DIVISION_COST = 6
-# To widen and to narrow.
-CONVERSION_COST: Mapping[type[Attribute], tuple[int, int]] = {
-    Float16Type: (3, 2),
-    BFloat16Type: (2, 8),
-    Float8E5M2Type: (10, 16),
-    Float8E4M3FNType: (10, 14),
-}
-SIMPLE_FUNCTIONS = (math_dialect.AbsFOp, math_dialect.FmaOp, math_dialect.CopySignOp)
-DIVISIONS = (arith.DivfOp, math_dialect.SqrtOp)
+from ocannl.passes.analysis.cost import CONVERSIONS, instructions
 
 
 @dataclass(slots=True)
@@ -108,7 +91,7 @@ def _read(scope: ScopeFacts, block: Block, depends: dict[SSAValue, set[str]], sc
                 inner.work += not isinstance(op.yielded.owner, arith.MulfOp)
                 scope.inner.append(inner)
                 names |= inner.varies
-            case arith.ConstantOp() | YieldOp():
+            case arith.ExtFOp() | arith.TruncFOp() if is_at_access(op):
                 pass
             case _:
                 scope.work += instructions(op)
@@ -129,7 +112,7 @@ def read_access(op: LoadOp | StoreOp, depends: Mapping[SSAValue, set[str]], sche
 
 
 def conversion(op: LoadOp | StoreOp) -> int:
-    widening, narrowing = CONVERSION_COST.get(element_type(op.node).__class__, (0, 0))
+    widening, narrowing = CONVERSIONS.get(element_type(op.node).__class__, (0, 0))
     return widening if isinstance(op, LoadOp) else narrowing
 
 
@@ -145,13 +128,3 @@ def is_at_access(op: arith.ExtFOp | arith.TruncFOp) -> bool:
         return small_format(op.input.type) is not None and isinstance(op.input.owner, LoadOp)
     users = [use.operation for use in op.result.uses]
     return small_format(op.result.type) is not None and all(isinstance(user, StoreOp) for user in users)
-
-
-def instructions(op: Operation) -> int:
-    if isinstance(op, DIVISIONS):
-        return DIVISION_COST
-    if isinstance(op, arith.ExtFOp | arith.TruncFOp) and is_at_access(op):
-        return 0
-    if op.name.startswith("math.") and not isinstance(op, SIMPLE_FUNCTIONS):
-        return FUNCTION_COST
-    return 1

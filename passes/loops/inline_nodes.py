@@ -40,8 +40,8 @@ from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
 
-# A body up to this cost is rather computed again than stored and loaded ...
-CHEAP = 4
+# A body up to this cost, that of a division, takes no longer than to store and load its value.
+CHEAP = 6
 # Longer bodies are not copied, as a chain of them would be copied over and over; fusion joins them instead.
 LONGEST_BODY = 32
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.arith import ConstantOp, MulfOp
+from xdsl.dialects.arith import MulfOp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.analysis.cost import instructions
 from ocannl.passes.analysis.layers import LAST, folded_layers
 from ocannl.passes.analysis.liveness import Timeline
 from ocannl.passes.analysis.names import Names, labels_of
-from ocannl.passes.analysis.nest_facts import instructions
 from ocannl.passes.analysis.nests import (
     covering_axes,
     declaration,
@@ -280,7 +280,7 @@ def instructions_in(block: Block, times: int) -> int:
             inner = times * points(op.space.data)
             total += instructions_in(op.body.block, inner)
             total += 0 if isinstance(op.yielded.owner, MulfOp) else inner
-        elif not isinstance(op, LoadOp | StoreOp | IndexOp | ConstantOp | YieldOp):
+        else:
             total += times * instructions(op)
     return total
 

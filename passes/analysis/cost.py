@@ -1,0 +1,53 @@
+"""The cost of scalar operations, in instructions of a processor with vectors.
+
+The unit is one vector instruction, such as an addition or `math.fma`. A division or a square root keeps its
+port busy for about as long as six of them (vectors of 128 bits, in Agner Fog's "Instruction tables" and on
+uops.info). A function or a random number costs what its expansion for f32 by `expand-math` has of operations;
+a conversion of a small float, the instructions that it becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
+from xdsl.ir import Attribute, Operation
+
+from ocannl.dialects.loops import IndexOp, LoadOp, ReduceOp, StoreOp, UniformOp, YieldOp
+
+# Loads and stores are costed by where their data lies, and the body of a reduction by itself.
+FREE = (arith.ConstantOp, IndexOp, LoadOp, StoreOp, ReduceOp, YieldOp)
+# All other operations are one instruction.
+INSTRUCTIONS: Mapping[type[Operation], int] = {
+    arith.DivfOp: 6,
+    math.SqrtOp: 6,
+    math.ExpOp: 19,
+    math.Exp2Op: 18,
+    math.LogOp: 32,
+    math.Log2Op: 32,
+    math.SinOp: 22,
+    math.CosOp: 24,
+    math.TanhOp: 24,
+    math.ErfOp: 34,
+    math.PowFOp: 107,
+    UniformOp: 222,
+}
+# Instructions that widen a small float to f32, and that narrow an f32 to it.
+CONVERSIONS: Mapping[type[Attribute], tuple[int, int]] = {
+    Float16Type: (3, 2),
+    BFloat16Type: (2, 8),
+    Float8E5M2Type: (10, 16),
+    Float8E4M3FNType: (10, 14),
+}
+
+
+def instructions(op: Operation) -> int:
+    """The instructions of one evaluation of an operation, without the body of a reduction."""
+    return _of_kind(type(op))
+
+
+@cache
+def _of_kind(kind: type[Operation]) -> int:
+    return 0 if issubclass(kind, FREE) else INSTRUCTIONS.get(kind, 1)
