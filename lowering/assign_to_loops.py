@@ -27,6 +27,7 @@ from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import Linear, clashing_variables
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.dialects.scalar.combination import Combination
@@ -238,18 +239,13 @@ def node_label(node: SSAValue) -> str:
     return node.owner.label.data
 
 
-def located(nests: list[Operation], source: Operation) -> list[Operation]:
-    for nest in nests:
-        nest.location = source.location
-    return nests
-
-
 def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
     func = loops.FuncOp(routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes))
-    func.location = routine.location
+    derive([func], routine.location)
     nodes = [op for op in routine.body.block.ops if isinstance(op, assign.NodeOp)]
     ops: list[Operation] = []
     for op in list(routine.body.block.ops):
+        start = len(ops)
         match op:
             case assign.NodeOp():
                 op.detach()
@@ -257,17 +253,19 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
                 label = fresh_label(f"{node_label(op.lhs)}.sum", {n.label.data for n in nodes})
                 node, steps = accumulate_apart(op, label, routine.ranges)
                 nodes.append(node)
+                derive([node], op.location)
                 for step in steps:
-                    ops += located(accum_to_nests(step, routine.ranges), op)
+                    ops += accum_to_nests(step, routine.ranges)
                     step.erase()
             case assign.AccumOp():
-                ops += located(accum_to_nests(op, routine.ranges), op)
+                ops += accum_to_nests(op, routine.ranges)
             case assign.RangeOp():
                 ops.append(range_to_nest(op, routine.ranges))
             case assign.UniformOp():
                 ops.append(uniform_to_nest(op, routine.ranges))
             case _:
                 pass
+        derive(ops[start:], op.location)
     func.body.block.add_ops([*nodes, *ops])
     return func
 

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.assign import ASSIGN
 from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.ir.origins import check_origins, without_origins
 from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS
@@ -156,9 +157,9 @@ def with_choices(passes: Sequence[PassMaker], find: FindChoices) -> Sequence[Pas
     return [partial(SchedulePass, find=find) if p is SchedulePass else p for p in passes]
 
 
-def module_text(module: ModuleOp) -> str:
-    """The text of a module, as `ocannl-opt` writes it."""
-    return op_text(module) + "\n"
+def module_text(module: ModuleOp, origins: bool = False) -> str:
+    """The text of a module, as `ocannl-opt` writes it; on request, with the origins of each operation."""
+    return op_text(module, origins) + "\n"
 
 
 def parse_text(text: str) -> ModuleOp:
@@ -178,12 +179,18 @@ def run_passes(
     verify: bool = False,
     observe: Observer | None = None,
 ) -> None:
-    """Runs passes in order; `observe` sees each one's name, the module after it and the seconds it took."""
+    """Runs passes in order; `observe` sees each one's name, the module after it and the seconds it took.
+
+    `verify` checks the module after each pass, and that no operation has lost its origins.
+    """
     made = [make() for make in passes]
+    has_origins = verify and not without_origins(module)
     start = time.perf_counter()
     for at in applied(made, new_context(), module):
         if verify:
             module.verify()
+            if has_origins:
+                check_origins(module)
         if observe is not None:
             observe(made[at].name, module, time.perf_counter() - start)
         start = time.perf_counter()

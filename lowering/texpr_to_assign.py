@@ -18,6 +18,7 @@ from ocannl.dialects import assign, texpr
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import array_type
 from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
+from ocannl.dialects.ir.origins import merge, union
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
@@ -36,8 +37,8 @@ class Lowering:
     scalars: list[Operation] = field(default_factory=list[Operation])
     code: list[Operation] = field(default_factory=list[Operation])
     node_of: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    embeds: dict[tuple[Linear, Attribute], SSAValue] = field(
-        default_factory=dict[tuple[Linear, Attribute], SSAValue]
+    embeds: dict[tuple[Linear, Attribute], assign.EmbedOp] = field(
+        default_factory=dict[tuple[Linear, Attribute], assign.EmbedOp]
     )
     labels: set[str] = field(default_factory=set[str])
     clock: int = 0
@@ -85,7 +86,7 @@ class Lowering:
             case texpr.AssignOp():
                 self._assign(op)
             case texpr.CommentOp():
-                self.code.append(assign.CommentOp(op.text.data))
+                self._emit(op, assign.CommentOp(op.text.data))
             case texpr.TensorOp():
                 pass
             case _:
@@ -186,7 +187,8 @@ class Lowering:
             self._emit(op, accum)
 
     def _emit(self, source: Operation, op: Operation) -> None:
-        op.location = source.location
+        numbers = [value.owner for value in source.operands if isinstance(value.owner, texpr.ConstantOp)]
+        op.location = union(source.location, *(number.location for number in numbers))
         self.code.append(op)
 
     def _combination(
@@ -212,24 +214,25 @@ class Lowering:
             raise ShapeError(at_line(op, f"a counter is one number, found shape {shape}"))
         match op.counter.owner:
             case texpr.ConstantOp(value=value) if value.is_integer():
-                return self._embed_index(Linear((), int(value)), i64)
+                return self._embed_index(Linear((), int(value)), i64, op)
             case texpr.ConstantOp(value=value):
                 raise OcannlError(at_line(op, f"a counter is a whole number, found {value}"))
             case texpr.EmbedOp() as embed:
-                return self._embed_index(embed.index, i64)
+                return self._embed_index(embed.index, i64, embed)
             case _:
                 return self._node(op.counter)
 
     def _embed(self, op: texpr.EmbedOp) -> SSAValue:
-        return self._embed_index(op.index, tensor_type(op.result).element)
+        return self._embed_index(op.index, tensor_type(op.result).element, op)
 
-    def _embed_index(self, index: Linear, element: Attribute) -> SSAValue:
+    def _embed_index(self, index: Linear, element: Attribute, source: Operation) -> SSAValue:
         key = (index, element)
-        if key not in self.embeds:
-            embed = assign.EmbedOp(index, element)
+        embed = self.embeds.get(key)
+        if embed is None:
+            embed = self.embeds[key] = assign.EmbedOp(index, element)
             self.scalars.append(embed)
-            self.embeds[key] = embed.result
-        return self.embeds[key]
+        merge(embed, source)
+        return embed.result
 
     def _node(self, value: SSAValue) -> SSAValue:
         memory = memory_of(value)
@@ -237,14 +240,15 @@ class Lowering:
             mode, why = self._mode(memory)
             label = self._label(memory)
             element = tensor_type(memory).element_or_none
+            op = memory.owner
+            assert isinstance(op, Operation)
             if element is None or not shape_of(memory).is_final:
-                op = memory.owner
-                assert isinstance(op, Operation)
                 missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
                 raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
             sizes = shape_of(memory).memory_sizes
             node = assign.NodeOp(label, mode, why, array_type(element, sizes))
             node.result.name_hint = memory.name_hint
+            node.location = op.location
             self.nodes.append(node)
             self.node_of[memory] = node.result
         return self.node_of[memory]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import (
@@ -23,6 +23,7 @@ from ocannl.lowering.pipelines import (
     run_passes,
     with_choices,
 )
+from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.inference_cache import Inferred, get_inferred, put_inferred, tensors_of
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
 from ocannl.runtime.cache.routine_cache import (
@@ -49,13 +50,27 @@ SUFFIXES = {"llvm": "ll"}
 
 
 @dataclass(frozen=True)
+class CachedLoops:
+    """The text of a routine from the cache, with its origins in the program that found it there."""
+
+    text: str
+    origins: CachedOrigins
+    program: Sequence[LocationAttr]
+
+    def module(self) -> ModuleOp:
+        module = parse_text(self.text)
+        self.origins.give(module, self.program)
+        return module
+
+
+@dataclass(frozen=True)
 class Executable:
     """Code of one routine."""
 
     program: Program
     interface: Interface
     seconds: Mapping[str, float]
-    loops: ModuleOp | str
+    loops: ModuleOp | CachedLoops
     """The scheduled routine or its kernels, or the text of these if it comes from the cache."""
     tunings: Tunings | None = None
     """The tuned schedules that it was compiled with."""
@@ -63,7 +78,7 @@ class Executable:
     @cached_property
     def module(self) -> ModuleOp:
         """The scheduled routine in a module, to be looked at."""
-        return parse_text(self.loops) if isinstance(self.loops, str) else self.loops
+        return self.loops if isinstance(self.loops, ModuleOp) else self.loops.module()
 
     @property
     def func(self) -> FuncOp:
@@ -104,6 +119,7 @@ class Compilation:
     ) -> None:
         self.module = module
         self.tensors = tensors_of(module)
+        self.origins = [op.location for op in module.walk()]
         self.target = target
         self.device = device
         self.tunings = tunings
@@ -125,12 +141,13 @@ class Compilation:
             found = get_routine(store, key)
         if found is not None:
             inferred.refine(self.tensors)
-            return self.finish(found.compiled, found.loops)
+            return self.finish(found.compiled, CachedLoops(found.loops, found.origins, self.origins))
         if INFERENCE not in self.seconds:  # what it decides was in the cache, but the routine is not
             self.infer()
         routine = self.lower()
         with self.clock("cache"):
-            put_routine(store, key, CachedRoutine(module_text(self.module), routine))
+            origins = CachedOrigins.of(self.module, self.origins)
+            put_routine(store, key, CachedRoutine(module_text(self.module), origins, routine))
         return self.finish(routine, self.module)
 
     def inferred(self, store: ObjectCache) -> Inferred:
@@ -169,7 +186,7 @@ class Compilation:
         self.dump.write(language, text, SUFFIXES.get(language, language))
         return CompiledText(text, interface)
 
-    def finish(self, routine: CompiledText, loops: ModuleOp | str) -> Executable:
+    def finish(self, routine: CompiledText, loops: ModuleOp | CachedLoops) -> Executable:
         with self.clock(self.device.language):
             program = self.device.program(routine.code, routine.interface)
         return Executable(program, routine.interface, self.seconds, loops, self.tunings)

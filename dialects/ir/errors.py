@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
+
+from ocannl.dialects.ir.origins import at
 
 
 class OcannlError(DiagnosticException):
@@ -32,12 +33,14 @@ class DeviceError(OcannlError):
 
 
 def location_text(op: Operation) -> str | None:
-    """`file:line`, where the operation was written; with the column if that is known, in IR text."""
-    loc = op.location
-    if not isinstance(loc, FileLineColLoc):
+    """`file:line`, where the operation was written; with the column if that is known, in IR text. Of several
+    origins, that of the first.
+    """
+    place = at(op.location)
+    if place is None:
         return None
-    column = f":{loc.column.data}" if loc.column.data else ""
-    return f"{loc.filename.data}:{loc.line.data}{column}"
+    column = f":{place.column.data}" if place.column.data else ""
+    return f"{place.filename.data}:{place.line.data}{column}"
 
 
 def at_line(op: Operation, message: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input, Position
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
+
+from ocannl.dialects.ir.origins import interned, is_known, place
 
 
 class LinearLexer(MLIRLexer):
@@ -26,7 +28,7 @@ class LocatingParser(Parser):
     def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1) -> None:
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(LinearLexer(Input(text, name)))
-        self._file = StringAttr(name)
+        self._name = name
         self._text = text
         self._first_line = first_line
 
@@ -46,9 +48,10 @@ class LocatingParser(Parser):
             op = super().parse_operation()
         except VerifyException as error:
             self.raise_error(str(error), start, len(self._text[: self.pos].rstrip()))
-        if isinstance(op.location, UnknownLoc):
-            line, column = self._line_and_column(start)
-            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        if is_known(op.location):
+            op.location = interned(op.location)
+        else:
+            op.location = place(self._name, *self._line_and_column(start))
         return op
 
     def parse_optional_str_literal(self) -> str | None:

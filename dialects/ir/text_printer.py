@@ -11,9 +11,11 @@ from xdsl.printer import Printer
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 
-def op_text(op: Operation) -> str:
-    """The text of an operation, without a newline at the end."""
-    printer = TextPrinter()
+def op_text(op: Operation, origins: bool = False) -> str:
+    """The text of an operation, without a newline at the end; on request, with the origins of each as
+    `loc(...)`.
+    """
+    printer = TextPrinter(print_debuginfo=origins)
     printer.print_op(op)
     return "".join(printer.parts)
 
@@ -23,8 +25,8 @@ class TextPrinter(Printer):
     for which that one counts columns.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, print_debuginfo: bool = False) -> None:
+        super().__init__(print_debuginfo=print_debuginfo)
         self.parts: list[str] = []
         self._types: dict[Attribute, str] = {}
 

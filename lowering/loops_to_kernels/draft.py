@@ -97,9 +97,7 @@ class Draft:
     def launch(self, nest: NestOp | GroupOp, body: Iterable[Operation]) -> LaunchOp:
         """The kernel, with a body that is in terms of its variables."""
         region = Region(Block(body))
-        launch = LaunchOp(nest.label.data, tuple(self.grid), tuple(self.block), tuple(self.registers), region)
-        launch.location = nest.location
-        return launch
+        return LaunchOp(nest.label.data, tuple(self.grid), tuple(self.block), tuple(self.registers), region)
 
     def substitute(self, ops: Sequence[Operation]) -> None:
         """Puts the kernel's variables into operations of the nest."""

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import Float32Type, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import FRAGMENTS
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
@@ -37,6 +38,7 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
     for step in steps(func):
         if has_points(step) and nests_of(step):
             launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, options)
+            derive([launch], step.location)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
 

@@ -337,11 +337,15 @@ class Routine:
         for index in self.indices:
             self[index] = other[index]
 
-    def ir(self, stage: str = "texpr") -> str:
-        """The text of what was compiled, at a stage of the pipeline."""
+    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+        """The text of what was compiled, at a stage of the pipeline; with `origins`, each operation is
+        followed by the expressions and lines that it comes from.
+        """
         numbering = self.context.numbering.copy()
         find = None if self.tunings is None else self.tunings.find
-        return stage_text(self.code.statements, self.name, stage, self.context.target, numbering, find)
+        return stage_text(
+            self.code.statements, self.name, stage, self.context.target, numbering, find, origins=origins
+        )
 
     def schedule(self) -> str:
         """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and

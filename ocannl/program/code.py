@@ -12,6 +12,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import user_location
 from ocannl.program.stages import stage_text
 from ocannl.runtime.collector import collector_paused
 
@@ -36,9 +37,11 @@ class Code:
         """So that `sum` adds code up."""
         return self if other == 0 else NotImplemented
 
-    def ir(self, stage: str = "texpr") -> str:
-        """The text of the program that runs this code, at a stage of the pipeline."""
-        return stage_text(self.statements, self.label or "code", stage)
+    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+        """The text of the program that runs this code, at a stage of the pipeline; with `origins`, each
+        operation is followed by the expressions and lines that it comes from.
+        """
+        return stage_text(self.statements, self.label or "code", stage, origins=origins)
 
     def __repr__(self) -> str:
         return f"<code {self.label!r}: {len(self.statements)} statements>"
@@ -57,7 +60,7 @@ def code(label: str) -> Generator[Code, None, None]:
     """Collects the assignments made inside: `t[...] = value`, `t += value`, `oc.accumulate`, and other
     code by `oc.run`.
     """
-    block = Code([texpr.CommentOp(label)], label)
+    block = Code([_comment(label)], label)
     token = _recording.set(block)
     try:
         with collector_paused():
@@ -88,4 +91,10 @@ def block_comment(text: str, body: Code) -> Code:
     """The same code under a heading."""
     if not isinstance(body, Code):
         raise ArgumentError(f"a heading stands over code, found {type(body).__name__}")
-    return Code([texpr.CommentOp(text), *body.statements], text)
+    return Code([_comment(text), *body.statements], text)
+
+
+def _comment(text: str) -> Operation:
+    comment = texpr.CommentOp(text)
+    comment.location = user_location()
+    return comment

@@ -4,6 +4,7 @@ depend on nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,7 @@ from xdsl.utils.hints import isa
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
@@ -21,6 +23,7 @@ from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type,
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.id_checks import id_checks
+from ocannl.program.location import user_location
 
 
 @dataclass
@@ -89,12 +92,16 @@ def extract(
         statements = with_counting(statements)
         ops = needed(statements)
     copier = _Copier(numbering or Numbering())
-    routine = texpr.TexprRoutineOp(identifier(name), _indices(ops))
+    symbol = identifier(name)
+    here = named(f"@{symbol}", user_location())
+    routine = texpr.TexprRoutineOp(symbol, _indices(ops), location=here)
     body = [copier.copy(op) for op in ops]
     copied = [copier.copy(op) for op in statements]
     routine.body.block.add_ops([*body, *copied])
     counts = {op: counting.tensor for op, counting in checks.items()}
-    return ExtractedRoutine(ModuleOp([routine]), routine, copier.values, copier.copies, counts)
+    module = ModuleOp([routine])
+    module.location = here
+    return ExtractedRoutine(module, routine, copier.values, copier.copies, counts)
 
 
 def with_counting(statements: Sequence[Operation]) -> list[Operation]:
@@ -136,6 +143,8 @@ class _Copier:
     numbering: Numbering
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    statements: Counter[str] = field(default_factory=Counter[str])
     rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
     dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
 
@@ -145,7 +154,9 @@ class _Copier:
         if isinstance(op, texpr.TensorOp):
             assert isinstance(copy, texpr.TensorOp)
             self._type(op, copy)
-            self._label(op, copy)
+            copy.location = named(self._label(op, copy), op.location)
+        else:
+            copy.location = named(self._statement(op), op.location)
         dims = copy.properties.get("dims")
         if isinstance(dims, DimsAttr):
             copy.properties["dims"] = DimsAttr(tuple((name, self._dim(dim)) for name, dim in dims.data))
@@ -191,18 +202,28 @@ class _Copier:
         known = graph.solver().dim(dim)
         return self.dims.setdefault(known, DimVar(len(self.dims))) if isinstance(known, DimVar) else known
 
-    def _label(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> None:
-        """Labels of nodes are unique in the module, and the names of its values say what they are."""
+    def _statement(self, op: Operation) -> str:
+        """A statement's name: what it does, and how many before it do so, too."""
+        kind = op.name.partition(".")[2]
+        self.statements[kind] += 1
+        return f"{kind} {self.statements[kind]}"
+
+    def _label(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> str:
+        """Labels of nodes are unique in the module, and the names of its values say what they are. Gives the
+        name of the expression.
+        """
         if isinstance(op, texpr.OfOp):
             kind = "grad" if isinstance(op, texpr.GradOp) else "value"
             copy.result.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
-            return
+            return self.names.setdefault(op.result, f"{self.names[op.source]}.{kind}")
         wanted = op.label.data if isinstance(op, texpr.MemoryOp) else op.result.name_hint
         label = self._unique(wanted or f"n{len(self.values)}")
         self.values[label] = op.result
+        self.names[op.result] = label
         copy.result.name_hint = graph.hint(label)
         if isinstance(copy, texpr.MemoryOp):
             copy.properties["label"] = StringAttr(label)
+        return label
 
     def _unique(self, wanted: str) -> str:
         """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 
 from ocannl import dialects, lowering, passes, runtime
+from ocannl.dialects.ir.origins import place
 
-# The folders of this package. An editable install has those of the layers in other places than this one.
-_FOLDERS = tuple(
-    str(folder) + os.sep
-    for folder in (
-        Path(__file__).parents[1],
-        *dialects.__path__,
-        *passes.__path__,
-        *lowering.__path__,
-        *runtime.__path__,
-    )
-)
+_LAYERS = (dialects, passes, lowering, runtime)
+# An editable install has the folders of the layers in other places than that of this package.
+_FOLDERS = (str(Path(__file__).parents[1]), *(folder for layer in _LAYERS for folder in layer.__path__))
+# Files of this package, and what stands between a `with` statement and what that enters here.
+_OWN = (contextlib.__file__, *(folder + os.sep for folder in _FOLDERS))
 
 
 def user_frame() -> FrameType | None:
     """The innermost frame that is not of this package: its file is in none of the package's folders."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_FOLDERS):
+    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
     return frame
 
@@ -43,7 +39,7 @@ def user_location() -> FileLineColLoc | UnknownLoc:
 
 @lru_cache(maxsize=2**12)
 def _line(filename: str, number: int) -> FileLineColLoc:
-    return FileLineColLoc(StringAttr(filename), IntAttr(number), IntAttr(0))
+    return place(filename, number)
 
 
 def here(message: str) -> str:

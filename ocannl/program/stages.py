@@ -35,10 +35,12 @@ def stage_text(
     target: str = "cpu",
     numbering: Numbering | None = None,
     find: FindChoices | None = None,
+    origins: bool = False,
 ) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
     that name; "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are the cost model's, but for
-    those that `find` has.
+    those that `find` has. With `origins`, each operation ends in those, as `loc(...)`; text of a target has
+    none.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
@@ -51,7 +53,7 @@ def stage_text(
         known = ", ".join(dict.fromkeys([*stage_names(target), *TEXTS, *GPU_STAGES]))
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
     run_passes(program.module, passes if find is None else with_choices(passes, find))
-    return TEXTS.get(stage, module_text)(program.module)
+    return TEXTS[stage](program.module) if stage in TEXTS else module_text(program.module, origins)
 
 
 def lowered(

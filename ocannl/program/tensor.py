@@ -268,9 +268,11 @@ class Tensor(Expression):
         """`oc.einsum(spec, self)`."""
         return by_spec(spec, "add", "mul", [self], dims, use_padding=use_padding)
 
-    def ir(self, stage: str = "texpr") -> str:
-        """The text of the program that computes this tensor, at a stage of the pipeline."""
-        return stage_text(self.forward.statements, self.label, stage)
+    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+        """The text of the program that computes this tensor, at a stage of the pipeline; with `origins`, each
+        operation is followed by the expressions and lines that it comes from.
+        """
+        return stage_text(self.forward.statements, self.label, stage, origins=origins)
 
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""

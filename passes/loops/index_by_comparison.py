@@ -20,6 +20,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.ir.origins import derive, inherit
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import POSITION
 from ocannl.dialects.scalar import SCALAR_OPS
@@ -61,6 +62,7 @@ def place(block: Block, choice: OneHot) -> SSAValue:
     b = ArithBuilder(float_type(choice.id))
     found = PositionOp(integer_id(choice.id), choice.size)
     holds = boolean(b, True)
+    derive([found, *b.ops], choice.comparison.location)
     block.insert_ops_before([*first, found, *b.ops], rest[0])
     for op in with_reduced(rest):
         if isinstance(op, LoadOp | StoreOp):
@@ -115,6 +117,7 @@ def move_index(op: IndexOp, choice: OneHot) -> None:
         assert block is not None
         block.insert_ops_before(b.ops, op)
     op.result.replace_all_uses_with(value)
+    inherit(value, op, b.ops)
     Rewriter.erase_op(op)
 
 
@@ -136,6 +139,7 @@ def _gather(reduce: ReduceOp, choice: OneHot) -> None:
     assert isinstance(last, YieldOp)
     b = ArithBuilder(float_type(last.value))
     chosen = b.select(inside, last.value, b.const(neutral_of(reduce.accum.data)))
+    derive(b.ops, reduce.location)
     reduce.body.block.insert_ops_before(b.ops, last)
     last.operands[0] = chosen
     reduce.properties["space"] = SpaceAttr(tuple(d for d in reduce.space.data if d[0] != choice.variable))
@@ -235,6 +239,7 @@ class Scatterer:
         own.location = nest.location
         Rewriter.insert_op(own, InsertPoint.before(nest))
         load = LoadOp(node.result, indices)
+        derive([node, own, load], reduce.location)
         nest.body.block.insert_op_before(load, reduce)
         reduce.result.replace_all_uses_with(load.result)
         Rewriter.erase_op(reduce)
@@ -250,6 +255,7 @@ class Scatterer:
         if rest is None:
             b = ArithBuilder(float_type(store.value))
             rest = b.const(neutral_of(scatter.reduce.accum.data))
+            derive(b.ops, store.location)
             nest.body.block.insert_ops_before(b.ops, store)
         store.operands[0] = rest
         remove_unused_operations(nest.body.block)
@@ -279,6 +285,7 @@ class Scatterer:
         space = (*reduce.space.data, *(d for d in nest.space.data if d[0] not in placed))
         own = NestOp(f"{nest.label.data} scatter", space, Region(block))
         own.location = nest.location
+        derive(block.ops, reduce.location)
         remove_unused_operations(block)
         return own
 

@@ -14,6 +14,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.ir.origins import inherit, merge
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.evaluation_cost import (
     EvaluationCost,
@@ -275,6 +276,7 @@ class NestInliner:
         if key not in self.known:
             self.known[key] = self._compute(definition, variables, site.anchor, block)
         load.result.replace_all_uses_with(self.known[key])
+        inherit(self.known[key], load)
         Rewriter.erase_op(load)
         return True
 
@@ -298,6 +300,7 @@ class NestInliner:
         """The value at a site; what nobody else needs moves there, which costs half of a copy."""
         if self.names is None:
             self.names = Names.of(self.func, self.nest)
+        merge(self.nest, definition.nest)
         if definition.is_for_one_load:
             for op in definition.ops:
                 op.detach()

@@ -243,6 +243,7 @@ class Recomputer:
         old = declaration(node)
         new = NodeOp(self.labels.fresh(f"{old.label.data}.again"), "local", "computed again", old.result.type)
         new.result.name_hint = node.name_hint
+        new.location = old.location
         Rewriter.insert_op(new, InsertPoint.after(self.last_node))
         self.last_node = new
         names = Names(set(self.func.ranges) | set(found.nest.space.names))

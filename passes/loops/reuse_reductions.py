@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, MapAttr
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.nests import nests, operations, substituted, ungrouped
 from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
@@ -63,6 +64,7 @@ class Reuser:
                 if load is None:
                     new[op.result] = key
                 else:
+                    derive([load], op.location)
                     Rewriter.replace_op(op, load)
                     results = [load.result]
             for place, result in enumerate(results):

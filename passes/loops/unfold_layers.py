@@ -20,6 +20,7 @@ from ocannl.dialects.assign import OWN_MEMORY, NodeOp
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
+from ocannl.passes.analysis.layered_origins import LayeredOrigins, settle
 from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import accesses, functions, nodes, steps, used_nodes
@@ -115,6 +116,7 @@ class Unfolder:
         self.number_views()
         self.chains = self.find_chains()
         self.copies: dict[SSAValue, list[SSAValue]] = {}
+        self.origins = LayeredOrigins(layers, func)
 
     def number_views(self) -> None:
         """Numbers the layers of steps; nodes that passes have made belong to the first one that uses them."""
@@ -172,9 +174,19 @@ class Unfolder:
         for chain in self.chains:
             for _, first in chain.pairs:
                 self.redirect(first)
+        self.settle_origins()
         for view in self.views:
             view.step.detach()
         self.func.body.block.add_ops(placed.step for placed in order)
+
+    def settle_origins(self) -> None:
+        """Those before the layers left out come from the first of them where they come from any, and those
+        after them from the last.
+        """
+        levels = [(view.step, view.level) for view in self.views]
+        declared = [(node, self.levels.get(node.result)) for node in nodes(self.func)]
+        for op, level in (*levels, *declared):
+            settle(op, None if level is None else 0 if level <= LAST else self.left_out)
 
     def placed(self) -> Iterator[Placed]:
         """All steps, those of the layers left out among them."""
@@ -243,6 +255,7 @@ class Unfolder:
         for distance in range(1, self.left_out + 1):
             for node in last:
                 copy = copied(node, {})
+                self.origins.move(copy, distance)
                 self.rename(copy, distance)
                 declared.append(copy)
                 self.copies[node.result].append(copy.result)
@@ -277,6 +290,7 @@ class Unfolder:
     def copy(self, view: LayerStep, distance: int) -> Operation:
         """The step of a layer left out, by that of the last layer before."""
         copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
+        self.origins.move(copy, distance)
         if isinstance(copy, GroupOp):
             for node in nodes(copy):
                 self.rename(node, distance)

@@ -6,6 +6,7 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
+from ocannl.dialects.ir.origins import merge
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp, YieldOp
 from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
 
@@ -36,6 +37,8 @@ class Eliminator:
             if known is not None:
                 for old, new in zip(op.results, known.results, strict=True):
                     old.replace_all_uses_with(new)
+                for one, other in zip(known.walk(), op.walk(), strict=True):
+                    merge(one, other)
                 Rewriter.erase_op(op)
                 return
         self.scopes[-1][key] = op

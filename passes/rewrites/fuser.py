@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from ocannl.dialects.ir.origins import inherit, merge
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.fusion_legality import (
     NestSummary,
@@ -97,6 +98,7 @@ class Fuser:
         else:
             block.insert_ops_before(moved, stayed[0])
             self._forward(moved, stayed)
+        merge(target.nest, group.nest)
         Rewriter.erase_op(group.nest)
         first, last = (target, group) if self.upwards else (group, target)
         target.nest.properties["label"] = StringAttr(joined_label(first.nest, last.nest))
@@ -116,5 +118,6 @@ class Fuser:
                 stored[cell(op)] = op.value
             elif isinstance(op, LoadOp) and cell(op) in stored:
                 op.result.replace_all_uses_with(stored[cell(op)])
+                inherit(stored[cell(op)], op)
                 self.forwarded.add(op.node)
                 Rewriter.erase_op(op)

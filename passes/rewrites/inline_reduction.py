@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import ReduceOp, YieldOp
 
 
@@ -15,4 +16,5 @@ def inline_reduction(reduce: ReduceOp) -> None:
     Rewriter.erase_op(last)
     Rewriter.inline_block(reduce.body.block, InsertPoint.before(reduce))
     reduce.result.replace_all_uses_with(value)
+    inherit(value, reduce)
     Rewriter.erase_op(reduce)

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Map, Space, identity_map
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar import SCALAR_OPS
@@ -55,6 +56,7 @@ def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Fact
     store = StoreOp(value, node.result, cells)
     inside = nest_of(label, nest.space.data, [*copied, old, *b.ops, store])
 
+    derive([node, before, inside], reduction.location)
     replace_reduction(reduction, node.result, cells, parts, type)
     remove_unused_operations(nest.body.block)
     return Factored(node, before, inside, nest)
@@ -96,6 +98,7 @@ def replace_reduction(
     if parts:
         body = Region(Block([load, YieldOp(load.result)]))
         total = ReduceOp(reduction.accum.data, parts, body, type)
+    derive([total], reduction.location)
     block.insert_op_before(total, reduction)
     total.results[0].name_hint = reduction.result.name_hint
     reduction.result.replace_all_uses_with(total.results[0])

@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space, SpaceAttr
 from ocannl.dialects.index.memref import element_type, memref_shape
+from ocannl.dialects.ir.origins import union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.memory import byte_size
@@ -111,7 +112,7 @@ class Builder:
         members = self.chain.members
         first, last = members[0].view.nest, members[-1].view.nest
         group = GroupOp(joined_label(first, last), self.space, Region(Block()))
-        group.location = first.location
+        group.location = union(*(member.view.nest.location for member in members))
         Rewriter.insert_op(group, InsertPoint.before(first))
         inside = self.nodes_inside(uses)
         group.body.block.add_ops([smaller for smaller, _ in inside.values()])
@@ -159,6 +160,7 @@ class Builder:
             old = declaration(node)
             smaller = NodeOp(old.label.data, "local", old.why.data, MemRefType(element_type(node), sizes))
             smaller.result.name_hint = node.name_hint
+            smaller.location = old.location
             if byte_size(smaller) <= self.largest_inside:
                 found[node] = smaller, axes
         return found

@@ -7,6 +7,7 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import SpaceAttr
+from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import ReduceOp
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.passes.analysis.nests import (
@@ -54,18 +55,21 @@ def _apply_rule(op: Operation) -> Operation | None:
     if b.ops and b.ops[-1].results[0] is value:
         value.name_hint = op.results[0].name_hint
     op.results[0].replace_all_uses_with(value)
-    erase_with_operands(op)
+    inherit(value, op, b.ops)
+    for erased in erase_with_operands(op):
+        inherit(value, erased)
     return following
 
 
-def erase_with_operands(op: Operation) -> None:
-    """Also erases what nobody else used, so that a rule can tell that a product has one user."""
-    operands = tuple(op.operands)
+def erase_with_operands(op: Operation) -> list[Operation]:
+    """Also erases what nobody else used, so that a rule can tell that a product has one user; returns all."""
+    erased, operands = [op], tuple(op.operands)
     Rewriter.erase_op(op)
     for operand in operands:
         owner = operand.owner
         if isinstance(owner, Operation) and owner.parent is not None and is_unused(owner):
-            erase_with_operands(owner)
+            erased += erase_with_operands(owner)
+    return erased
 
 
 def _float_type(op: Operation) -> Float32Type | Float64Type:

@@ -18,6 +18,7 @@ import xdsl
 
 from ocannl.lowering.entry import EntryLayout
 from ocannl.passes.analysis.routine_facts import RoutineFacts
+from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.interface import Interface, NodeFacts
 
@@ -32,9 +33,10 @@ class CompiledText:
 
 @dataclass(frozen=True)
 class CachedRoutine:
-    """A routine with the text of its scheduled loops or kernels, to be looked at."""
+    """A routine with the text of its scheduled loops or kernels, to be looked at, and their origins."""
 
     loops: str
+    origins: CachedOrigins
     compiled: CompiledText
 
 
@@ -55,17 +57,24 @@ def put_routine(store: ObjectCache, key: str, routine: CachedRoutine) -> None:
 
 
 def encoded(routine: CachedRoutine) -> bytes:
-    """The interface and a length on a line, then both texts as they are: reading them as JSON takes long."""
-    fields = {"interface": asdict(routine.compiled.interface), "loops": len(routine.loops)}
+    """The interface and lengths on a line, then all texts as they are: reading them as JSON takes long."""
+    loops, origins = routine.loops, routine.origins.text
+    fields = {
+        "interface": asdict(routine.compiled.interface),
+        "loops": len(loops),
+        "origins": len(origins),
+    }
     line = json.dumps(fields, default=sorted)
-    return zlib.compress(f"{line}\n{routine.loops}{routine.compiled.code}".encode(), level=1)
+    return zlib.compress(f"{line}\n{loops}{origins}{routine.compiled.code}".encode(), level=1)
 
 
 def decoded(data: bytes) -> CachedRoutine:
     line, texts = zlib.decompress(data).decode().split("\n", 1)
     fields = json.loads(line)
-    loops = texts[: fields["loops"]]
-    return CachedRoutine(loops, CompiledText(texts[len(loops) :], _interface(fields["interface"])))
+    loops, texts = texts[: fields["loops"]], texts[fields["loops"] :]
+    origins, code = texts[: fields["origins"]], texts[fields["origins"] :]
+    compiled = CompiledText(code, _interface(fields["interface"]))
+    return CachedRoutine(loops, CachedOrigins(origins), compiled)
 
 
 def _interface(fields: dict[str, Any]) -> Interface:

@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import UniformOp
 from ocannl.dialects.scalar.arith_builder import ConstantKey
 from ocannl.passes.loops.expand_math.builder import MathBuilder
@@ -62,6 +63,7 @@ def expand_block(block: Block) -> None:
             else:
                 assert isinstance(op, UniformOp)
                 value = uniform(builder, op, drawn)
+            inherit(value, op, builder.ops)
             Rewriter.replace_op(op, builder.ops, [value])
 
 

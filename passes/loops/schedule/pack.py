@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.ir.origins import derive, union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.routine import enclosing_routine
@@ -89,12 +90,15 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None,
         copied.append(arith.ExtFOp(copied[0].results[0], element))
     stored = StoreOp(copied[-1].results[0], node.result, indices)
     copy = NestOp(label, space, Region(Block([*copied, stored])))
+    derive([node, copy], load.location)
     Rewriter.insert_op(copy, InsertPoint.before(reader))
     if widened is None:
         load.operands[0] = node.result
         load.properties["indices"] = MapAttr(indices)
     else:
-        Rewriter.replace_op(widened, LoadOp(node.result, indices))
+        packed = LoadOp(node.result, indices)
+        packed.location = union(load.location, widened.location)
+        Rewriter.replace_op(widened, packed)
         Rewriter.erase_op(load)
     return copy
 

@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import MapAttr, SpaceAttr
 from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.ir.origins import union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.memory import byte_size
@@ -36,7 +37,7 @@ def group_copies(
     if not outer or points < target.cores or not isinstance(nest.parent_op(), FuncOp):
         return None, schedule
     group = GroupOp(nest.label.data, [(name, sizes[name]) for name in outer], Region(Block()))
-    group.location = nest.location
+    group.location = union(nest.location, *(copy.location for copy in large))
     Rewriter.insert_op(group, InsertPoint.before(nest))
     group.body.block.add_ops([shrink(copy, nest, outer) for copy in large])
     for inner in (*large, nest):
@@ -84,6 +85,7 @@ def shrink(copy: NestOp, nest: NestOp, outer: Sequence[str]) -> Operation:
     type = MemRefType(element_type(node), [copy.space.data[axis][1] for axis in kept])
     smaller = NodeOp(old.label.data, "local", old.why.data, type)
     smaller.result.name_hint = node.name_hint
+    smaller.location = old.location
     for op in (*operations(copy.body.block), *operations(nest.body.block)):
         if isinstance(op, LoadOp | StoreOp) and op.node is node:
             op.properties["indices"] = MapAttr(tuple(op.indices.data[axis] for axis in kept))

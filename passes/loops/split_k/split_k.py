@@ -12,6 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
+from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel.gpu import PROCESSORS
 from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.contractions import (
@@ -124,6 +125,7 @@ def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     copied, total = copies_for(reduce)
     partial = nest_of(label, space, [*copied, StoreOp(total, node.result, cells)])
     partial.location = nest.location
+    derive([node, partial], reduce.location)
     take_part(partial, split, part)
     replace_reduction(reduce, node.result, cells, space[:1], type)
     remove_unused_operations(nest.body.block)

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import Map, Space
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.origins import union
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import float_or
@@ -39,10 +40,13 @@ def parts_of(op: ApplyOp) -> tuple[Part, ...]:
     return op.parts
 
 
-def insert(op: OpT, before: Operation) -> OpT:
+def insert(op: OpT, before: Operation, *sources: SSAValue | Operation) -> OpT:
+    """Puts an operation before another, from which it comes, as from those whose derivative it is."""
     block = before.parent_block()
     assert block is not None
-    op.location = before.location
+    owners = [source.owner if isinstance(source, SSAValue) else source for source in sources]
+    known = [owner.location for owner in owners if isinstance(owner, Operation)]
+    op.location = union(*known, before.location)
     block.insert_op_before(op, before)
     return op
 
@@ -68,7 +72,7 @@ def combined(term: Term, operands: Sequence[SSAValue], type: TensorType, before:
     """A term over tensors of one shape, point by point."""
     indices, space = identity(operands[0], before)
     combination = Combination.of(term, operands, [indices] * len(operands))
-    return insert(ApplyOp.projected(combination, type, None, indices, space), before).result
+    return insert(ApplyOp.projected(combination, type, None, indices, space), before, *operands).result
 
 
 def sum_of(values: Iterable[SSAValue], before: Operation) -> SSAValue:
@@ -89,7 +93,7 @@ def broadcast_to(value: SSAValue, like: SSAValue, before: Operation) -> SSAValue
         return value
     (result, operand), space = _pair(like, value, before)
     combination = Combination(Arg(0), (value,), (operand,))
-    return insert(ApplyOp.projected(combination, type, None, result, space), before).result
+    return insert(ApplyOp.projected(combination, type, None, result, space), before, value).result
 
 
 def sum_to(value: SSAValue, like: SSAValue, before: Operation) -> SSAValue:
@@ -100,7 +104,7 @@ def sum_to(value: SSAValue, like: SSAValue, before: Operation) -> SSAValue:
     (operand, result), space = _pair(value, like, before)
     combination = Combination(Arg(0), (value,), (operand,))
     accum = None if covers(result, dict(space), shape_of(like).memory_sizes) else "add"
-    return insert(ApplyOp.projected(combination, type, accum, result, space), before).result
+    return insert(ApplyOp.projected(combination, type, accum, result, space), before, value).result
 
 
 def _pair(larger: SSAValue, smaller: SSAValue, at: Operation) -> tuple[tuple[Map, Map], Space]:

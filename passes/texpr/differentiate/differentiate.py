@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.origins import merge
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr import (
     AssignOp,
@@ -67,7 +68,7 @@ class Gradients:
     def node(self, value: SSAValue, before: Operation) -> SSAValue:
         """The gradient node of a value, declared if need be."""
         if value not in self.nodes:
-            node = insert(GradOp(value, gradient_type(value)), before).result
+            node = insert(GradOp(value, gradient_type(value)), before, value).result
             node.name_hint = f"{value.name_hint}_grad" if value.name_hint else None
             self.nodes[value] = node
         return self.nodes[value]
@@ -98,6 +99,7 @@ def set_pointwise(target: SSAValue, value: SSAValue, accum: str | None, before: 
     insert(
         AssignOp(target, value, accum=accum, result_map=indices, value_map=indices, space=space),
         before,
+        target,
     )
 
 
@@ -160,6 +162,7 @@ class Derivatives:
             assert isinstance(value.owner, Operation)
             owner = value.owner
         self.given.add(owner)
+        merge(owner, op)
         value.name_hint = op.result.name_hint or value.name_hint
         op.result.replace_all_uses_with(value)
         Rewriter.erase_op(op)

@@ -61,18 +61,17 @@ def _total(values: Sequence[SSAValue], before: Operation) -> SSAValue:
     """The sum of contributions. Those to boxes of cells, as of slices, are one operation: none needs an array
     of its own that is zero elsewhere.
     """
-    boxes = [value.owner for value in values if _is_box(value)]
-    if len(boxes) < 2:
+    ops = [value.owner for value in values if _is_box(value) and isinstance(value.owner, ApplyOp)]
+    if len(ops) < 2:
         return sum_of(values, before)
-    ops = [op for op in boxes if isinstance(op, ApplyOp)]
     parts = [part for op in ops for part in op.parts]
     type, hint = ops[0].result.type, ops[0].result.name_hint
     images = [(part.result_map, dict(part.space)) for part in parts]
     accum = None if tiles(images, shape_of(ops[0].result).memory_sizes) else "add"
-    others = [value for value in values if value.owner not in boxes]
+    others = [value for value in values if value.owner not in ops]
+    together = insert(ApplyOp.of_parts(parts, type, accum), before, *ops).result
     for op in ops:
         Rewriter.erase_op(op)
-    together = insert(ApplyOp.of_parts(parts, type, accum), before).result
     together.name_hint = hint
     return sum_of([together, *others], before)
 
@@ -95,7 +94,7 @@ def _contributions(
         for part in parts_of(op):
             for index, operand in enumerate(part.combination.operands):
                 if operand in active and (found := _contribution(op, part, index, adjoint)) is not None:
-                    yield operand, insert(found, before).result
+                    yield operand, insert(found, before, op).result
 
 
 def _contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
@@ -135,6 +134,5 @@ def substituted(
     for op in dependencies(block, values, all_operands):
         if any(operand in copies for operand in op.operands):
             copy = op.clone(copies)
-            insert(copy, before)
-            copy.location = op.location
+            insert(copy, before, op)
     return [copies.get(value, value) for value in values]

@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import copied, operations_of
+from ocannl.dialects.ir.origins import across_layers
 from ocannl.dialects.texpr import (
     CommentOp,
     ConstantOp,
@@ -156,7 +157,7 @@ class Folding:
     def folded(self, routine: TexprRoutineOp) -> TexprRoutineOp:
         """A copy without the layers inside: what the first one after them uses is the last one before."""
         left_out = set(chain.from_iterable(self.inner[1:-1]))
-        last_left_out = dict(zip(self.inner[0], self.inner[-2], strict=True))
+        alike = dict(zip(self.inner[0], zip(*self.inner[:-1], strict=True), strict=True))
         kept: list[Operation] = []
         values: dict[SSAValue, SSAValue] = {}
         places = iter(range(len(self.code.statements)))
@@ -167,9 +168,10 @@ class Folding:
                     kept.pop()
                 continue
             kept.append(copied(op, values))
-            if place in last_left_out:
-                stand_for = self.code.statements[last_left_out[place]]
-                values |= zip(stand_for.results, kept[-1].results, strict=True)
+            if place in alike:
+                stand_for = [self.code.statements[other] for other in alike[place]]
+                kept[-1].location = across_layers([other.location for other in stand_for])
+                values |= zip(stand_for[-1].results, kept[-1].results, strict=True)
         attributes = {**routine.attributes, ATTRIBUTE: Layers(self.rows).attribute()}
         body = Region(Block(kept))
         name, indices = routine.sym_name.data, routine.indices.data

@@ -1,0 +1,43 @@
+"""Origins of operations beside their text in the cache: by the places of tensor expressions in the program as
+built, as their lines are those of the program that finds the text there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
+
+from ocannl.dialects.ir.origins import origins, union
+
+
+@dataclass(frozen=True)
+class CachedOrigins:
+    """The origins of each operation of a module, as text."""
+
+    text: str
+
+    @staticmethod
+    def of(module: ModuleOp, program: Sequence[LocationAttr]) -> CachedOrigins:
+        """Those of a module that was compiled from a program, of which the locations are given.
+
+        Many operations have the same set of origins, which is one object.
+        """
+        at = {id(location): place for place, location in reversed([*enumerate(program)])}
+        locations = [op.location for op in module.walk()]
+        several = {id(location): location for location in locations}
+        number = {key: place for place, key in enumerate(several)}
+        fields = {
+            "sets": [[at[id(origin)] for origin in origins(location)] for location in several.values()],
+            "operations": [number[id(location)] for location in locations],
+        }
+        return CachedOrigins(json.dumps(fields, separators=(",", ":")))
+
+    def give(self, module: ModuleOp, program: Sequence[LocationAttr]) -> None:
+        """Gives the operations of a module their origins in an equal program, by the locations of that."""
+        fields = json.loads(self.text)
+        several = [union(UNKNOWN_LOC, *(program[place] for place in places)) for places in fields["sets"]]
+        for op, number in zip(module.walk(), fields["operations"], strict=True):
+            op.location = several[number]
