@@ -47,9 +47,3 @@ class Runs(Protocol):
     def values(self) -> dict[str, Any]:
         """What is verified, by name: the losses of the first steps, or the arrays of a kernel."""
         ...
-
-
-class Looper(Protocol):
-    """What can also run many times without returning to Python."""
-
-    def loop(self, count: int) -> None: ...

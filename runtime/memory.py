@@ -82,10 +82,6 @@ class ArgBlock:
         self.slots[slot] = address
         self._owners[slot] = owner
 
-    def set_index(self, slot: int, value: int) -> None:
-        """Sets a static index."""
-        self.values[slot] = value
-
     def index(self, slot: int) -> int:
         """The static index in a slot."""
         return self.values[slot]

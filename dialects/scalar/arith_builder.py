@@ -17,7 +17,6 @@ ConstantKey: TypeAlias = tuple[str, Attribute]
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _OVERFLOW: Mapping[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 _CMPF = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPF_COMPARISON_OPERATIONS)}
-_CMPI = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPI_COMPARISON_OPERATIONS)}
 
 
 @dataclass(slots=True)
@@ -106,10 +105,6 @@ class ArithBuilder:
     def cmp(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
         """`arith.cmpf`, an `i1`."""
         return self._append(arith.CmpfOp, (a, b), i1, {"predicate": _CMPF[predicate], **_FASTMATH})
-
-    def int_cmp(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        """`arith.cmpi`, an `i1`."""
-        return self._append(arith.CmpiOp, (a, b), i1, {"predicate": _CMPI[predicate]})
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(arith.SelectOp, (condition, a, b), a.type, {})

@@ -148,11 +148,6 @@ class Spec:
     def slots(self) -> tuple[Slot, ...]:
         return (*self.operands, self.result)
 
-    @property
-    def row_variables(self) -> frozenset[str]:
-        """The names of row variables, those of `...` too."""
-        return frozenset(row.var for slot in self.slots for row in slot.rows if row.var is not None)
-
     def names_used_once(self) -> tuple[str, ...]:
         """The names of axes that occur once in the spec: reduced or broadcast on purpose, or misspelt."""
         counts = Counter(

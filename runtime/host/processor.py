@@ -1,4 +1,4 @@
-"""What the processor we compile for is: the part of the target description that the machine decides."""
+"""The processor of this process, which object code is for, and its cores."""
 
 import os
 from collections.abc import Iterable
@@ -22,21 +22,13 @@ class HostCpu:
         triple: LLVM's target triple.
         cpu: LLVM's name of the processor.
         features: LLVM's feature list, `+avx2,-sse4a,...`.
-        vector_bytes: bytes in the widest vector register.
-        vector_registers: how many such registers there are.
-        cores: processor cores that this process may use.
         converted: small floats that it converts from and to f32 by an instruction.
-        cache_bytes: data cache sizes from level 1 up; empty where the system does not tell cheaply.
     """
 
     triple: str
     cpu: str
     features: str
-    vector_bytes: int
-    vector_registers: int
-    cores: int
     converted: frozenset[str]
-    cache_bytes: tuple[int, ...]
 
 
 @cache
@@ -44,31 +36,17 @@ def host_target() -> HostCpu:
     """The description of the processor that runs this process."""
     features: dict[str, bool] = llvm.get_host_cpu_features()
     triple: str = llvm.get_process_triple()
-    vector_bytes, vector_registers = vector_shape(triple, features)
     return HostCpu(
         triple=triple,
         cpu=llvm.get_host_cpu_name(),
         features=feature_list(features),
-        vector_bytes=vector_bytes,
-        vector_registers=vector_registers,
-        cores=usable_cores(),
         converted=converted_floats(triple, features),
-        cache_bytes=data_cache_bytes(SYSFS_CPUS / "cpu0/cache"),
     )
 
 
 def feature_list(features: dict[str, bool]) -> str:
     """The features in LLVM's form, sorted so that equal processors have equal descriptions."""
     return ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
-
-
-def vector_shape(triple: str, features: dict[str, bool]) -> tuple[int, int]:
-    """Bytes in a vector register, and the number of vector registers."""
-    if triple.startswith(("aarch64", "arm64")):
-        return 16, 32
-    if features.get("avx512f") and features.get("avx512vl"):
-        return 64, 32
-    return (32 if features.get("avx") else 16), 16
 
 
 def converted_floats(triple: str, features: dict[str, bool]) -> frozenset[str]:
@@ -91,18 +69,3 @@ def count_cores(processors: Iterable[int], folder: Path) -> int:
         siblings = folder / f"cpu{processor}/topology/thread_siblings_list"
         cores.add(siblings.read_text() if siblings.exists() else f"{processor}\n")
     return len(cores)
-
-
-def data_cache_bytes(folder: Path) -> tuple[int, ...]:
-    """Sizes of the data caches that a Linux sysfs folder describes, by level; empty if there is none."""
-    sizes: dict[int, int] = {}
-    for entry in folder.glob("index*"):
-        if (entry / "type").read_text().strip() != "Instruction":
-            sizes[int((entry / "level").read_text())] = parse_size((entry / "size").read_text().strip())
-    return tuple(sizes[level] for level in sorted(sizes))
-
-
-def parse_size(text: str) -> int:
-    """`48K` or `2M` in bytes."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)

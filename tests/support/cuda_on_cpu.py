@@ -525,7 +525,7 @@ class FakeDriver:
         for size, slot, address in zip(kernel.sizes, kernel.slots, call.arguments, strict=False):
             kernel.args.slots[slot] = self.host(address, size, is_running=True)
         for slot, value in zip(kernel.index_slots, call.arguments[len(kernel.sizes) :], strict=True):
-            kernel.args.set_index(slot, value)
+            kernel.args.values[slot] = value
         kernel.run()
         return CUresult.CUDA_SUCCESS
 

@@ -78,7 +78,7 @@ def run_compiled(
     for slot, label in enumerate(layout.nodes, layout.node_slot):
         block.set_pointer(slot, arrays[label])
     for slot, name in enumerate(layout.indices, layout.index_slot):
-        block.set_index(slot, (indices or {})[name])
+        block.values[slot] = (indices or {})[name]
     if layout.is_parallel:
         block.set_pointer(layout.team_slot, Team(threads).start())
     compiled = compile_llvm(to_llvm(module, emulation, converted=converted), cache=None)

@@ -50,7 +50,7 @@ def test_slots_hold_pointers_and_indices():
     args = ArgBlock(3)
     node = aligned_array((4,), np.float32)
     args.set_pointer(0, node)
-    args.set_index(2, -5)
+    args.values[2] = -5
     assert args.slots.tolist() == [node.ctypes.data, 0, -5]
     assert args.index(2) == -5
     assert args.address == args.slots.ctypes.data
@@ -73,6 +73,6 @@ def test_a_bound_call_sees_the_block_as_it_is():
     args.set_pointer(0, node)
     call = bind_call(module.address("run"), args)
     for index in (1, 10, 100):
-        args.set_index(1, index)
+        args.values[1] = index
         call()
     assert node[0] == 111.0

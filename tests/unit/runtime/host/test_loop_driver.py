@@ -57,7 +57,7 @@ def test_declaration_order_is_not_slot_order():
 
 def test_epochs_start_over_and_advanced_indices_go_on():
     args = ArgBlock(3)
-    args.set_index(1, 100)
+    args.values[1] = 100
     routine = Watcher(args)
     run_loop(routine.address, args, epochs=3, ranged=[(0, 2)], advance=[1, 2])
     assert routine.seen == [[0, 100, 0], [1, 101, 1], [0, 102, 2], [1, 103, 3], [0, 104, 4], [1, 105, 5]]
@@ -83,7 +83,7 @@ def test_without_ranges_an_epoch_is_one_run():
 @pytest.mark.parametrize(("epochs", "size"), [(0, 3), (2, 0)])
 def test_no_runs(epochs: int, size: int):
     args, node = ArgBlock(1), np.zeros(2, np.float32)
-    args.set_index(0, 5)
+    args.values[0] = 5
     routine = Watcher(args)
     (recorded,) = run_loop(routine.address, args, epochs=epochs, ranged=[(0, size)], record=[node])
     assert routine.seen == []
@@ -117,7 +117,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_a_loop_and_restores_the_indices():
     args = ArgBlock(1)
-    args.set_index(0, 42)
+    args.values[0] = 42
     module = compile_llvm("define void @run(ptr %args) {\n  ret void\n}")
     press = Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
 
