@@ -1,4 +1,4 @@
-"""Assertions of helpers say what they compare, as those of tests do; no example fails by the time it takes."""
+"""Assertions of helpers say what they compare, as those of tests do; no example fails by its time."""
 
 import pytest
 from hypothesis import HealthCheck, settings
