@@ -57,23 +57,9 @@ def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[
 
 
 def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None, labels: Names) -> NestOp:
-    """Makes a load read a copy that is laid out by its variables; returns the nest that writes it.
-
-    Variables of one loop stay together: the lanes last, a panel before what is reduced.
-    """
-    assert schedule.lanes is not None
-    lanes = schedule.lanes[0].split("*")
-    sizes = variable_sizes(nest)
-    used = {name for index in load.indices.data for name in index.names if name in sizes}
-    own = dict.fromkeys(name for loop in schedule.loops(nest.space.data) for name in loop.split("*"))
-    reduced = [
-        name for loop in schedule.loops(tuple(sizes.items())) for name in loop.split("*") if name not in own
-    ]
-    outer = [name for name in own if name != panel and name not in lanes]
-    inner = [*([] if panel is None else [panel]), *reduced, *lanes]
-    names = [name for name in (*outer, *inner) if name in used]
+    """Makes a load read a copy that is laid out by its variables; returns the nest that writes it."""
+    names, sizes = copied_variables(nest, load, schedule, panel), variable_sizes(nest)
     space = tuple((name, sizes[name]) for name in names)
-
     source = load.node.owner
     assert isinstance(source, NodeOp)
     label = labels.fresh(f"{source.label.data}.packed")
@@ -101,6 +87,24 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None,
         Rewriter.replace_op(widened, packed)
         Rewriter.erase_op(load)
     return copy
+
+
+def copied_variables(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None) -> list[str]:
+    """The variables along which a load moves, in the order of the axes of its copy.
+
+    Variables of one loop stay together: the lanes last, a panel before the reduced variables.
+    """
+    assert schedule.lanes is not None
+    lanes = schedule.lanes[0].split("*")
+    sizes = variable_sizes(nest)
+    used = {name for index in load.indices.data for name in index.names if name in sizes}
+    own = dict.fromkeys(name for loop in schedule.loops(nest.space.data) for name in loop.split("*"))
+    reduced = [
+        name for loop in schedule.loops(tuple(sizes.items())) for name in loop.split("*") if name not in own
+    ]
+    outer = [name for name in own if name != panel and name not in lanes]
+    inner = [*([] if panel is None else [panel]), *reduced, *lanes]
+    return [name for name in (*outer, *inner) if name in used]
 
 
 def only_extension(load: LoadOp) -> arith.ExtFOp | None:

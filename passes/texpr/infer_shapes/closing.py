@@ -1,7 +1,7 @@
 """Closing: decides what the constraints leave open, ranks first and then sizes.
 
 Every round looks at all that is open at once, decides what may be decided, and propagates: nothing depends on
-the order of constraints. In each round the first of these that applies:
+the order of constraints. In each round the first of these stages that applies:
 
 0. rows that refine each other around a cycle are equal;
 1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
@@ -20,17 +20,17 @@ the order of constraints. In each round the first of these that applies:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ocannl.passes.texpr.infer_shapes.closing_graph import (
+from ocannl.passes.texpr.infer_shapes.broadcast_order import (
     BroadcastOrder,
     EqualRanks,
     Pairs,
-    dim_graph,
+    dim_order,
     known_dim_pairs,
     known_pairs,
     row_cycles,
-    row_graph,
+    row_order,
 )
 from ocannl.passes.texpr.infer_shapes.errors import MissingDimension, ShapeConflict
 from ocannl.passes.texpr.infer_shapes.propagation import Propagation
@@ -82,7 +82,8 @@ class Closing:
             ranks = EqualRanks(equations)
             owners = _owners((ranks.of(row.var), leaf) for row, leaf in owned if row.var is not None)
             open_vars = {ranks.of(RowVar(var)) for var in open_rows}
-            for var, rank in self._choose_ranks(row_graph(orders, ranks), open_vars, owners, ranks).items():
+            chosen = self._choose_ranks(row_order(orders, ranks), open_vars, owners, ranks)
+            for var, rank in next(filter(None, chosen)).items():
                 axes = Row(trailing=tuple([store.fresh_dim() for _ in range(rank)])) if rank else EMPTY_ROW
                 propagation.rows.bind(RowVar(var), axes, _reason(owners.get(var)))
             propagation.run()
@@ -101,31 +102,26 @@ class Closing:
             owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
             owners = _owners((dim.id, leaf) for dim, leaf in owned)
             pairs = known_dim_pairs(store, pairs)
-            for var, size in self._choose_sizes(dim_graph(store, pairs), open_dims, owners).items():
+            chosen = self._choose_sizes(dim_order(store, pairs), open_dims, owners)
+            for var, size in next(filter(None, chosen)).items():
                 self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
             self.propagation.run()
 
     # Ranks.
 
     def _choose_ranks(
-        self, graph: BroadcastOrder, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
-    ) -> dict[int, int]:
-        settled = graph.settled(open_vars, owners, patient=graph.used(owners))
-        if settled:
-            return dict.fromkeys(settled, 0)
-        limits = graph.limits()
-        numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
-        raised = graph.sources(var for var in owners if var in limits and var not in numbers)
-        if raised:
-            return {var: limits[var] for var in raised}
-        flat = self._flat_rows(ranks) or dict.fromkeys(graph.settled_at_last(open_vars), 0)
-        if flat:
-            return flat
-        met = {var: graph.bounds[var] for var in numbers if var in graph.bounds}
-        if met:
-            return met
-        self._check_rows(graph, ranks)
-        return dict.fromkeys(graph.sources(open_vars), 0)
+        self, order: BroadcastOrder, open_vars: set[int], owners: Mapping[int, Leaf], ranks: EqualRanks
+    ) -> Iterator[dict[int, int]]:
+        """The ranks that each stage would choose, in the order of the stages above."""
+        yield dict.fromkeys(order.settled(open_vars, owners, patient=order.used(owners)), 0)
+        limits, numbers = order.limits(), _constants(owners)
+        limited = order.sources(var for var in owners if var in limits and var not in numbers)
+        yield {var: limits[var] for var in limited}
+        yield self._flat_rows(ranks)
+        yield dict.fromkeys(order.settled_at_last(open_vars), 0)
+        yield {var: order.bounds[var] for var in numbers if var in order.bounds}
+        self._check_rows(order, ranks)
+        yield dict.fromkeys(order.sources(open_vars), 0)
 
     def _flat_rows(self, equal: EqualRanks) -> dict[int, int]:
         """Data given flat, of which nothing else is known or demanded, has one more axis: in the last row
@@ -139,7 +135,7 @@ class Closing:
                 ranks.setdefault(equal.of(total.rows[-1]), 1)
         return ranks
 
-    def _check_rows(self, graph: BroadcastOrder, ranks: EqualRanks) -> None:
+    def _check_rows(self, order: BroadcastOrder, ranks: EqualRanks) -> None:
         """Raises `MissingDimension` for a parameter that may still have any number of axes."""
         missing: list[tuple[int, Leaf, RowKind]] = [
             (ranks.of(var), leaf, kind)
@@ -147,9 +143,9 @@ class Closing:
             for kind in _MISSING_ORDER
             if (var := self.store.row(leaf.shape.row(kind)).var) is not None
             # A parameter that is only used pointwise has no input or batch axes, unless it is given some.
-            and (kind == "output" or ranks.of(var) in graph.operands)
+            and (kind == "output" or ranks.of(var) in order.operands)
         ]
-        sources = graph.sources(var for var, _, _ in missing)
+        sources = order.sources(var for var, _, _ in missing)
         for var, leaf, kind in missing:
             if var in sources:
                 raise MissingDimension(leaf, kind)
@@ -157,31 +153,26 @@ class Closing:
     # Sizes.
 
     def _choose_sizes(
-        self, graph: BroadcastOrder, open_vars: set[int], owners: Mapping[int, Leaf]
-    ) -> dict[int, Dim]:
-        store = self.store
-        relations = list(open_relations(store))
+        self, order: BroadcastOrder, open_vars: set[int], owners: Mapping[int, Leaf]
+    ) -> Iterator[dict[int, Dim]]:
+        """The sizes that each stage would choose, in the order of the stages above."""
+        lower, relations, numbers = self.store.lower, list(open_relations(self.store)), _constants(owners)
         tied = {dim.id for relation in relations for dim in relation.unknown}
-        settled = graph.settled(open_vars - tied, owners, patient=graph.used(owners) | tied)
-        if settled:
-            return self._least(settled)
-        numbers = {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
-        raised = graph.sources(var for var in owners if var in store.lower and var not in numbers)
-        if raised:
-            return {var: store.lower[var].size for var in raised}
-        demanded = {var: store.lower[var].size for var in tied if var in store.lower}
-        dropped = {dim: 0 for relation in relations for dim in relation.droppable}
-        if demanded or dropped:
-            return demanded or self._at_least(dropped)
-        flat = self._flat_dims() or self._least(graph.settled_at_last(open_vars))
-        if flat:
-            return flat
-        raised = graph.sources(var for var in numbers if var in store.lower)
-        if raised:
-            return {var: store.lower[var].size for var in raised}
-        self._check_dims(graph)
+        yield self._least(order.settled(open_vars - tied, owners, patient=order.used(owners) | tied))
+        yield self._demanded(order.sources(var for var in owners if var in lower and var not in numbers))
+        yield self._demanded(var for var in tied if var in lower)
+        yield self._at_least({dim: 0 for relation in relations for dim in relation.droppable})
+        yield self._flat_dims()
+        yield self._least(order.settled_at_last(open_vars))
+        yield self._demanded(order.sources(var for var in numbers if var in lower))
+        self._check_dims(order)
+        yield self._split(relations)
         wholes = {relation.whole.id for relation in relations if isinstance(relation.whole, DimVar)}
-        return self._split(relations) or self._least(graph.sources((open_vars - wholes) or open_vars))
+        yield self._least(order.sources((open_vars - wholes) or open_vars))
+
+    def _demanded(self, dims: Iterable[int]) -> dict[int, Dim]:
+        """For each dimension the greatest size that anything demands of it."""
+        return {var: self.store.lower[var].size for var in dims}
 
     def _split(self, relations: Sequence[OpenRelation]) -> dict[int, Dim]:
         """The last unknown part of a known size gets what the others, which are least, leave of it.
@@ -212,7 +203,7 @@ class Closing:
                 sizes.setdefault(dim.id, Dim(1))
         return sizes
 
-    def _check_dims(self, graph: BroadcastOrder) -> None:
+    def _check_dims(self, order: BroadcastOrder) -> None:
         """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""
         missing: list[tuple[int, Leaf, RowKind, int]] = [
             (dim.id, leaf, kind, axis)
@@ -221,7 +212,7 @@ class Closing:
             for axis, dim in enumerate(self.store.full_row(leaf.shape.row(kind)).axes)
             if isinstance(dim, DimVar)
         ]
-        sources = graph.sources(var for var, _, _, _ in missing)
+        sources = order.sources(var for var, _, _, _ in missing)
         for var, leaf, kind, axis in missing:
             if var in sources:
                 raise MissingDimension(leaf, kind, axis)
@@ -232,6 +223,11 @@ class Closing:
         """Those with an input row first: what scales a product, or is added to it, takes its size from it."""
         found = [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
         return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
+
+
+def _constants(owners: Mapping[int, Leaf]) -> set[int]:
+    """The variables of numbers, which broadcast to anything."""
+    return {var for var, leaf in owners.items() if leaf.kind is LeafKind.CONSTANT}
 
 
 def _owners(owned: Iterable[tuple[int, Leaf]]) -> dict[int, Leaf]:

@@ -118,17 +118,17 @@ def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
     return [(left, right) for left, right in known if left.var != right.var]
 
 
-def row_graph(orders: Pairs, ranks: EqualRanks) -> BroadcastOrder:
+def row_order(orders: Pairs, ranks: EqualRanks) -> BroadcastOrder:
     """The order between open row variables, by rank."""
-    graph = BroadcastOrder()
+    order = BroadcastOrder()
     for res, opnd in orders:
         if res.var is not None and opnd.var is not None:
-            graph.relate(ranks.of(res.var), ranks.of(opnd.var), res.known - opnd.known)
+            order.relate(ranks.of(res.var), ranks.of(opnd.var), res.known - opnd.known)
         elif res.var is not None:
-            (graph.has_known if opnd.known else graph.has_unit).add(ranks.of(res.var))
+            (order.has_known if opnd.known else order.has_unit).add(ranks.of(res.var))
         elif opnd.var is not None:
-            graph.bound(ranks.of(opnd.var), res.known - opnd.known)
-    return graph
+            order.bound(ranks.of(opnd.var), res.known - opnd.known)
+    return order
 
 
 def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
@@ -141,13 +141,13 @@ def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
     ]
 
 
-def dim_graph(store: Store, pairs: Iterable[DimPair]) -> BroadcastOrder:
+def dim_order(store: Store, pairs: Iterable[DimPair]) -> BroadcastOrder:
     """The order between unknown dimensions."""
-    graph = BroadcastOrder()
+    order = BroadcastOrder()
     for res, opnd in pairs:
-        graph.relate(res.id, opnd.id, 0)
-    graph.has_unit |= store.topped.keys() - store.dims.keys()
-    return graph
+        order.relate(res.id, opnd.id, 0)
+    order.has_unit |= store.topped.keys() - store.dims.keys()
+    return order
 
 
 def row_cycles(orders: Pairs) -> list[list[RowVar]]:
