@@ -1,0 +1,1 @@
+"""Rewrites inside one dialect, in folders by the dialect, and what several of them share."""

@@ -1,4 +1,4 @@
-"""Lines of the caches, and which stores write all of one at a time."""
+"""The size of a cache line, and stores that write whole lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ LINE = 64
 
 
 def fills_lines(store: StoreOp, schedule: Schedule) -> bool:
-    """With a tile of the schedule, a store writes whole lines: vectors of them, one after the other.
+    """Whether a store, with a tile of the schedule, writes whole cache lines: contiguous vectors, aligned to
+    lines.
 
     All nodes begin at a line.
     """

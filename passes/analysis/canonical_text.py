@@ -1,4 +1,4 @@
-"""The text of a nest or a group by itself, in which nothing stands that its schedule does not depend on."""
+"""The canonical text of a nest or a group: its text without labels and names of values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_NAME = StringAttr("")
 
 
 def canonical_text(step: NestOp | GroupOp) -> str:
-    """Equal for steps that differ in labels and names of values only: they have equal candidate schedules."""
+    """The text of a step apart from the routine; equal for steps that have the same candidate schedules."""
     nodes = used_nodes(step)
     unnamed: dict[SSAValue, SSAValue] = {
         node: NodeOp("", "on_device", "", declaration(node).result.type).result for node in nodes

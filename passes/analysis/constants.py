@@ -1,4 +1,4 @@
-"""Values that are known before run time."""
+"""Scalar values that are constants of the program."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The unit is one vector instruction, such as an addition or `math.fma`. A division or a square root keeps its
 port busy for about as long as six of them (vectors of 128 bits, in Agner Fog's "Instruction tables" and on
-uops.info). A function or a random number costs what its expansion for f32 by `expand-math` has of operations;
-a conversion of a small float, the instructions that it becomes.
+uops.info). A function or a random number costs the operations of its expansion for f32 by `expand-math`; a
+conversion of a small float, the instructions that it becomes.
 """
 
 from __future__ import annotations

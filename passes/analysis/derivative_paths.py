@@ -1,4 +1,6 @@
-"""Which operations lie between values, by all operands or by those that derivatives go through."""
+"""Dependencies and dependents of values in tensor expressions, through all operands or through those that
+have derivatives.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ def all_operands(op: Operation) -> Sequence[SSAValue]:
 
 
 def differentiable_operands(op: Operation) -> Sequence[SSAValue]:
-    """What the derivative of an operation's result goes to."""
+    """The operands with respect to which an operation has a derivative."""
     match op:
         case ApplyOp(stop=None):
             return op.args
@@ -31,7 +33,7 @@ def differentiable_operands(op: Operation) -> Sequence[SSAValue]:
 def dependencies(
     block: Block, values: Iterable[SSAValue], operands_of: OperandsOf = differentiable_operands
 ) -> list[Operation]:
-    """The operations with operands that values depend on, in the order of the program."""
+    """The backward slice of values in a block, in its order, without operations that have no operands."""
     return [op for op in slice_in(block, values, operands_of) if operands_of(op)]
 
 
@@ -40,7 +42,9 @@ def dependents(
     sources: Iterable[SSAValue],
     operands_of: OperandsOf = differentiable_operands,
 ) -> set[SSAValue]:
-    """The sources, and the results of those of `ops`, in the order of the program, that depend on them."""
+    """The forward slice of `sources` in operations given in order: the sources, and the results that depend
+    on them.
+    """
     found = set(sources)
     for op in ops:
         if any(operand in found for operand in operands_of(op)):

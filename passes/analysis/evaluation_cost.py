@@ -1,4 +1,4 @@
-"""The cost of evaluating a stored value again at another place."""
+"""The cost of evaluating a stored value again at another place, for `inline-nodes`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,15 @@ CHEAP_IF_CHOOSING = 8
 
 @dataclass(frozen=True, slots=True)
 class EvaluationCost:
-    """What one evaluation of a body takes; `arrays` counts the loads that differ at every point.
+    """The cost of one evaluation of a body.
 
-    A uniform body has the same value at every point. One that chooses is 0 unless an index is some number: a
-    reduction over that index is then evaluated at the number alone.
+    Attributes:
+        operations: instructions, those in reductions counted once.
+        arrays: the loads that differ at every point.
+        reduction_work: evaluations of the innermost bodies of reductions.
+        is_uniform: the value is the same at every point.
+        chooses: the value is 0 unless an index equals some number, so that a reduction over that index is
+            evaluated at the number alone.
     """
 
     operations: int
@@ -45,6 +50,7 @@ class EvaluationCost:
 
     @property
     def is_free(self) -> bool:
+        """Whether to store the value never pays."""
         if self.reduction_work or self.arrays > 1:
             return False
         if self.chooses and self.operations <= CHEAP_IF_CHOOSING:
@@ -53,8 +59,8 @@ class EvaluationCost:
 
 
 def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> EvaluationCost:
-    """Operations inside reductions count once, as reductions have a rule of their own; those on constants
-    not at all.
+    """The cost of evaluating `value`, whose backward slice is `ops`, at a point of a space. Constant
+    operations cost nothing.
     """
     total, is_uniform = 0, True
     arrays: set[tuple[SSAValue, Map]] = set()

@@ -1,4 +1,4 @@
-"""Shapes that passes after `infer-shapes` rely on."""
+"""A check that shapes are final, for passes that run after `infer-shapes`."""
 
 from __future__ import annotations
 

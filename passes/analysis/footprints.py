@@ -1,4 +1,4 @@
-"""The parts of nodes that a nest touches."""
+"""The bytes of nodes that accesses and nests touch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from ocannl.dialects.loops.values import address_of, position_sizes
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import names_in, operations
 
-# Cycles that it costs to start one nest for one block of rows, and a contraction, which starts with tiles.
+# Cycles to start a nest for one block of rows, and a contraction, which fills tiles first.
 STARTED_NEST, STARTED_CONTRACTION = 30.0, 400.0
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFootprint:
     """An access: its index map, its strides in bytes along the variables, and the bytes that it touches at
-    one point. Where it is at positions that are found at run time, it may touch all along their axes.
+    one point.
+
+    An access at positions that are found at run time may touch everything along their axes.
     """
 
     indices: Map
@@ -41,8 +43,8 @@ class AccessFootprint:
         return AccessFootprint(indices, strides, element + reach, not names_in(indices).isdisjoint(reduced))
 
     def span(self, extents: Mapping[str, int]) -> int:
-        """Bytes that it keeps from others while variables run that far: gaps between what is shorter than a
-        line count too.
+        """The cache footprint in bytes while variables run over the given extents, with the gaps between
+        pieces that are shorter than a cache line.
         """
         run = self.bytes
         for stride, size in sorted(
@@ -52,14 +54,16 @@ class AccessFootprint:
         return run
 
     def size(self, extents: Mapping[str, int]) -> int:
+        """The bytes touched while variables run over the given extents."""
         return self.bytes * math.prod([extents.get(name, 1) for name in self.strides])
 
 
 @dataclass
 class NestFootprint:
-    """A nest as a member of a chain: its variables, reduced ones among them, and where it touches nodes.
+    """A nest as a candidate for fusion by rows: its variables, reduced ones among them, and its accesses by
+    node.
 
-    `summed` is its only reduction, if its points can be shared out: every one of them loads something new.
+    `summed` is its only reduction, if it has one.
     """
 
     nest: NestOp
@@ -91,17 +95,17 @@ class NestFootprint:
 
     @property
     def is_streamed(self) -> bool:
-        """Something is loaded anew at every point of the reductions, so that nothing is read again."""
+        """Whether some access of the reductions has no temporal reuse: it touches new data at every point."""
         moving = {name for place in self.places_reduced for name in place.strides}
         return any(moving <= place.strides.keys() for place in self.places_reduced)
 
     def conflicts(self, other: NestFootprint) -> bool:
-        """One of two nests writes what the other touches."""
+        """Whether one of two nests writes a node that the other touches."""
         return not (self.written.isdisjoint(other.places) and other.written.isdisjoint(self.places))
 
     @cached_property
     def reach(self) -> dict[SSAValue, int]:
-        """How many bytes of each node the nest touches."""
+        """The bytes of each node that the nest touches."""
         return {node: max(p.size(self.sizes) for p in places) for node, places in self.places.items()}
 
     @cached_property
@@ -122,20 +126,22 @@ class NestFootprint:
 
     @cached_property
     def counted(self) -> set[str]:
-        """The variables whose points count as work: of a contraction those of the nest, else all."""
+        """The variables whose points count as work: for a contraction those of the nest, else all."""
         return set(self.nest.space.names if self.is_contraction else self.sizes)
 
     @cached_property
     def free(self) -> set[str]:
-        """The variables that may be rows: those of the nest, and those of a reduction to share out, but for
-        the innermost axis of an array, along which vectors lie.
+        """The variables that may be rows: those of the nest and of a reduction that can be split, except the
+        innermost axis of an array, which vectors lie along.
         """
         own = {name for name, size in self.nest.space.data if size > 1}
         reduced = set(self.summed.space.names) if self.summed is not None else set[str]()
         return {name for name in own | reduced if not self.is_contiguous(name)}
 
     def is_contiguous(self, name: str) -> bool:
-        """A variable moves along the innermost axis of an array, and of none that is larger along others."""
+        """Whether a variable moves along the innermost axis of an array that is at least as large as all in
+        which it moves along others.
+        """
         arrays = [(place.size(self.sizes), place) for place in self.all_places if len(place.strides) > 1]
         along = [
             (size, name == min(p.strides, key=lambda n: abs(p.strides[n])))

@@ -1,4 +1,9 @@
-"""Which nests may become one nest, and whether that pays."""
+"""Legality and profitability of loop fusion: which nests may become one nest, and whether that pays.
+
+A renaming maps variables of one nest to those of the other. Fusion is legal if, under it, both nests touch an
+element that one of them writes at the same point only (Kennedy and McKinley, "Maximizing Loop Parallelism and
+Improving Data Locality via Loop Fusion and Distribution", 1993).
+"""
 
 from __future__ import annotations
 
@@ -24,13 +29,13 @@ from ocannl.passes.analysis.nests import (
 Renaming: TypeAlias = dict[str, Linear]
 
 
-# Operations of a nest that still takes others in: longer code gains nothing, and compiles slowly.
+# The most operations of a fused nest: longer code gains nothing, and compiles slowly.
 LONGEST_NEST = 256
 
 
 @dataclass(slots=True)
 class NestSummary:
-    """A nest with what has been fused into it."""
+    """A nest with the facts on which fusion depends, kept up to date while others are fused into it."""
 
     nest: NestOp
     accesses: Accesses
@@ -49,7 +54,9 @@ class NestSummary:
 
     @property
     def is_closed(self) -> bool:
-        """Nothing joins a nest with a schedule, or one whose cells are complete only at its end."""
+        """Whether nothing may be fused with the nest: it has a schedule, or points that store to the same
+        cell.
+        """
         return self.nest.schedule is not None or self.in_turn
 
     @property
@@ -58,8 +65,9 @@ class NestSummary:
 
 
 def is_worthwhile(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:
-    """Scalars always fuse, others where they touch the same elements; contractions only while small, and
-    not with random numbers, whose long code a register tile would repeat for each row.
+    """Whether fusion pays: always for scalars, else where both nests touch the same elements. Two
+    contractions fuse only while they are small, and none with random numbers, whose long code a register tile
+    would repeat.
     """
     if target.length + group.length > LONGEST_NEST:
         return False
@@ -74,7 +82,9 @@ def is_worthwhile(target: NestSummary, group: NestSummary, renaming: Renaming) -
 
 
 def _shares_data(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:
-    """At every point both touch the same element of a node, another one at every point."""
+    """Whether, at every point, both nests touch the same element of a node, and another
+    one at other points.
+    """
     return any(
         renaming.keys() <= names_in(indices) and renamed(indices, renaming) in target.accesses.maps[node]
         for node in _common_nodes(target, group)
@@ -88,13 +98,13 @@ def _common_nodes(target: NestSummary, group: NestSummary) -> Iterable[SSAValue]
 
 
 def _conflicts(target: NestSummary, group: NestSummary) -> list[SSAValue]:
-    """The nodes that both touch and one of them writes."""
+    """The nodes that both nests touch and one of them writes."""
     written = target.accesses.written | group.accesses.written
     return [node for node in _common_nodes(target, group) if node in written]
 
 
 def legal_renaming(target: NestSummary, group: NestSummary) -> Renaming | None:
-    """The variables of `target` for those of `group`, if both touch what one writes at one point only."""
+    """The variables of `target` for those of `group` under which fusion is legal; None if there are none."""
     conflicts = _conflicts(target, group)
     renaming = _matching_variables(target, group, conflicts)
     if renaming is None:
@@ -107,7 +117,9 @@ def legal_renaming(target: NestSummary, group: NestSummary) -> Renaming | None:
 
 
 def same_or_apart(a: Map | None, b: Map | None) -> bool:
-    """Two accesses to a node are of one element at a point, or of different ones at all points."""
+    """Whether two accesses to a node touch the same element at a point, or never the same
+    at any two points.
+    """
     if a is None or b is None:
         return False
     return a == b or any(not (i.names or j.names) and i != j for i, j in zip(a, b, strict=True))
@@ -116,7 +128,9 @@ def same_or_apart(a: Map | None, b: Map | None) -> bool:
 def _matching_variables(
     target: NestSummary, group: NestSummary, conflicts: list[SSAValue]
 ) -> Renaming | None:
-    """Pairs the variables by the axes of common nodes, then by name, then in order; sizes are equal."""
+    """A pairing of the variables: by the axes of common nodes, then by name, then in order, always of equal
+    sizes.
+    """
     matcher = _Matcher(dict(target.nest.space.data), dict(group.nest.space.data))
     for node in (*conflicts, *_common_nodes(target, group)):
         theirs, ours = target.accesses.maps[node][0], group.accesses.maps[node][0]

@@ -1,4 +1,4 @@
-"""Equal layers: which nodes of a routine stand for each other, layer by layer.
+"""Equal layers of a routine: nodes that correspond to each other, layer by layer.
 
 Of many equal layers a few are enough to compile: `fold-layers` leaves the others out, and `unfold-layers`
 adds them again.
@@ -22,30 +22,33 @@ from ocannl.passes.analysis.names import JOINED
 
 # The attribute of a routine whose layers are folded.
 ATTRIBUTE = "layers"
-# So many layers stay at each end: what one does to the next is seen there, and inside.
+# The layers that stay at each end, so that the transition between equal layers is compiled too.
 ENDS = 2
 # The numbers, among those that stay, of the last layer before those left out and of the first one after them.
 LAST, FIRST = ENDS - 1, ENDS
-# The row that has what a label was made from, the layer of that in the routine, and what was added.
+# The row of a label, its layer in the routine, and the suffix that passes have added to it.
 LabelSource: TypeAlias = tuple[Sequence[str], int, str]
 
 
 @dataclass(frozen=True)
 class Layers:
-    """The labels of nodes that stand for each other, layer by layer: empty where a layer has none."""
+    """The labels of corresponding nodes, a row for each with one label a layer: empty
+    where a layer has none.
+    """
 
     rows: tuple[tuple[str, ...], ...]
     origins: dict[str, list[LabelSource]] = field(default_factory=dict[str, list[LabelSource]], repr=False)
-    """What labels were made from, as far as it was asked for."""
+    """The sources of labels, as far as they were asked for."""
 
     @property
     def left_out(self) -> int:
-        """How many layers, inside, are not in the routine."""
+        """The number of layers that are not in the routine, between those at the ends."""
         return len(self.rows[0]) - 2 * ENDS
 
     def at(self, label: str, distance: int) -> str | None:
-        """The label so many layers later, by one in the routine; what passes have added to labels stays. The
-        first layer after those left out is the next one here. None for what belongs to no layer.
+        """The label `distance` layers after that of `label`, with the suffixes that passes have added to it.
+
+        The first layer after those left out counts as the next one. None for a label of no layer.
         """
         if label not in self.origins:
             self.origins[label] = [self.origin(part) for part in label.split(JOINED)]
@@ -57,20 +60,19 @@ class Layers:
         return JOINED.join(found)
 
     def origin(self, label: str) -> LabelSource:
+        """The row of a label, its layer in the routine, and the suffix that passes have added to it."""
         stem = next((stem for stem in stems(label) if stem in self.places), "")
         row, level = self.places.get(stem, ((), 0))
         return row, level, label[len(stem) :]
 
     def level(self, label: str) -> int | None:
-        """The layer of a label in the routine, where those left out do not count: that of what it was made
-        from.
-        """
+        """The layer of a label in the routine, not counting those left out; None for a label of no layer."""
         row, level, _ = self.origin(label)
         return level if row else None
 
     @cached_property
     def places(self) -> dict[str, tuple[tuple[str, ...], int]]:
-        """The row of each label in the routine, and its layer where none was left out."""
+        """The row and the layer in the routine of each label that stays."""
         return {
             row[at]: (row, level)
             for row in self.rows
@@ -83,7 +85,9 @@ class Layers:
 
 
 def folded_layers(routine: RoutineOp) -> Layers | None:
-    """The layers that are left out of a routine, if any are. Raises `OcannlError` for what are none."""
+    """The layers that are left out of a routine; None if there are none. Raises `OcannlError` for a malformed
+    attribute.
+    """
     found = routine.attributes.get(ATTRIBUTE)
     if found is None:
         return None
@@ -98,7 +102,7 @@ def folded_layers(routine: RoutineOp) -> Layers | None:
 
 
 def stems(label: str) -> Iterator[str]:
-    """A label, and what it may have been made from, by adding to it."""
+    """A label, and its prefixes to which passes may have added suffixes, longest first."""
     yield label
     for end in reversed([found.start() for found in re.finditer(r"[._ ]", label)]):
         if end:

@@ -1,4 +1,4 @@
-"""Liveness: when the nodes of a routine are in use."""
+"""Liveness of nodes: the steps of a routine between which their contents are in use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lifetime:
 
 
 def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
-    """Of every node of a routine that is touched, in the order of their first nests."""
+    """The lifetime of every node that is touched, in the order of their first steps."""
     first: dict[SSAValue, int] = {}
     last: dict[SSAValue, int] = {}
     for position, step in enumerate(steps(func)):
@@ -40,7 +40,9 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
 
 
 class Timeline:
-    """When the nests of a function touch its nodes, and how many bytes of the arena are live at each."""
+    """The nests that touch each node of a function, and the bytes of local nodes that are
+    live at each nest.
+    """
 
     def __init__(self, found: Sequence[NestOp]) -> None:
         self.touches: dict[SSAValue, list[int]] = {}
@@ -62,7 +64,9 @@ class Timeline:
             self.live[position] += bytes
 
     def gap(self, node: SSAValue, position: int) -> tuple[int, int] | None:
-        """The touches of a node before and after a position, if there are any, and none at it."""
+        """The last touch of a node before a position and the first after it; None if there are none, or it is
+        touched there.
+        """
         touches = self.touches[node]
         at = bisect_left(touches, position)
         if at in (0, len(touches)) or touches[at] == position:
@@ -70,10 +74,10 @@ class Timeline:
         return touches[at - 1], touches[at]
 
     def longest_rest(self, node: SSAValue) -> int:
-        """The first position of the longest time in which a node is not touched."""
+        """The start of the longest time between two touches of a node."""
         pairs = list(pairwise(self.touches[node]))
         return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0, 0))[0] + 1
 
     def first_write(self, node: SSAValue, after: int) -> int:
-        """The position of the first nest after another that writes a node, or beyond all."""
+        """The first nest after `after` that writes a node; the number of nests if there is none."""
         return next((at for at in self.writes.get(node, ()) if at > after), len(self.live))

@@ -1,4 +1,4 @@
-"""The bytes that nodes take, and where they lie."""
+"""The bytes that nodes take, and their places in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ADDRESSES = 2**48  # the bytes that a processor tells apart
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What is known of the memory of one node."""
+    """The memory of one node: `offset` is its place in the arena, `why` the reason for its mode."""
 
     label: str
     bytes: int
@@ -26,7 +26,7 @@ class NodeMemory:
 
 
 def memory_report(func: FuncOp) -> list[NodeMemory]:
-    """The nodes of a function in the order of their declaration, then those that live inside its groups; a
+    """The memory of all nodes of a function in the order of declaration, then of those in its groups. A
     virtual node takes no bytes.
     """
     inside = [node for step in steps(func) if isinstance(step, GroupOp) for node in step.nodes]
@@ -43,7 +43,7 @@ def memory_report(func: FuncOp) -> list[NodeMemory]:
 
 
 def byte_size(node: NodeOp) -> int:
-    """Raises `OcannlError` for a node that no machine can hold."""
+    """The size of a node. Raises `OcannlError` for more than the address space holds."""
     type = node.result.type
     assert isinstance(type, MemRefType)
     element = type.element_type

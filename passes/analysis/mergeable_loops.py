@@ -1,4 +1,6 @@
-"""Groups of variables over which one loop can run, because all accesses move by equal steps along it."""
+"""Groups of variables that one loop can run over, because all accesses move by equal steps along it: loop
+coalescing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ MergedLoops: TypeAlias = tuple[str, ...]
 
 
 def mergeable_loops(nest: NestOp) -> tuple[MergedLoops, ...]:
-    """The largest groups of the variables of a nest, and of each of its reductions; outermost first."""
+    """The largest groups of the variables of a nest, and of each of its reductions; outermost variables
+    first.
+    """
     addresses = [address_of(op) for op in nest.walk() if isinstance(op, Indexed)]
     spaces = [op.space.data for op in nest.walk() if isinstance(op, NestOp | ReduceOp)]
     return tuple(group for space in spaces for group in _groups(space, addresses) if len(group) > 1)
@@ -35,7 +39,9 @@ def _groups(space: Space, addresses: Sequence[Address]) -> list[MergedLoops]:
 def _pair(
     groups: Sequence[MergedLoops], sizes: dict[str, int], addresses: Sequence[Address]
 ) -> tuple[MergedLoops, MergedLoops] | None:
-    """Two groups that are one: the first moves by as much as all steps of the second."""
+    """Two groups that can be one: in all accesses, a step of the first is as long as all
+    steps of the second.
+    """
     for outer, inner in permutations(groups, 2):
         used = [a for a in addresses if a.stride(outer[-1]) or a.stride(inner[0])]
         if used and all(address.moves_as_one((outer[-1], inner[0]), sizes) for address in used):

@@ -1,4 +1,4 @@
-"""Names of variables and labels of nodes that are not taken."""
+"""Fresh names of variables and labels of nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOINED = " .. "
 
 
 def fresh_label(label: str, taken: Collection[str]) -> str:
-    """The label, with a number if need be."""
+    """The label, with a number appended if it is taken."""
     candidate, count = label, 1
     while candidate in taken:
         candidate, count = f"{label}.{count}", count + 1
@@ -28,7 +28,9 @@ def fresh_label(label: str, taken: Collection[str]) -> str:
 
 @dataclass
 class Names:
-    """Names of variables, or labels of nodes; a fresh one is the given name, numbered where that is taken."""
+    """Names of variables, or labels of nodes, that are in use; a fresh one is the given name, numbered where
+    it is taken.
+    """
 
     used: set[str]
 
@@ -49,19 +51,19 @@ class Names:
         return candidate
 
     def fresh_space(self, space: Space, indices: dict[str, Linear]) -> SpaceAttr:
-        """The space under fresh names, which `indices` then gives to the old ones."""
+        """The space under fresh names; `indices` then maps the old names to them."""
         fresh = tuple((self.fresh(name), size) for name, size in space)
         indices |= {old: Linear.var(new) for (old, _), (new, _) in zip(space, fresh, strict=True)}
         return SpaceAttr(fresh)
 
 
 def joined_label(first: NestOp, last: NestOp) -> str:
-    """The label of what nests become that run as one: that of the first part and that of the last."""
+    """The label of a fusion of nests: the first part of the first label and the last part of the last one."""
     ends = (first.label.data.split(JOINED)[0], last.label.data.split(JOINED)[-1])
     return JOINED.join(dict.fromkeys(ends))
 
 
 def labels_of(func: FuncOp) -> Names:
-    """The labels of all nodes of a function, those in groups too."""
+    """The labels of all nodes of a function, those in its groups included."""
     inside = (nodes(step) for step in steps(func) if isinstance(step, GroupOp))
     return Names({node.label.data for found in (nodes(func), *inside) for node in found})

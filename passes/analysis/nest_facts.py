@@ -1,4 +1,6 @@
-"""A nest as the scheduler sees it: the nest and its reductions, with their accesses and arithmetic."""
+"""A nest as the scheduler sees it: loops, accesses with their strides, and arithmetic, for it and its
+reductions.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ from ocannl.passes.analysis.cost import CONVERSIONS, instructions
 class Access:
     """A load or store, with its strides in elements along the loops.
 
-    Along `scattered` loops a position that is found at run time moves, as if by one each step. `conversion`
-    are the instructions that widen what is loaded, or narrow what is stored.
+    Attributes:
+        scattered: the loops along which it is at a position found at run time; their stride is that of one
+            step of the position.
+        conversion: the instructions that widen the loaded value, or narrow the stored one.
     """
 
     op: LoadOp | StoreOp
@@ -39,10 +43,13 @@ class Access:
 
 @dataclass(slots=True)
 class ScopeFacts:
-    """The nest, or one of its reductions: `space` are its own loops, `around` those outside of it.
+    """A nest or one of its reductions.
 
-    `work` is its arithmetic at a point, in instructions. `varies` are the loops around it that its value
-    depends on.
+    Attributes:
+        space: its own loops, with their sizes.
+        around: the loops outside of it, with their sizes.
+        work: its arithmetic at a point, in instructions.
+        varies: the loops around it on which its value depends.
     """
 
     op: NestOp | ReduceOp
@@ -60,13 +67,13 @@ class ScopeFacts:
 
     @property
     def points(self) -> int:
-        """How often the body of a reduction runs, in the whole nest."""
+        """How often the body of a reduction runs in the whole nest."""
         runs = math.prod(size for name, size in self.around.items() if name in self.varies)
         return runs * math.prod(self.space.values())
 
 
 def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> ScopeFacts:
-    """Reads off a nest what scheduling it needs, over loops that merge groups of its variables."""
+    """The facts of a nest whose variables are merged into loops by the groups `merged`."""
     schedule = Schedule(merged=tuple(merged))
     facts = ScopeFacts(nest, schedule.loops(nest.space.data), scope_sizes(nest))
     _read(facts, nest.body.block, {}, schedule)
@@ -74,7 +81,7 @@ def nest_facts(nest: NestOp, merged: Sequence[tuple[str, ...]] = ()) -> ScopeFac
 
 
 def _read(scope: ScopeFacts, block: Block, depends: dict[SSAValue, set[str]], schedule: Schedule) -> None:
-    """Fills a scope; `depends` has the loops that each value depends on."""
+    """Fills a scope from its block; `depends` maps each value to the loops on which it depends."""
     for op in block.ops:
         names = set[str]().union(*(depends[operand] for operand in op.operands if operand in depends))
         match op:
@@ -117,13 +124,13 @@ def conversion(op: LoadOp | StoreOp) -> int:
 
 
 def computed_bytes(nest: NestOp) -> int:
-    """The bytes of the widest float that a nest computes: small ones are wider in registers."""
+    """The bytes of the widest float that a nest computes with: small floats are widened in registers."""
     results = [result.type for op in nest.body.walk() for result in op.results]
     return max([t.size for t in results if isinstance(t, Float32Type | Float64Type)], default=0)
 
 
 def is_at_access(op: arith.ExtFOp | arith.TruncFOp) -> bool:
-    """Whether a conversion counts as part of a load or store of a small float."""
+    """Whether a conversion is costed with a load or store of a small float."""
     if isinstance(op, arith.ExtFOp):
         return small_format(op.input.type) is not None and isinstance(op.input.owner, LoadOp)
     users = [use.operation for use in op.result.uses]

@@ -1,4 +1,4 @@
-"""What the passes over nests share: walking, accesses, substitution of variables, copies of bodies."""
+"""Walks over nests and their accesses, and properties of index maps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, Redu
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 ZERO = Linear()
 
-# Two contractions share a nest only while their evaluations are this few: the scheduler tiles one a nest.
+# Two contractions share a nest only while they have so few evaluations: the scheduler tiles one a nest.
 SMALL_REDUCTION_WORK = 4096
 
 
@@ -30,7 +30,9 @@ def functions(module: ModuleOp) -> list[FuncOp]:
 
 
 def ungrouped(module: ModuleOp) -> list[FuncOp]:
-    """The functions without groups: what follows values from nest to nest runs before there are any."""
+    """The functions without groups. Passes that follow values from nest to nest run
+    before groups are made.
+    """
     found = functions(module)
     return [func for func in found if not any(isinstance(op, GroupOp) for op in func.body.block.ops)]
 
@@ -50,7 +52,7 @@ def nests_of(step: NestOp | GroupOp) -> list[NestOp]:
 
 
 def nodes(scope: FuncOp | GroupOp) -> list[NodeOp]:
-    """The nodes that are declared at the top of a function or a group."""
+    """The nodes that are declared directly in a function or a group."""
     return [op for op in operations_of(scope.body.block) if type(op) is NodeOp]
 
 
@@ -89,7 +91,7 @@ Cell: TypeAlias = tuple[SSAValue, Map, tuple[SSAValue, ...]]
 
 
 def cell(op: LoadOp | StoreOp) -> Cell:
-    """What tells the element that an access touches, at each point, from others of the same nest."""
+    """Identifies the element that an access touches at each point: equal for accesses to the same element."""
     return op.node, op.indices.data, tuple(op.positions)
 
 
@@ -116,13 +118,13 @@ def declaration(node: SSAValue) -> NodeOp:
 
 
 def used_nodes(step: NestOp | GroupOp) -> list[SSAValue]:
-    """The routine's nodes that a nest or a group uses, by first use."""
+    """The nodes declared outside of a nest or a group that it uses, by first use."""
     found = dict.fromkeys([op.node for op in accesses(step)])
     return [node for node in found if isinstance(step, NestOp) or not is_inside(node, step)]
 
 
 def is_inside(node: SSAValue, step: NestOp | GroupOp) -> bool:
-    """The node lives inside one point of a group."""
+    """Whether a node is declared in a group."""
     return declaration(node).parent is step.body.block
 
 
@@ -131,17 +133,20 @@ def node_mode(node: SSAValue) -> str:
 
 
 def is_unused(op: Operation) -> bool:
-    """Nobody uses the result, which is all that the operation has to give."""
+    """Whether an operation has no effect and its results no users."""
     return gives_only_results(type(op)) and not any(r.first_use for r in op.results)
 
 
 @cache
 def gives_only_results(kind: type[Operation]) -> bool:
+    """Whether operations of a kind have no effect but their results."""
     return issubclass(kind, LoadOp | ReduceOp) or kind.has_trait(Pure)
 
 
 def covering_axes(store: StoreOp, space: Space) -> dict[str, int] | None:
-    """The axis along which each variable runs, if the points of the nest are the elements of the node."""
+    """The axis along which each variable runs, if a store is a bijection from the points of the nest to the
+    elements of the node; else None.
+    """
     sizes = dict(space)
     axes: dict[str, int] = {}
     for axis, (index, size) in enumerate(zip(store.indices.data, memref_shape(store.node), strict=True)):
@@ -160,9 +165,9 @@ def substituted(indices: MapAttr, values: Mapping[str, Linear]) -> MapAttr:
 
 @dataclass
 class Accesses:
-    """The index maps at which nodes are touched, each once.
+    """The index maps at which each node is touched, each map once.
 
-    None is one that varies inside a reduction, or with a position that is found at run time.
+    None stands for a map that varies inside a reduction, or with a position that is found at run time.
     """
 
     maps: dict[SSAValue, list[Map | None]]
@@ -171,7 +176,7 @@ class Accesses:
 
     @staticmethod
     def of(ops: Iterable[Operation]) -> Accesses:
-        """Of operations as `with_reduced` lists them."""
+        """The accesses of operations as `with_reduced` lists them."""
         accesses = Accesses({}, set(), set())
         reduced: set[str] = set()
         for op in ops:
@@ -190,7 +195,7 @@ class Accesses:
             known.append(indices)
 
     def absorb(self, other: Accesses, renaming: Mapping[str, Linear]) -> None:
-        """Adds what a nest does once its variables are renamed."""
+        """Adds the accesses of a nest whose variables are renamed."""
         self.read |= other.read
         self.written |= other.written
         for node, maps in other.maps.items():

@@ -1,4 +1,4 @@
-"""Comparisons of a variable with a number, which choose one position of an axis."""
+"""One-hot recognition: values that differ from a neutral one only where a variable equals an index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OneHot:
 
 
 def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[OneHot]:
-    """The comparisons among `ops` of a variable in `sizes` with a number that does not vary with it."""
+    """The comparisons among `ops` of a variable in `sizes` with a number that does not depend on it."""
     for op in ops:
         if not isinstance(op, arith.CmpfOp):
             continue
@@ -45,6 +45,7 @@ def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[OneH
 
 
 def exact(value: SSAValue) -> int:
+    """The integers up to which a float type represents all exactly."""
     assert isinstance(value.type, Float32Type | Float64Type)
     return EXACT[type(value.type)]
 
@@ -61,16 +62,16 @@ def variables_of(value: SSAValue) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Tells what is `neutral` wherever a comparison does not hold.
+    """Recognises values that are `neutral` wherever a comparison does not hold.
 
-    Products with 0 are taken for 0: what is not chosen may be infinite.
+    Products with 0 count as 0, although the other factor may be infinite or NaN.
     """
 
     comparison: arith.CmpfOp
     neutral: float
 
     def holds(self, value: SSAValue) -> bool:
-        """The value is neutral wherever the comparison does not hold."""
+        """Whether a value is neutral wherever the comparison does not hold."""
         if number(value) == self.neutral:
             return True
         op = value.owner
@@ -100,7 +101,7 @@ class Elsewhere:
                 return False
 
     def implied(self, condition: SSAValue) -> bool:
-        """The condition holds only where the comparison does."""
+        """Whether a condition holds only where the comparison does."""
         op = condition.owner
         match op:
             case arith.AndIOp():

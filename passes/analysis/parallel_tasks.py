@@ -10,9 +10,9 @@ from ocannl.dialects.loops import GroupOp, NestOp
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A loop as blocks of whole tiles: `block` points each, up to `whole`.
+    """A parallel loop in blocks of whole tiles: `block` points each, up to `whole`.
 
-    The last block may be smaller. It also has the rest that fills no tile.
+    The last block may be smaller, and also has the `rest`: the remainder of the loop, which fills no tile.
     """
 
     variable: str
@@ -23,7 +23,7 @@ class Cut:
 
     @property
     def count(self) -> int:
-        """How many blocks there are; each has at least one whole tile."""
+        """The number of blocks, each of which has at least one whole tile."""
         return -(-self.whole // self.block)
 
 

@@ -16,7 +16,9 @@ ZERO = Linear()
 
 
 class MisfitError(Exception):
-    """Shapes written in the text that do not fit the operation's logic; inference never makes such."""
+    """Shapes written in a program's text that do not fit the logic of an operation. Inference never makes
+    such shapes.
+    """
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Projection:
     space: dict[str, int] = field(default_factory=dict[str, int])
 
     def variable(self, size: int, hint: str) -> Linear:
-        """A new iteration variable, of letters that all texts have; axes of size 1 need none."""
+        """A fresh iteration variable, named in ASCII after `hint`; 0 for an axis of size 1."""
         if size == 1:
             return ZERO
         plain = "".join(c if c.isascii() else "_" for c in hint)
@@ -61,9 +63,9 @@ class RowMaps:
 
 
 def broadcast(indices: Sequence[Linear], row: Row, operand: Row) -> list[Linear]:
-    """The indices of an operand's row that `row`, indexed at `indices`, refines.
+    """The indices of an operand's row that broadcasts to `row`, which is indexed at `indices`.
 
-    Leading axes align left, trailing axes right; an axis of size 1 is indexed at 0.
+    Leading axes align left, trailing axes right; an axis of size 1 is indexed at 0. Raises `MisfitError`.
     """
     ahead, behind, sizes = len(operand.leading), len(operand.trailing), row.sizes
     if ahead + behind > len(sizes):
@@ -122,7 +124,7 @@ class PlainMaps:
 
 @lru_cache(maxsize=2**12)
 def plain_maps(logic: str, shape: Shape, args: tuple[Shape, ...], taken: frozenset[str]) -> PlainMaps:
-    """Found once for the many operations that have the same shapes. Raises `MisfitError`."""
+    """The maps of an operation with a logic of these shapes. Raises `MisfitError`."""
     projection = Projection(taken)
     result = projection.result(shape)
     match logic, args:
@@ -141,7 +143,7 @@ def plain_maps(logic: str, shape: Shape, args: tuple[Shape, ...], taken: frozens
 def whole(
     sizes: Sequence[int], taken: Iterable[str]
 ) -> tuple[tuple[Linear, ...], tuple[tuple[str, int], ...]]:
-    """An iteration over every cell of an array, with variables that are not `taken`."""
+    """The map and space of an iteration over all cells of an array, with variables that are not `taken`."""
     projection = Projection(set(taken))
     maps = tuple(projection.variable(size, "i") for size in sizes)
     return maps, tuple(projection.space.items())

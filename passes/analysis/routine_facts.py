@@ -1,5 +1,5 @@
-"""What a routine needs from outside and leaves behind: nodes it reads first, nodes it writes, limits of
-its indices.
+"""The interface of a routine: the nodes that it reads before it writes them, those that it writes, and bounds
+of its static indices.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ocannl.passes.analysis.nests import accesses, declaration, nests, nodes
 
 @dataclass
 class RoutineFacts:
-    """By label of a node that keeps its values between runs: `reads` are needed from before the run, `writes`
-    are set by it; `limits` bound static indices.
+    """Labels of nodes that keep their values between runs: `reads` are needed from before a run, `writes` are
+    set by it. `limits` are the greatest values of static indices.
     """
 
     reads: set[str] = field(default_factory=set[str])
@@ -38,7 +38,7 @@ def routine_facts(func: FuncOp) -> RoutineFacts:
 
 @dataclass(slots=True)
 class Written:
-    """The boxes of a node that have been written so far, and whether they are all of it."""
+    """The boxes of a node that have been written so far, and whether they cover all of it."""
 
     boxes: list[Box] = field(default_factory=list[Box])
     is_whole: bool = False
@@ -50,7 +50,7 @@ class Written:
 
 
 class _Reader:
-    """Reads nests in the order in which they run."""
+    """Reads the nests of a function in the order in which they run."""
 
     def __init__(self, func: FuncOp) -> None:
         self.ranges = func.ranges
@@ -81,7 +81,9 @@ class _Reader:
                     self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
 
     def limit(self, op: LoadOp | StoreOp) -> None:
-        """Reads off the greatest values of static indices for which an access stays inside its axes."""
+        """Lowers the greatest values of static indices to those with which an access
+        stays inside its axes.
+        """
         for axis, index in enumerate(op.indices.data):
             for name, coefficient in index.terms:
                 if name in self.ranges and coefficient > 0:

@@ -1,7 +1,8 @@
-"""Which nests can run row by row together, and what that saves.
+"""Legality and profitability of fusion by rows: nests that run block by block over variables that they share.
 
-A row is a variable that several nests share: at one value of it, each of them touches its own part of every
-node that one of them writes. So all of them may run for one row, or a few, before the next ones.
+A row is a variable that several nests share, such that at one value of it each nest touches its own part of
+every node that one of them writes. So all nests may run for one row, or a block of rows, before the next
+ones: producer-consumer fusion by tiles, as of Halide's `compute_at` (Ragan-Kelley et al., 2013).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ocannl.passes.analysis.footprints import AccessFootprint, NestFootprint
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import FAR, FARTHEST
 
-# Points of a nest that make up for its start, if as many rows stay in the first-level cache.
+# Points of a nest that make up for its start; blocks of rows grow to these while they stay in the cache.
 POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
 
 
@@ -30,12 +31,14 @@ class Member:
     variables: Mapping[str, str]
 
     def extents(self, blocks: Mapping[str, int]) -> dict[str, int]:
-        """How far its variables run in one block of rows."""
+        """The extents of its variables in a block of rows."""
         own = {variable: blocks[row] for row, variable in self.variables.items() if row in blocks}
         return {**self.view.sizes, **own}
 
     def touched(self, blocks: Mapping[str, int], spanned: bool) -> dict[SSAValue, int]:
-        """The bytes of each node that the nest touches in a block of rows."""
+        """The bytes of each node that the nest touches in a block of rows; `spanned` counts gaps inside cache
+        lines.
+        """
         extents = self.extents(blocks)
         return {
             node: max(place.span(extents) if spanned else place.size(extents) for place in places)
@@ -43,12 +46,12 @@ class Member:
         }
 
     def sums_along(self, rows: Iterable[str]) -> bool:
-        """The reduction of the nest runs over one of the rows."""
+        """Whether the reduction of the nest runs over one of the rows."""
         summed = self.view.summed
         return summed is not None and any(self.variables[row] in summed.space.names for row in rows)
 
     def added_up(self, blocks: Mapping[str, int]) -> float:
-        """The cycles in which a block of rows is added to the sums of all."""
+        """The cycles that it takes to add the partial sums of a block of rows to the totals."""
         if not self.sums_along(blocks):
             return 0.0
         extents = self.extents(blocks)
@@ -75,7 +78,7 @@ class NestChain:
         return NestChain([Member(view, variables)], rows, axes, set(view.written), dict.fromkeys(axes, 1))
 
     def join(self, view: NestFootprint, before: int = 0) -> NestChain | None:
-        """The chain with one more nest, which comes before so many of the last, over the rows that it shares;
+        """The chain with one more nest, inserted so many places before the end, over the rows that it shares;
         None if there are none.
         """
         common = [node for node in view.places if node in self.axes]
@@ -103,11 +106,11 @@ class NestChain:
         return NestChain(members, rows, axes, self.written | view.written, touched)
 
     def passes_on(self, node: SSAValue) -> bool:
-        """One nest leaves values in the node for another one."""
+        """Whether a nest of the chain reads values that another one left in the node."""
         return node in self.written and self.touched[node] > 1
 
     def _match(self, view: NestFootprint, nodes: Mapping[SSAValue, None]) -> dict[str, str]:
-        """The variable of a nest for each row, by the axes of common nodes."""
+        """The variable of a nest for each row, found by the axes of common nodes."""
         matched: dict[str, str] = {}
         for node in nodes:
             for axis, row in self.axes[node].items():
@@ -121,7 +124,9 @@ class NestChain:
         return matched
 
     def ordered_rows(self) -> list[str]:
-        """Innermost those for which reductions read the same again; outermost what moves furthest."""
+        """The rows as loops, outermost first: those with the longest strides outside, those that give
+        reductions temporal reuse inside.
+        """
 
         def key(row: str) -> tuple[int, int]:
             places = [(m.variables[row], place) for m in self.members for place in m.view.all_places]
@@ -131,9 +136,10 @@ class NestChain:
         return sorted(self.rows, key=key)
 
     def blocks(self, target: TargetDescription) -> dict[str, int]:
-        """How many of each row run together: few that keep a nest busy, and stay in the first-level cache.
+        """The size of the block of each row: enough points to keep a nest busy, that stay in the first-level
+        cache.
 
-        The tiles of a contraction have many rows, at the price of the second-level cache.
+        The tiles of a contraction need many rows, which then stay in the second-level cache.
         """
         blocks = dict.fromkeys(self.rows, 1)
         contracts = self.contracts
@@ -150,7 +156,7 @@ class NestChain:
         return blocks
 
     def points(self, blocks: Mapping[str, int]) -> int:
-        """The points of the largest nest in a block of rows; steps of a contraction are none."""
+        """The points of the largest nest in a block of rows, without contractions that sum over the rows."""
         members = [m for m in self.members if not (m.view.is_contraction and m.sums_along(blocks))]
         return max(
             [
@@ -163,7 +169,7 @@ class NestChain:
         )
 
     def bytes(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
-        """What the nests touch in a block of rows; `spanned` counts gaps."""
+        """The bytes that all nests touch in a block of rows; `spanned` counts gaps inside cache lines."""
         largest: dict[SSAValue, int] = {}
         for member in self.members:
             for node, size in member.touched(blocks, spanned).items():
@@ -171,7 +177,7 @@ class NestChain:
         return sum(largest.values())
 
     def largest(self, blocks: Mapping[str, int], *, spanned: bool = False) -> int:
-        """What the nest that touches most touches in a block of rows."""
+        """The bytes that the nest with the largest footprint touches in a block of rows."""
         return max(sum(member.touched(blocks, spanned).values()) for member in self.members)
 
     @property
@@ -179,10 +185,11 @@ class NestChain:
         return any(member.view.is_contraction for member in self.members)
 
     def saved(self, target: TargetDescription, uses: Mapping[SSAValue, int]) -> float:
-        """The cycles saved by finding in the cache what an earlier nest touched, less those to start nests.
+        """The cycles saved by finding in a cache what an earlier nest touched, less those to start nests once
+        a block.
 
-        `uses` tells how many nests touch a local node in all: a node that no other nest touches never leaves
-        the cache.
+        `uses` tells how many nests touch a local node in all: a node that no nest outside the chain touches
+        never leaves the cache.
         """
         single = dict.fromkeys(self.rows, 1)
         near = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
@@ -210,7 +217,7 @@ class NestChain:
         return total - runs * self._read_again(target)
 
     def _read_again(self, target: TargetDescription) -> float:
-        """The cycles in which reductions read, for a block of rows, what they read for the one before."""
+        """The cycles in which reductions read operands again for each block of rows."""
         rows = self.ordered_rows()
         total = 0.0
         distance = FAR if self.bytes(dict.fromkeys(self.rows, 1)) <= target.l2_bytes else FARTHEST
@@ -225,7 +232,7 @@ class NestChain:
         return total
 
     def _streaming(self, target: TargetDescription) -> float:
-        """What it saves to sum rows in the order in which they lie in memory."""
+        """The cycles saved by reading the operands of a reduction in the order of memory."""
         total = 0.0
         for member in self.members:
             summed = member.view.summed
@@ -238,17 +245,17 @@ class NestChain:
 
 
 def is_far(bytes: int, target: TargetDescription) -> bool:
-    """So much does not wait in the caches of a core until the next nest."""
+    """Whether so many bytes have left the caches of a core by the next nest."""
     return bytes > target.l2_bytes
 
 
 def _fetch(bytes: int, distance: float) -> float:
-    """How much longer it takes to touch so many bytes than if they were in the first-level cache."""
+    """The extra cycles of touching bytes at a distance, relative to the first-level cache."""
     return bytes / LINE * (distance - 1) / 2
 
 
 def _row_axes(places: list[AccessFootprint], variables: Mapping[str, str]) -> dict[int, str]:
-    """The axes at which all accesses of a nest to a node are at a row's variable."""
+    """The axes of a node at which all accesses of a nest are indexed by the variable of a row."""
     rows = {variable: row for row, variable in variables.items()}
     found: dict[int, str] = {}
     for axis, index in enumerate(places[0].indices):
@@ -261,7 +268,7 @@ def _row_axes(places: list[AccessFootprint], variables: Mapping[str, str]) -> di
 def _agreeing(
     axes: Mapping[int, str], places: list[AccessFootprint], matched: Mapping[str, str]
 ) -> list[int]:
-    """The axes along rows at which all accesses of a nest are at its variables for the same rows."""
+    """The axes along rows at which all accesses of a nest are indexed by its variables for the same rows."""
     return [
         axis
         for axis, row in axes.items()

@@ -1,4 +1,6 @@
-"""Choices worth trying for a nest or a group: those of the cost model, and variations of the best so far."""
+"""Neighbours of a choice of schedules, for the search by running them: those of the cost model first, then
+variations of the best so far.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from ocannl.passes.analysis.nests import nests_of
 from ocannl.passes.analysis.schedule_candidates import Choice, Choices, Chooser, loads_of
 from ocannl.passes.analysis.target import TargetDescription
 
-# How many choices of the cost model are tried, the cheapest first.
+# The choices of the cost model that are tried, the cheapest first.
 MODELLED = 8
 # The largest register tile and the widest one, in vectors.
 LARGEST_TILE, WIDEST = 32, 4
 
 
 def alternatives(step: NestOp | GroupOp, current: Choices, target: TargetDescription) -> Iterator[Choices]:
-    """Choices that differ from the current ones for one nest each; the nests take turns."""
+    """Choices that differ from the current ones in one nest each; the nests take turns."""
     waiting = [
         (place, alternatives_of(nest, choice, target))
         for place, (nest, choice) in enumerate(zip(nests_of(step), current, strict=True))
@@ -33,7 +35,7 @@ def alternatives(step: NestOp | GroupOp, current: Choices, target: TargetDescrip
 
 
 def alternatives_of(nest: NestOp, current: Choice | None, target: TargetDescription) -> Iterator[Choice]:
-    """The cost model's choices, then variations of the current one, None being the model's first."""
+    """The cost model's choices, then variations of the current one. None stands for the model's cheapest."""
     chooser = None if nest.schedule is not None else Chooser.of(nest, target)
     if chooser is None:
         return
@@ -46,7 +48,9 @@ def alternatives_of(nest: NestOp, current: Choice | None, target: TargetDescript
 
 
 def variations(chooser: Chooser, choice: Choice) -> Iterator[Choice]:
-    """Choices that differ in the height or width of the tile, the copy of an operand, or the loops' order."""
+    """Choices that differ in one thing: the height or width of the tile, accumulator chains, a packed
+    operand, two loops exchanged.
+    """
     schedule = choice.schedule
     sizes = chooser.facts.space
 
@@ -74,7 +78,7 @@ def variations(chooser: Chooser, choice: Choice) -> Iterator[Choice]:
 
 
 def widths(chooser: Chooser, choice: Choice) -> Iterator[tuple[str, int]]:
-    """The lanes of twice and of half the width."""
+    """The lanes at twice and half the width."""
     if choice.schedule.lanes is None:
         return
     name, width = choice.schedule.lanes
@@ -94,7 +98,9 @@ def vectors(chooser: Chooser, choice: Choice) -> int:
 
 
 def packable(chooser: Chooser, choice: Choice) -> Iterator[int]:
-    """The loads, by number, of which a copy can be contiguous along the lanes, or is made already."""
+    """The numbers of loads whose packed copy would be contiguous along the lanes, and of those packed
+    already.
+    """
     lanes = choice.schedule.lanes
     if lanes is None or lanes[0] not in chooser.facts.space:
         return
@@ -104,7 +110,7 @@ def packable(chooser: Chooser, choice: Choice) -> Iterator[int]:
 
 
 def is_reduced(load: LoadOp) -> bool:
-    """The load moves inside a reduction, and at positions that are known."""
+    """Whether a load varies inside a reduction and is not at a position found at run time."""
     reduction = load.parent_op()
     if not isinstance(reduction, ReduceOp) or load.positions:
         return False

@@ -1,4 +1,4 @@
-"""The candidate schedules of a nest, and their costs."""
+"""The candidate schedules of a nest, ranked by the cost model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.passes.analysis.nest_facts import Access, ScopeFacts, computed_bytes
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost, chains
 
-# A smaller tile for the rest costs code, and hides less latency: this part of the work, say.
+# The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work.
 REST_PENALTY = 0.05
 
 
@@ -36,9 +36,9 @@ STREAMS = 8
 
 @dataclass(frozen=True)
 class Choice:
-    """How a nest runs, before operands are copied and threads have their shares.
+    """The schedule of a nest before operands are packed and threads have their shares.
 
-    `packed` are the loads that read copies, by their number in the nest.
+    `packed` are the loads that read packed copies, by their number in the nest.
     """
 
     schedule: Schedule
@@ -84,7 +84,7 @@ class Chooser:
         return cycles, self.choice(tile, packed)
 
     def ranked(self) -> list[Choice]:
-        """All choices that the model knows of, the cheapest first."""
+        """The choices of all candidates, the cheapest first."""
         costed = sorted(
             ((self.cost(tile), tile) for tile in self.candidates()), key=lambda found: found[0][0]
         )
@@ -94,7 +94,7 @@ class Chooser:
         return self.cost(choice.schedule)[0]
 
     def cost(self, tile: Schedule) -> tuple[float, list[LoadOp]]:
-        """The cycles with a tile, and the loads that then read copies."""
+        """The cycles with a tile, and the loads that are then worth a packed copy."""
         cost = TileCost(tile, self.target, self.element_bytes, self.facts.space)
         return cost.nest(self.facts), cost.packed
 
@@ -106,7 +106,9 @@ class Chooser:
         return Choice(schedule, tuple(sorted(loads.index(load) for load in packed)))
 
     def chains(self, schedule: Schedule) -> int:
-        """The chains of the dominant reduction, where its lanes are the nest's."""
+        """The accumulator chains of the dominant reduction, if the lanes are variables of
+        the nest; else 1.
+        """
         if self.dominant is None or schedule.lanes is None or schedule.lanes[0] not in self.dominant.varies:
             return 1
         accumulators = max(1, schedule.lanes[1] // self.elements) * (schedule.rows or ("", 1))[1]
@@ -114,7 +116,7 @@ class Chooser:
         return min(last, chains(accumulators * len(self.facts.inner), self.target))
 
     def candidates(self) -> Iterator[Schedule]:
-        """Tiles worth costing, the plain loops first."""
+        """The tiles to be costed, the plain loops first."""
         yield Schedule()
         for lanes in self.lanes():
             yield Schedule(lanes=lanes)
@@ -145,14 +147,16 @@ class Chooser:
         return WIDEST if self.work <= WIDEST_WORK else 2 if self.work <= 3 * WIDEST_WORK else 1
 
     def streams(self) -> bool:
-        """The dominant reduction reads more than the second-level cache holds."""
+        """Whether an operand of the dominant reduction does not fit in the second-level cache."""
         assert self.dominant is not None
         sizes = self.dominant.around | self.dominant.space
         footprints = (self.footprint(access, sizes.keys()) for access in self.dominant.accesses)
         return max(footprints, default=0) > self.target.l2_bytes
 
     def rows(self, lanes: tuple[str, int]) -> Iterator[tuple[str, int]]:
-        """The rows of accumulators that there are registers for, beside a vector of each operand."""
+        """The variables and heights of tiles of accumulators for which there are registers, beside a vector
+        of each operand.
+        """
         lane_name, width = lanes
         vectors = max(1, width // self.elements)
         if self.dominant is None or vectors > 2:
@@ -172,16 +176,18 @@ class Chooser:
                 yield name, best_height(size, budget)
 
     def row_distance(self, name: str) -> int:
-        """How far apart in memory the rows of a tile are: of tiles that cost the same, rows that lie near."""
+        """The distance in memory between the rows of a tile, by which ties between tiles are broken."""
         assert self.dominant is not None
         return max([abs(access.strides.get(name, 0)) for access in self.dominant.accesses], default=0)
 
     def is_apart(self, *loops: str) -> bool:
-        """Points that differ in these loops only store to cells of their own."""
+        """Whether points that differ only in these loops never store to the same cell."""
         return not self.in_turn or not self.nest.clashes(name for loop in loops for name in loop.split("*"))
 
     def crosses(self, row_name: str, lane_name: str, edge: int) -> bool:
-        """Some access is contiguous along the rows only, so that square tiles are worth transposing."""
+        """Whether an access is contiguous along the rows only, so that square tiles are transposed in
+        registers.
+        """
         if min(self.facts.space[row_name], self.facts.space[lane_name]) < edge:
             return False
         return any(
@@ -192,7 +198,9 @@ class Chooser:
         )
 
     def order(self, schedule: Schedule) -> tuple[str, ...]:
-        """Outermost what moves furthest in memory; innermost what the dominant reduction does not see."""
+        """The loop order: outermost the longest strides of stores, innermost the loops on which the dominant
+        reduction does not depend.
+        """
         order = sorted(self.facts.space, key=self.store_stride, reverse=True)
         if self.dominant is None:
             return tuple(order)
@@ -207,7 +215,9 @@ class Chooser:
         return (*outer, *inner)
 
     def fits_near(self, lanes: str) -> bool:
-        """What a reduction reads along the lanes stays in the first-level cache, whatever the order."""
+        """Whether the operands of the reduction along the lanes stay in the first-level cache in any loop
+        order.
+        """
         assert self.dominant is not None
         inside = {lanes, *self.dominant.space}
         along = [access for access in self.dominant.accesses if lanes in access.strides]
@@ -219,7 +229,9 @@ class Chooser:
         )
 
     def move_out(self, order: list[str], lanes: str) -> None:
-        """Moves the lanes outwards while what the loops inside read again stays in the cache."""
+        """Moves the lanes outwards while the operands that the loops inside reuse stay in the second-level
+        cache.
+        """
         assert self.dominant is not None
         accesses = self.dominant.accesses
         place = order.index(lanes)
@@ -235,7 +247,7 @@ class Chooser:
             place -= 1
 
     def footprint(self, access: Access, inside: Collection[str]) -> int:
-        """Bytes that an access touches while the given variables move."""
+        """The bytes that an access touches while the given variables run."""
         assert self.dominant is not None
         sizes = self.dominant.around | self.dominant.space
         total = access.bytes
@@ -246,7 +258,7 @@ class Chooser:
 
 
 def best_height(size: int, highest: int) -> int:
-    """The height of row tiles that are few, without a rest if that does not make them many more."""
+    """The height of row tiles that are few, without a remainder if that does not take many more of them."""
 
     def cost(height: int) -> float:
         whole, rest = divmod(size, height)
@@ -255,7 +267,7 @@ def best_height(size: int, highest: int) -> int:
     return min(range(min(size, highest), 0, -1), key=cost)
 
 
-# What is chosen for each nest of a step; None leaves it to the cost model.
+# The choice for each nest of a step; None leaves it to the cost model.
 Choices: TypeAlias = tuple[Choice | None, ...]
 
 
@@ -264,4 +276,4 @@ FindChoices: TypeAlias = Callable[[str], Choices | None]
 
 
 def no_choices(text: str) -> None:
-    """Leaves all to the cost model."""
+    """Leaves everything to the cost model."""

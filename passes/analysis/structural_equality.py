@@ -1,4 +1,4 @@
-"""What a nest or a group is apart from names, so that work on equal ones is done once."""
+"""Structural equality of nests and groups: equal but for names, so that work on equal ones is done once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.ir.op_helpers import operands_of, operations_of
 
-# What people read: nothing else depends on it.
+# Properties for readers, on which nothing depends.
 NAMES = {"label", "why"}
 Words: TypeAlias = list[str | int]
 
 
 class StructuralNumbering:
-    """Numbers nests and groups: equal ones have the same number.
+    """Numbers nests and groups: structurally equal ones get the same number.
 
-    They may differ in labels, names of values, and the nodes, of equal types, that they use: what follows
-    from one of them alone follows from the others.
+    They may differ in labels, names of values, and the nodes, of equal types, that they use: everything that
+    follows from one of them alone follows from the others.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class StructuralNumbering:
         return self.number_and_nodes(step)[0]
 
     def number_and_nodes(self, step: Operation) -> tuple[int, list[SSAValue]]:
-        """The number, and the nodes from outside that the step uses, in the order in which it has them."""
+        """The number of a step, and the nodes from outside that it uses, in the order of their first use."""
         words: Words = []
         for variable, size in scope_sizes(step).items():
             words += (variable, size)
@@ -44,10 +44,10 @@ class StructuralNumbering:
         return self.numbers.setdefault(tuple(words), len(self.numbers)), nodes
 
     def read(self, op: Operation, words: Words, met: list[SSAValue], places: dict[int, int]) -> None:
-        """Appends what tells an operation from others.
+        """Appends words that identify an operation up to names.
 
-        A value met before is told by its place among those `met`, a new one by its type. `places` has these
-        by the `id`.
+        A known value is identified by its place among the values `met`, a new one by its type. `places` has
+        the places by the `id` of the values.
         """
         known, operands = self.known, operands_of(op)
         words += (op.name, len(operands))

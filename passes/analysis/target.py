@@ -1,14 +1,14 @@
-"""What the passes need to know of the machine that runs the code."""
+"""The description of the processor for which schedules are chosen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# A node of a group that is larger than this does not live on the stack.
+# The largest node of a group that lives on the stack, in bytes.
 LARGEST_INSIDE = 2**17
-# The part of the last cache that one routine fills before anything leaves it.
+# The part of the last-level cache that one routine fills before it evicts its own data.
 FILLED = 3 / 4
-# The most rows that shuffles interleave: they take the square of it.
+# The most rows that shuffles interleave, in a number that grows with its square.
 INTERLEAVED = 8
 
 
@@ -34,5 +34,7 @@ class TargetDescription:
 
     @property
     def lasting_bytes(self) -> float:
-        """What touches more loses what it began with."""
+        """The working set beyond which a routine evicts from the last-level cache the data that it touched
+        first.
+        """
         return FILLED * self.last_level_bytes

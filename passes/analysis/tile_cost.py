@@ -1,7 +1,7 @@
-"""An estimate of the cycles that a nest takes with a register tile.
+"""A cost model: an estimate of the cycles that a nest takes with a register tile.
 
-It only has to rank schedules: loads and arithmetic overlap, two of each a cycle; a reduction waits for its
-accumulators; what is not contiguous along the lanes moves element by element.
+It only has to rank schedules. Loads and arithmetic overlap, two of each a cycle; a reduction waits for the
+latency of its accumulators; accesses that are not contiguous along the lanes move element by element.
 """
 
 from __future__ import annotations
@@ -22,29 +22,31 @@ LOOP_OVERHEAD = 0.25
 ADDITION_LATENCY = 4.0
 MOVED_ELEMENT = 2.0
 TRANSPOSED_VECTOR = 2.5
-# A shuffle of a vector, for each other row beside which its elements stand.
+# The cost of a shuffle of a vector, for each other row with which it is interleaved.
 INTERLEAVED_ROW = 2.0
-# How much longer a load takes from the second-level cache, and from beyond it.
+# The time of a load from the second-level cache, and from beyond it, relative to the first-level cache.
 FAR, FARTHEST = 2.0, 6.0
-# The lines that are not read meanwhile where a tile from beyond the caches does not follow the last one.
+# The cache lines that could be prefetched in the time of a tile from beyond the caches that follows no other.
 APART = 3.5
-# Places at a multiple of these distances compete in a cache. Only steps over several tiles waste lines so.
+# Addresses at a multiple of these distances map to the same set of a cache; strides of less than several
+# tiles do not conflict.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 PACKED_ELEMENT = 0.4
-# The cycles that a run must save for more code: an operation, an element moved alone, a vector transposed, a
-# vector summed over its lanes.
+# The cycles that longer code must save: an operation, an element moved alone, a vector transposed, a vector
+# summed over its lanes.
 CODE_OPERATION, CODE_ELEMENT, CODE_TRANSPOSED, CODE_HORIZONTAL = 4.0, 20.0, 40.0, 60.0
-# Accumulators that hide the latency of a reduction along the lanes.
+# Independent accumulators that hide the latency of a reduction.
 INDEPENDENT = 8
 
 
 class Layout(Enum):
-    """How an access lies along the lanes.
+    """The layout of an access along the lanes.
 
-    `TRANSPOSED` if it is contiguous in the rows of a square tile, `INTERLEAVED` if the tile is one block of
-    memory that has the rows element by element beside each other.
+    `TRANSPOSED`: contiguous along the rows of a square tile, which is transposed in registers. `INTERLEAVED`:
+    the tile is one block of memory with the elements of its rows interleaved. `STRIDED`: anything else, moved
+    element by element.
     """
 
     UNIFORM = auto()
@@ -75,9 +77,9 @@ class ScopeTile:
 
 @dataclass(slots=True)
 class TileCost:
-    """Costs the tile of a schedule for a nest over the variables `own`.
+    """The cost of the tile of a schedule, for a nest over the variables `own`.
 
-    `packed` are the loads that are worth a contiguous copy, found on the way.
+    `packed` collects the loads that are worth a packed copy, and `code` the price of the code's length.
     """
 
     schedule: Schedule
@@ -88,7 +90,7 @@ class TileCost:
     code: float = 0.0
 
     def nest(self, facts: ScopeFacts) -> float:
-        """The cycles of a nest, and what its code counts in cycles."""
+        """The cycles of a nest, with those that its length of code counts as."""
         return self.scope(facts) + self.code
 
     def scope(self, scope: ScopeFacts) -> float:
@@ -110,7 +112,7 @@ class TileCost:
         return max(memory, arithmetic) / 2 + LOOP_OVERHEAD
 
     def reduction(self, scope: ScopeFacts, view: ScopeTile, arithmetic: float) -> float:
-        """The cycles of a reduction, with copies of the operands for which that pays."""
+        """The cycles of a reduction, with packed copies of the operands for which that pays."""
         moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
         costs = [self.reduced_access(access, scope, view) for access in moving]
         memory, copies = sum([direct for direct, _ in costs]), 0.0
@@ -147,7 +149,9 @@ class TileCost:
         return ScopeTile(sizes, lanes, width, self.vectors(width), rows, mean_height, runs)
 
     def lanes(self, scope: ScopeFacts) -> tuple[str, int] | None:
-        """The vector dimension of a scope: a reduction that all lanes share has lanes of its own."""
+        """The vector dimension of a scope: a reduction on which no lane depends is vectorized along its own
+        innermost loop.
+        """
         lanes = self.schedule.lanes
         if lanes is None or lanes[0] in scope.varies or lanes[0] in scope.space or lanes[0] not in self.own:
             return lanes
@@ -159,7 +163,7 @@ class TileCost:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
 
     def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> tuple[float, float]:
-        """The cost of an access in a reduction: as it is, and from a copy that fits the lanes."""
+        """The cost of an access in a reduction: as it is, and from a packed copy."""
         if view.lanes not in self.own or access.op.positions:
             direct = self.access(access, view, self.distance(self.bytes(access, view)))
             return direct, direct
@@ -179,9 +183,10 @@ class TileCost:
         return direct, instructions + (self.distance(total) - 1) * tile / LINE
 
     def distance(self, total: int, tile: int = 1, pitch: int = 1) -> float:
-        """How many times as long as in the first-level cache a load takes.
+        """How many times as long as in the first-level cache a load takes, by its reuse distance.
 
-        The `total` bytes are read again and again, in tiles that stand `pitch` bytes apart.
+        The `total` bytes are read again and again, in tiles that stand `pitch` bytes apart; long power-of-two
+        pitches meet in few sets of a cache.
         """
         for size, way, factor in ((self.target.l1_bytes, L1_WAY, 1.0), (self.target.l2_bytes, L2_WAY, FAR)):
             # Steps by multiples of a large power of two meet in few places of a cache.
@@ -192,13 +197,13 @@ class TileCost:
         return FARTHEST
 
     def access(self, access: Access, view: ScopeTile, distance: float) -> float:
-        """The cost of an access of one tile, in instructions, with what converts it."""
+        """The cost of an access of one tile, in instructions, with its conversions."""
         rows = self.rows(access, view)
         converted = access.conversion * rows * (view.vectors if view.stride(access) else 1)
         return converted + self.moved(access, view, rows, distance)
 
     def moved(self, access: Access, view: ScopeTile, rows: float, distance: float) -> float:
-        """The cost of the loads or stores of an access."""
+        """The cost of the loads or stores of an access, without conversions."""
         issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
         match self.layout(access, view):
             case Layout.UNIFORM:
@@ -213,7 +218,7 @@ class TileCost:
                 return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
 
     def code_size(self, access: Access, view: ScopeTile) -> float:
-        """The price of an access's code."""
+        """The price of the length of an access's code, in cycles."""
         match self.layout(access, view):
             case Layout.TRANSPOSED:
                 return CODE_TRANSPOSED * self.rows(access, view)
@@ -225,7 +230,7 @@ class TileCost:
                 return 0.0
 
     def layout(self, access: Access, view: ScopeTile) -> Layout:
-        """How the elements of an access lie along the lanes."""
+        """The layout of an access along the lanes."""
         stride = view.stride(access)
         if view.lanes in access.scattered:
             return Layout.STRIDED
@@ -244,11 +249,11 @@ class TileCost:
         return view.height if view.rows in access.strides else 1.0
 
     def bytes(self, access: Access, view: ScopeTile) -> int:
-        """What an access reads or writes in the whole nest."""
+        """The bytes that an access touches in the whole nest."""
         return access.bytes * math.prod([view.sizes[name] for name in access.strides if name in view.sizes])
 
     def latency(self, scope: ScopeFacts, view: ScopeTile) -> float:
-        """The cycles between two steps of a reduction, which depend on each other."""
+        """The cycles between two dependent steps of a reduction."""
         if isinstance(scope.op, NestOp):
             return 0.0
         if view.lanes not in scope.space:
@@ -257,7 +262,7 @@ class TileCost:
         return ADDITION_LATENCY / max(1.0, across)
 
     def across_lanes(self, scope: ScopeFacts, view: ScopeTile) -> float:
-        """The cycles of combining the lanes at the end of a reduction along them."""
+        """The cycles of the horizontal reduction of the lanes at the end."""
         if view.lanes not in scope.space:
             return 0.0
         self.code += CODE_HORIZONTAL * view.height
@@ -266,11 +271,11 @@ class TileCost:
 
 
 def chains(accumulators: float, target: TargetDescription) -> int:
-    """The parts in which a reduction with so many accumulators is added up, so that additions overlap."""
+    """The number of accumulator chains: independent partial sums that hide the latency of additions."""
     most = (target.vector_registers - 4) // max(1, math.ceil(accumulators))
     return max(1, min(most, math.ceil(INDEPENDENT / accumulators)))
 
 
 def mean_extent(size: int, extent: int) -> float:
-    """The points in a tile of `extent`, on average over all tiles."""
+    """The mean number of points in tiles of `extent`, with that of the remainder."""
     return size / math.ceil(size / extent) if size else 1.0

@@ -1,4 +1,4 @@
-"""Value numbering: equal keys for operations of equal value."""
+"""Value numbering: keys that are equal for operations of equal value (Cocke and Schwartz, 1970)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ COMMUTATIVE = (
 
 @dataclass(slots=True)
 class ValueNumbering:
-    """Keys that are equal for operations of equal value.
+    """Gives operations of one nest keys that are equal if their values are.
 
-    Inside a reduction, which is one value, variables and results are known by position.
+    A reduction is one value: inside it, variables and results are identified by their places.
     """
 
     writes: dict[SSAValue, int]

@@ -1,0 +1,1 @@
+"""Passes from loops to loops: inlining, fusion, scheduling, memory."""

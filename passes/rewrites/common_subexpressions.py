@@ -12,7 +12,9 @@ from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
 
 
 class Eliminator:
-    """Goes through one nest in order; a reduction also knows the values from around it."""
+    """Replaces operations by earlier ones of equal value; those in a reduction also by
+    values from around it.
+    """
 
     def __init__(self) -> None:
         self.keys = ValueNumbering({})

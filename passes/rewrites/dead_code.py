@@ -12,7 +12,7 @@ from ocannl.passes.analysis.nests import (
 
 
 def remove_unused_operations(block: Block) -> None:
-    """Removes operations of a block, and of the reductions in it, that give only results nobody uses."""
+    """Removes operations of a block, and of the reductions in it, that have no effect and no users."""
     for op in reversed(block.ops):
         if is_unused(op):
             Rewriter.erase_op(op)

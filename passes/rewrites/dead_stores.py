@@ -1,4 +1,4 @@
-"""Removal of stores whose value nobody reads, and of what was computed only for them."""
+"""Dead-store elimination over the nests of a function, by a backward scan of liveness."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ocannl.passes.rewrites.dead_code import remove_unused_operations
 def remove_dead_stores(func: FuncOp) -> None:
     """Removes stores to local nodes that are not read, and stores that are overwritten before they are read.
 
-    At the end of a routine the nodes that persist are read.
+    Nodes that persist are live at the end of a routine.
     """
     liveness = _Liveness({op.result for op in nodes(func) if op.mode.data != "local"})
     for nest in reversed(nests(func)):
@@ -24,7 +24,7 @@ def remove_dead_stores(func: FuncOp) -> None:
 
 
 def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
-    """Takes the memory of local nodes that no nest touches any more."""
+    """Makes local nodes that no nest touches any more virtual: they take no memory."""
     for op in nodes(func):
         if op.mode.data == "local" and op.result.first_use is None:
             op.set_mode("virtual", "computed where it is used" if op.result in inlined else "never read")
@@ -32,7 +32,7 @@ def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
 
 
 class _Liveness:
-    """Scans nests backwards, with the nodes whose present content is read later."""
+    """Scans nests backwards with the set of live nodes: those whose present content is read later."""
 
     def __init__(self, live: set[SSAValue]) -> None:
         self.live = live

@@ -1,4 +1,4 @@
-"""Fusion of nests that follow each other."""
+"""Greedy fusion of the nests of a function."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import Accesses, Cell, cell, with_reduced
 from ocannl.passes.rewrites.indices import rename
 
-# How many nests over equal spaces are tried as partners of one nest, nearest first.
+# The nests over equal spaces that are tried as partners of one nest, nearest first.
 PARTNERS_TRIED = 8
 
 
 class Fuser:
-    """Goes over nests that follow each other in one direction, and merges each into one that it has passed.
+    """Visits nests in one direction, and fuses each into a nest that it has visited.
 
-    A nest moves no further than to the nearest nest that it must not overtake.
+    A nest moves no further than to the nearest nest that it depends on, or that depends on it.
     """
 
     def __init__(self, func: FuncOp, upwards: bool) -> None:
@@ -56,7 +56,7 @@ class Fuser:
             self.last_write[node] = max(position, self.last_write.get(node, -1))
 
     def _fuse(self, group: NestSummary) -> int | None:
-        """The position of the group that took the nest in."""
+        """The position of the nest that this one was fused into; None if there is none."""
         for position in self._partners(group):
             target = self.groups[position]
             renaming = legal_renaming(target, group)
@@ -108,7 +108,7 @@ class Fuser:
         target.draws = target.draws or group.draws
 
     def _forward(self, first: list[Operation], second: list[Operation]) -> None:
-        """What the first part stores is not loaded again by the second."""
+        """Replaces loads of the second part by the values that the first part stores."""
         stored: dict[Cell, SSAValue] = {}
         for op in first:
             if isinstance(op, StoreOp):

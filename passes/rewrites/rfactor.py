@@ -1,4 +1,6 @@
-"""A reduction whose points are shared out: parts of it are accumulated apart, and added up in the end."""
+"""Rfactor: a reduction is computed as partial results, which are then combined (Suriana, Adams and Kamil,
+"Parallel Associative Reductions in Halide", 2017).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 @dataclass(frozen=True, slots=True)
 class Factored:
-    """`before` fills the accumulators `node`, `inside` adds to them, `after` goes on with their sums."""
+    """`before` resets the partial results in `node`, `inside` accumulates into them, and `after` goes on with
+    their total.
+    """
 
     node: NodeOp
     before: NestOp
@@ -31,10 +35,11 @@ class Factored:
 
 
 def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Factored:
-    """Takes the reduction out of a nest, which becomes `after`.
+    """Splits a reduction off a nest, which becomes `after`.
 
-    There is an accumulator for each point of the nest and each of the `parts`, a space of no or one variable
-    that `inside` leaves to what is around it. They lie as what the reduction loads.
+    There is a partial result for each point of the nest and each of the `parts`, a space of at most one
+    variable, which `inside` leaves free for the loops around it. Partial results are laid out as the operands
+    of the reduction.
     """
     type, accum = reduction.result.type, reduction.accum.data
     assert isinstance(type, Float32Type | Float64Type)
@@ -88,7 +93,7 @@ def in_memory_order(space: Space, reduction: ReduceOp) -> Space:
 def replace_reduction(
     reduction: ReduceOp, node: SSAValue, cells: Map, parts: Space, type: ScalarType
 ) -> None:
-    """Puts the sum of the parts in place of a reduction."""
+    """Replaces a reduction by the sum of its partial results."""
     block = reduction.parent
     nest = reduction.parent_op()
     assert block is not None

@@ -1,4 +1,4 @@
-"""A greedy search for nests that run row by row together."""
+"""A greedy search for chains of nests that run by rows together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ocannl.passes.analysis.nests import (
 from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 
-# How many nests may stay behind between the first and the last of a chain, and how many a chain has.
+# The most nests between the first and the last of a chain that stay out of it, and the most in a chain.
 PASSED_OVER, LONGEST_CHAIN = 8, 32
 
 
@@ -38,7 +38,7 @@ class Grouper(ABC):
         self.group(self.views)
 
     def group(self, waiting: Sequence[NestFootprint]) -> None:
-        """Takes the chains out of nests that follow each other, with no group between them."""
+        """Groups chains among nests that follow each other, with no group between them."""
         while waiting:
             growth = self.grow(waiting) if can_join(waiting[0]) and self.begins(waiting[0]) else None
             if growth is None or growth.saved <= 0:
@@ -51,7 +51,7 @@ class Grouper(ABC):
                 waiting = growth.after
 
     def grow(self, views: Sequence[NestFootprint]) -> Growth:
-        """The chain that begins with the first nest, and the other nests."""
+        """The longest profitable chain that begins with the first nest, and the nests around it."""
         chain = NestChain.of(views[0])
         growth = Growth(chain, max(0.0, self.saved(chain)))
         for at, view in enumerate(views[1:], 1):
@@ -75,7 +75,9 @@ class Grouper(ABC):
         return growth
 
     def take_needed(self, growth: Growth, needed: Sequence[NestFootprint]) -> None:
-        """Has nests that the last one of a chain needs join before it, where none that stays needs them."""
+        """Lets nests on which the last one of a chain depends join before it, where no nest left out depends
+        on them.
+        """
         staying: list[NestFootprint] = []
         before = 1
         for view in reversed(needed):
@@ -104,7 +106,7 @@ class Grouper(ABC):
 
 @dataclass
 class Growth:
-    """A chain so far, the cycles that it saves, and the nests that come before and after it."""
+    """A chain so far, its benefit, and the nests that come before and after it."""
 
     chain: NestChain
     saved: float
@@ -120,11 +122,11 @@ class Growth:
         return found
 
     def need_chain(self, views: Sequence[NestFootprint]) -> bool:
-        """Some of the nests cannot come before the chain."""
+        """Whether some of the nests depend on the chain, so that they cannot come before it."""
         return any(view.conflicts(member.view) for view in views for member in self.chain.members)
 
     def joined_by(self, views: Sequence[NestFootprint]) -> NestChain | None:
-        """The chain with several nests more; None if one of them cannot join."""
+        """The chain with several more nests; None if one of them cannot join."""
         chain: NestChain | None = self.chain
         for view in views:
             chain = chain.join(view) if chain is not None and can_join(view) else None

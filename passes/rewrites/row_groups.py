@@ -1,4 +1,4 @@
-"""Groups of nests that run row by row."""
+"""Groups of nests that run block by block over shared rows: the loops around them are tiled and fused."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.rfactor import rfactor
 from ocannl.passes.rewrites.simplification import simplify_block
 
-# Into how many parts at most a reduction is shared out, so that they may run at the same time.
+# The most parallel parts of a reduction.
 PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """A row of a group: `block` points of it run together, the first of which is at `start`."""
+    """A block of a row: `block` points that run together, the first of which is at `start`."""
 
     block: int
     start: Linear
@@ -52,7 +52,7 @@ class RowBlock:
 
 
 class Builder:
-    """Makes a group of a chain, whose rows run in such blocks."""
+    """Makes a group of a chain, with blocks of its rows."""
 
     largest_inside = LARGEST_INSIDE
 
@@ -78,7 +78,7 @@ class Builder:
             self.add_row(row, count)
 
     def taken_names(self) -> Names:
-        """Of all nests, but for variables that the group takes from them."""
+        """The names of variables of all nests, except those that become loops of the group."""
         used = set(self.func.ranges)
         for member in self.chain.members:
             taken = {member.variables[row] for row, block in self.blocks.items() if block == 1}
@@ -86,7 +86,7 @@ class Builder:
         return Names(used)
 
     def choose_parts(self, target: TargetDescription) -> Space:
-        """The parts of the outermost row, if a nest sums along it."""
+        """The parallel parts of the outermost row, if a nest reduces along it."""
         row, count = next(iter(self.counts.items()))
         summing = [member for member in self.chain.members if member.sums_along((row,))]
         if not summing:
@@ -130,13 +130,15 @@ class Builder:
             Rewriter.erase_op(declaration(node))
 
     def fuse(self, group: GroupOp) -> None:
-        """Merges what sums over the rows with what touches the same rows."""
+        """Fuses nests of the group where that is legal and pays."""
         Fuser(self.func, upwards=True).run(group.nests)
         for nest in group.nests:
             Eliminator().run(nest.body.block)
 
     def share(self, member: Member, group: GroupOp) -> NestOp:
-        """Puts a nest after the group, but for the part of its reduction that the group takes over."""
+        """Moves a nest after the group, except for its reduction, whose partial results
+        the group computes.
+        """
         nest, reduction = member.view.nest, member.view.summed
         assert reduction is not None
         outermost = next(iter(self.counts))
@@ -150,7 +152,9 @@ class Builder:
         return shared.inside
 
     def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:
-        """Smaller nodes in place of those that only the chain touches, with the axes that have one block."""
+        """Declarations of smaller nodes for those that only the chain touches, with their axes along blocks
+        of rows.
+        """
         found: dict[SSAValue, tuple[NodeOp, Mapping[int, str]]] = {}
         for node, axes in self.chain.axes.items():
             axes = {axis: row for axis, row in axes.items() if row in self.rows}
@@ -168,7 +172,7 @@ class Builder:
     def enter(
         self, nest: NestOp, member: Member, inside: Mapping[SSAValue, tuple[NodeOp, Mapping[int, str]]]
     ) -> None:
-        """Leaves one block of its rows to a nest of the group."""
+        """Restricts a nest of the group to one block of its rows."""
         own = {member.variables[row]: row for row in self.rows}
         values = {variable: self.rows[row].index(variable) for variable, row in own.items()}
         for op in (nest, *operations(nest.body.block)):
@@ -186,7 +190,7 @@ class Builder:
         return tuple((name, size) for name, size in blocks.items() if name not in own or size > 1)
 
     def indices_inside(self, old: Map, new: Map, axes: Mapping[int, str]) -> Map:
-        """The index map in a smaller node of an access that was at `old`."""
+        """The index map in a smaller node of an access that was at `old`, and is at `new` in the group."""
         return tuple(
             self.rows[axes[axis]].inside(index.names[0]) if axis in axes else new[axis]
             for axis, index in enumerate(old)

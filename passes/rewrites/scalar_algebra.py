@@ -1,4 +1,6 @@
-"""Algebraic simplification of scalar operations, with constant folding."""
+"""Algebraic simplification of scalar operations, with constant folding: a peephole rule for each kind of
+operation.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def inverted(value: SSAValue) -> SSAValue | None:
 
 
 def product(value: SSAValue, user: Operation) -> tuple[SSAValue, SSAValue] | None:
-    """The factors of a product that nothing but `user`, in the same block, needs."""
+    """The factors of a product whose only user is `user`, in the same block."""
     owner = value.owner
     if isinstance(owner, arith.MulfOp) and owner.parent is user.parent and value.has_one_use():
         return owner.operands[0], owner.operands[1]
@@ -41,12 +43,12 @@ def product(value: SSAValue, user: Operation) -> tuple[SSAValue, SSAValue] | Non
 
 
 def is_power_of_two(value: float) -> bool:
-    """With a reciprocal that is exact, and normal in every float type."""
+    """Whether a number is a power of two with an exact reciprocal that is normal in every float type."""
     return math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-100 < abs(value) < 2.0**100
 
 
 def constant(b: ArithBuilder, value: float) -> SSAValue | None:
-    """None for what a float type cannot hold: that is left to run time."""
+    """A constant; None for a number out of the range of the type, which is computed at run time."""
     return b.const(value) if abs(value) <= LARGEST[type(b.type)] else None
 
 
@@ -150,7 +152,7 @@ def simplify_abs(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 
 def simplify_extreme(b: ArithBuilder, op: Operation) -> SSAValue | None:
-    """`arith.maximumf` and `arith.minimumf`: of one value, with their neutral element, or applied again."""
+    """`arith.maximumf` and `arith.minimumf` of equal operands, of their neutral element, or applied twice."""
     x, y = op.operands
     neutral = INFINITE_NEUTRAL[type(op)]
     if x is y or number(y) == neutral:
@@ -175,7 +177,7 @@ def simplify_fma(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 
 def simplify_cmp(b: ArithBuilder, op: Operation) -> SSAValue | None:
-    """Of constants, and of a truth that had become a number."""
+    """Comparisons of constants, and of a truth value that was converted to a number."""
     x, y = op.operands
     predicate = op.properties["predicate"]
     assert isinstance(predicate, IntegerAttr)
@@ -193,7 +195,7 @@ def simplify_cmp(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 
 def compare(predicate: str, x: float, y: float) -> bool:
-    """`arith.cmpf` of two numbers."""
+    """The result of `arith.cmpf` on two numbers."""
     if predicate in ("false", "true"):
         return predicate == "true"
     unordered = math.isnan(x) or math.isnan(y)
@@ -234,7 +236,7 @@ def simplify_truth(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 
 def simplify_logic(b: ArithBuilder, op: Operation) -> SSAValue | None:
-    """`and`, `or` and `xor` of truths with a constant or twice the same."""
+    """`and`, `or` and `xor` of truth values with a constant or with themselves."""
     x, y = op.operands
     for value, other in ((x, y), (y, x)):
         known = truth(other)

@@ -25,7 +25,7 @@ IDEMPOTENT = ("max", "min")
 
 
 def simplify_block(block: Block) -> None:
-    """Applies the rules to a block in order, operands before their users, and again to what they return."""
+    """Applies the rules to a block in order, operands before their users, and again to their results."""
     op = block.first_op
     while op is not None:
         following = op.next_op
@@ -40,7 +40,7 @@ def simplify_block(block: Block) -> None:
 
 
 def _apply_rule(op: Operation) -> Operation | None:
-    """The operation from which to go on, if a rule applied."""
+    """The operation from which to go on, if a rule applied; else None."""
     rule = RULES.get(type(op))
     if rule is None:
         return None
@@ -62,7 +62,9 @@ def _apply_rule(op: Operation) -> Operation | None:
 
 
 def erase_with_operands(op: Operation) -> list[Operation]:
-    """Also erases what nobody else used, so that a rule can tell that a product has one user; returns all."""
+    """Erases an operation and operands that have no users then, so that a rule can see that a product has
+    one.
+    """
     erased, operands = [op], tuple(op.operands)
     Rewriter.erase_op(op)
     for operand in operands:
@@ -73,7 +75,7 @@ def erase_with_operands(op: Operation) -> list[Operation]:
 
 
 def _float_type(op: Operation) -> Float32Type | Float64Type:
-    """The type of the constants that a rule may need: of the result, or of what is compared."""
+    """The type of the constants that a rule may need: of the result, or of the compared operands."""
     for value in (*op.results, *op.operands):
         if isinstance(value.type, Float32Type | Float64Type):
             return value.type
@@ -81,7 +83,7 @@ def _float_type(op: Operation) -> Float32Type | Float64Type:
 
 
 def simplify_reduce(op: ReduceOp) -> None:
-    """The maximum of a value that does not vary is the value; without variables nothing accumulates."""
+    """Removes variables over which an extreme does not vary, and inlines a reduction without variables."""
     if op.accum.data in IDEMPOTENT:
         _drop_unused_variables(op)
     if not op.space.data:

@@ -1,0 +1,3 @@
+"""Passes from tensor expressions to tensor expressions: inference of shapes, precisions and index maps,
+derivatives, and the folding of equal layers.
+"""

@@ -1,0 +1,1 @@
+"""The pass `fuse-rows`."""

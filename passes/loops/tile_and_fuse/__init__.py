@@ -1,0 +1,1 @@
+"""The pass `tile-and-fuse`."""
