@@ -102,8 +102,8 @@ def _nearest(value: float, format: Format) -> NDArray[Any]:
         return np.asarray(value, np.float32).astype(getattr(ml_dtypes, format.dtype, format.dtype))
 
 
-class WordArithmetic(Protocol[W]):
-    """What the conversions ask of words of 32 bits."""
+class BitArithmetic(Protocol[W]):
+    """Operations of the conversions on words of 32 bits."""
 
     def word(self, value: int) -> W:
         """A constant."""
@@ -118,7 +118,7 @@ class WordArithmetic(Protocol[W]):
         ...
 
 
-def widen(number: W, format: Format, words: WordArithmetic[W]) -> W:
+def widen(number: W, format: Format, words: BitArithmetic[W]) -> W:
     """The bits of an f32 with the value of a small float, whose bits are the lower ones of a word."""
     w, op = words.word, words.op
     drop, size = FRACTION - format.fraction, format.bits - 1
@@ -136,7 +136,7 @@ def widen(number: W, format: Format, words: WordArithmetic[W]) -> W:
     return op("or", value, sign)
 
 
-def narrow(number: W, format: Format, words: WordArithmetic[W]) -> W:
+def narrow(number: W, format: Format, words: BitArithmetic[W]) -> W:
     """The bits of the small float nearest to an f32, of two the even one, in the lower bits of a word.
 
     The argument is the bits of the f32. A NaN stays one, and keeps its sign.

@@ -20,8 +20,8 @@ ROUNDS_PER_KEY = 4
 ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
 
 
-class WordArithmetic(Protocol[W]):
-    """What the generator asks of words."""
+class ThreefryArithmetic(Protocol[W]):
+    """Operations of the generator on words."""
 
     def add(self, word: W, constant: int) -> W:
         """The sum modulo 2**32, of a constant below that."""
@@ -33,7 +33,7 @@ class WordArithmetic(Protocol[W]):
 
 
 def threefry4x32(
-    counter: Sequence[W], key: Sequence[int], words: WordArithmetic[W], rounds: int = ROUNDS
+    counter: Sequence[W], key: Sequence[int], words: ThreefryArithmetic[W], rounds: int = ROUNDS
 ) -> list[W]:
     """The four words of a counter under a key, four words each.
 

@@ -35,20 +35,20 @@ def functions(text: str) -> list[str]:
 
 
 def widening_function(format: Format) -> str:
-    words = Words(["const uint x = bits;"])
+    words = MetalWords(["const uint x = bits;"])
     value = widen("x", format, words)
     heading = f"inline float {widening(format)}({STORED_AS_BITS[format.name]} bits)"
     return words.function(heading, f"as_type<float>({value})")
 
 
 def narrowing_function(format: Format) -> str:
-    words, type = Words(["const uint x = as_type<uint>(number);"]), STORED_AS_BITS[format.name]
+    words, type = MetalWords(["const uint x = as_type<uint>(number);"]), STORED_AS_BITS[format.name]
     value = narrow("x", format, words)
     return words.function(f"inline {type} {narrowing(format)}(float number)", f"{type}({value})")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class MetalWords:
     """The arithmetic of `small_floats` as lines of a function."""
 
     lines: list[str] = field(default_factory=list[str])

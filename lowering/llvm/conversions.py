@@ -33,7 +33,7 @@ def truncate(b: FunctionBuilder, value: str, target: Attribute, type: ValueType,
 
 
 def _widen(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> str:
-    words, floats = Words(b, type.width), vector(F32, type.width)
+    words, floats = LLVMWords(b, type.width), vector(F32, type.width)
     if format.exponent == F16.exponent and F16.name in b.converted:
         value, format, type = _as_f16(b, value, format, type), F16, vector(HALF, type.width)
     if format.name in b.converted:
@@ -46,13 +46,13 @@ def _as_f16(b: FunctionBuilder, value: str, format: Format, type: ValueType) -> 
     """The bits of an f16 of which a float is the upper part, as an f8E5M2 is."""
     if format is F16:
         return value
-    halves = Words(b, type.width, HALF)
+    halves = LLVMWords(b, type.width, HALF)
     wide = b.emit(f"zext {type.text} {value} to {halves.type.text}")
     return halves.op("shl", wide, halves.word(F16.bits - format.bits))
 
 
 def _narrow(b: FunctionBuilder, value: str, format: Format, result: ValueType) -> str:
-    words, floats = Words(b, result.width), vector(F32, result.width)
+    words, floats = LLVMWords(b, result.width), vector(F32, result.width)
     if format.name in b.converted:
         native = _native(format, result.width)
         rounded = b.emit(f"fptrunc {floats.text} {value} to {native}")
@@ -75,7 +75,7 @@ def _round_to_odd(b: FunctionBuilder, value: str, type: ValueType) -> str:
     """An f64 as the f32 from which rounding again gives what rounding once would: towards zero, and with the
     last bit set if that is not exact (Boldo and Melquiond 2008).
     """
-    words, floats, wide = Words(b, type.width), vector(F32, type.width), type.text
+    words, floats, wide = LLVMWords(b, type.width), vector(F32, type.width), type.text
     near = b.emit(f"fptrunc {wide} {value} to {floats.text}")
     back = b.emit(f"fpext {floats.text} {near} to {wide}")
     sizes = [b.emit(f"call {wide} @llvm.fabs.{type.mangled}({wide} {x})") for x in (back, value)]
@@ -87,7 +87,7 @@ def _round_to_odd(b: FunctionBuilder, value: str, type: ValueType) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class LLVMWords:
     """The arithmetic of `small_floats` as instructions, on words or vectors of them."""
 
     b: FunctionBuilder

@@ -20,7 +20,7 @@ from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
-from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
+from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
 from ocannl.passes.analysis.contractions import (
     TILE_SIDES,
@@ -56,18 +56,18 @@ def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
     # The last variable of the block is that of the columns: its neighbours are neighbours in memory.
     draft.block.sort(key=lambda variable: variable[0] not in draft.values[found.row].names)
     ops = detached(nest)
-    rest = [op for op in ops if op is not found.reduce]
-    arrays, tiled = stage(draft, found, tiles, options)
-    draft.substitute(rest)
-    return draft.launch(nest, [*constants(found, rest), *arrays, tiled, *guarded(draft.bounds, rest)])
+    epilogue = [op for op in ops if op is not found.reduce]
+    arrays, tiled = pipelined(draft, found, tiles, options)
+    draft.substitute(epilogue)
+    return draft.launch(nest, [*constants(found, epilogue), *arrays, tiled, *guarded(draft.bounds, epilogue)])
 
 
-def constants(found: Contraction, rest: list[Operation]) -> list[Operation]:
-    """Takes the constants that the reduction uses out of the rest."""
+def constants(found: Contraction, epilogue: list[Operation]) -> list[Operation]:
+    """Takes the constants that the reduction uses out of the epilogue."""
     used = {operand.owner for op in found.reduce.body.walk() for operand in op.operands}
-    taken = [op for op in rest if isinstance(op, arith.ConstantOp) and op in used]
+    taken = [op for op in epilogue if isinstance(op, arith.ConstantOp) and op in used]
     for op in taken:
-        rest.remove(op)
+        epilogue.remove(op)
     return list[Operation](taken)
 
 
@@ -89,7 +89,7 @@ def registers(tile: int) -> tuple[int, ...]:
     return (count,) if count <= VECTOR else (count // VECTOR, VECTOR)
 
 
-def stage(
+def pipelined(
     draft: Draft, found: Contraction, tiles: dict[str, int], options: KernelOptions
 ) -> tuple[list[Operation], ReduceOp]:
     """The shared arrays, what comes before the reduction, and the reduction over tiles in shared memory."""
@@ -97,14 +97,14 @@ def stage(
     size = dict(reduce.space.data)[k]
     loads = (found.left, found.right)
     operands = [
-        Operand(load.node, load.indices.data, side, tiles[side], False, padding(load))
+        TiledOperand(load.node, load.indices.data, side, tiles[side], False, padding(load))
         for load, side in zip(loads, (found.row, found.column), strict=True)
     ]
     bytes = sum(operand.bytes(1) for operand in operands)
     depth = tile_depth(size, options.tile_bytes // (STAGES * bytes))
     # Small tiles are soon computed: more of them are on their way then.
     stages = max(STAGES, min(options.stages, options.tile_bytes // (depth * bytes)))
-    staging = Staging(draft, operands, k, size, depth, min(stages, -(-size // depth)))
+    pipeline = Pipeline(draft, operands, k, size, depth, min(stages, -(-size // depth)))
     outer = tuple((n, s) for n, s in reduce.space.data if n != k)
 
     def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]) -> list[Operation]:
@@ -116,7 +116,7 @@ def stage(
         split_reduction(reduce, k, k, depth, [Bound(deep, size)] if size % depth else [])
         return [*later, reduce]
 
-    arrays, before, tiled = staging.reduce(reduce.accum.data, outer, work)
+    arrays, before, tiled = pipeline.reduction(reduce.accum.data, outer, work)
     reduce.result.replace_uses_with_if(tiled.result, lambda use: not isinstance(use.operation, YieldOp))
     return [*arrays, *before], tiled
 

@@ -102,8 +102,8 @@ class RowKernel:
             return self.points(ops, [(name, sizes[name]) for name in columns], width)
         needed = [op for op in ops if op in first]
         body = combine_all(needed, set(shared), self.draft, self.lane, self.lanes)
-        rest = [op for op in ops if op not in first]
-        return [*body, *guarded([Bound(Linear.var(self.lane), 1)], rest)]
+        epilogue = [op for op in ops if op not in first]
+        return [*body, *guarded([Bound(Linear.var(self.lane), 1)], epilogue)]
 
     def points(self, ops: list[Operation], columns: Sequence[tuple[str, int]], width: int) -> list[Operation]:
         """Threads take points of a row in turn, so many neighbours at a time."""

@@ -16,7 +16,7 @@ from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
 from ocannl.passes.analysis.nests import operations, points
 from ocannl.passes.analysis.shared_reductions import (
-    Lanes,
+    ReductionLanes,
     choose_lanes,
     long_reductions,
     needed_before,
@@ -43,13 +43,13 @@ def row_reductions(nest: NestOp) -> LaunchOp | None:
     ops = detached(nest)
     draft.substitute(ops)
     body = combine_all([op for op in ops if op in first], set(shared), draft, lane, lanes.count)
-    rest = [op for op in ops if op not in first]
-    launch = draft.launch(nest, [*body, *guarded([Bound(Linear.var(lane), 1)], rest)])
+    epilogue = [op for op in ops if op not in first]
+    launch = draft.launch(nest, [*body, *guarded([Bound(Linear.var(lane), 1)], epilogue)])
     add_scratch(launch)
     return launch
 
 
-def place_variables(draft: Draft, nest: NestOp, lanes: Lanes, lane: str) -> None:
+def place_variables(draft: Draft, nest: NestOp, lanes: ReductionLanes, lane: str) -> None:
     for name, size in nest.space.data:
         if name != lanes.beside or lanes.beside_count == 1:
             draft.grid.append((name, size))

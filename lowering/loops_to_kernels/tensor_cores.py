@@ -21,7 +21,7 @@ from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
 from ocannl.lowering.loops_to_kernels.options import Types
-from ocannl.lowering.loops_to_kernels.staging import Operand, Staging, within_block
+from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_work
 
 # Stages of tiles, and the bytes of a row of one along the reduction: as many as there is room for.
@@ -76,67 +76,107 @@ def loaded(value: SSAValue) -> Operation | None:
 
 def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
     """A kernel that computes tiles of a contraction by products of fragments."""
-    draft = Draft.of(nest)
-    fragments = FRAGMENTS[type(element_type(found.left.node))]
-    tiles = choose_tiles(nest, found)
-    rows, columns = found.row, found.column
-    across, down = tiles.columns // tiles.warp_columns, tiles.rows // tiles.warp_rows
-    row = draft.compose(
-        rows, [("lane", COLUMNS), ("half", 2), ("tile", tiles.warp_rows // ROWS), ("warp", down)]
-    )
-    column = draft.compose(
-        columns, [("pair", 2), ("lane", ACROSS), ("tile", tiles.warp_columns // COLUMNS), ("warp", across)]
-    )
-    draft.group_blocks(rows, columns)
-    draft.grid += [(name, size) for name, size in nest.space.data if name not in (rows, columns)]
-    draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
-    half = (draft.names.fresh(f"{found.k}_half"), 2)
-    pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if fragments.pack > 1 else []
-    # Those of a fragment come last, in the order of the instruction: so what one load of matrices gives is
-    # what one product takes.
-    draft.registers += [
-        *row.get("tile", ()),
-        *column.get("tile", ()),
-        half,
-        *row["half"],
-        *column["pair"],
-        *pair,
-    ]
-    ops = detached(nest)
-    rest = [op for op in ops if op is not found.reduce]
+    return TensorCoreKernel(nest, found).launch()
 
-    def work(arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]) -> list[Operation]:
+
+class TensorCoreKernel:
+    """A contraction on its way to a kernel.
+
+    Attributes:
+        row, column: the kernel's variables along the rows and the columns of the result, by what they count:
+            lanes of a warp, halves or pairs inside a fragment, fragments of a warp, warps of a block.
+        half, pair: variables along the reduction inside a fragment.
+    """
+
+    def __init__(self, nest: NestOp, found: Contraction) -> None:
+        self.nest, self.found = nest, found
+        self.draft = draft = Draft.of(nest)
+        self.fragments = FRAGMENTS[type(element_type(found.left.node))]
+        tiles = choose_tiles(nest, found)
+        self.row, self.column = compose_sides(draft, found, tiles)
+        draft.group_blocks(found.row, found.column)
+        self.half = (draft.names.fresh(f"{found.k}_half"), 2)
+        packed = self.fragments.pack > 1
+        self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if packed else []
+        self.pipeline = tensor_pipeline(draft, found, tiles)
+        self.place_variables()
+
+    def place_variables(self) -> None:
+        """Tells which variables are blocks, threads and registers."""
+        draft, row, column, sides = self.draft, self.row, self.column, (self.found.row, self.found.column)
+        draft.grid += [(name, size) for name, size in self.nest.space.data if name not in sides]
+        draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
+        # Those of a fragment come last, in the order of the instruction: so what one load of matrices gives
+        # is what one product takes.
+        draft.registers += [
+            *row.get("tile", ()),
+            *column.get("tile", ()),
+            self.half,
+            *row["half"],
+            *column["pair"],
+            *self.pair,
+        ]
+
+    def launch(self) -> LaunchOp:
+        draft, reduce = self.draft, self.found.reduce
+        epilogue = [op for op in detached(self.nest) if op is not reduce]
+        outer = tuple((n, s) for n, s in reduce.space.data if n != self.found.k)
+        arrays, before, tiled = self.pipeline.reduction("add", outer, self.products)
+        reduce.result.replace_all_uses_with(tiled.result)
+        reduce.erase()
+        draft.substitute(epilogue)
+        return draft.launch(self.nest, [*arrays, *before, tiled, *guarded(draft.bounds, epilogue)])
+
+    def products(
+        self, arrays: Sequence[tuple[SSAValue, Map]], deep: Linear, later: list[Operation]
+    ) -> list[Operation]:
         """Products of the fragments of a tile. `deep` bounds nothing: there are zeros outside.
 
-        The copies of a later tile begin when the first fragments are on their way.
+        The copies of a later tile, `later`, begin when the first fragments are on their way.
         """
-        step = draft.names.fresh(f"{found.k}_step")
-        lane = column["lane"][0][0]
-        along = Linear.of({step: fragments.depth, lane: fragments.pack, half[0]: fragments.pack * ACROSS})
-        along += Linear.of({name: 1 for name, _ in pair})
-        left = within_block(draft, rows)
-        own = {name: Linear() for name, _ in (*column["lane"], *column["pair"])}
-        right = within_block(draft, columns).substitute(own) + Linear.var(row["lane"][0][0])
-        loads = [
-            LoadOp(array, (*slot, *operand.place(side, along)))
-            for operand, (array, slot), side in zip(staging.operands, arrays, (left, right), strict=True)
-        ]
-        deep_names = [name for name, _ in (half, *pair)]
-        product = MmaOp(loads[0].result, loads[1].result, row["half"][0][0], deep_names, column["pair"][0][0])
-        steps = staging.depth // fragments.depth
-        later = (
-            [WhereOp([Bound(Linear.var(step), 1)], Region(Block(later)))] if steps > 1 and later else later
+        pipeline, depth = self.pipeline, self.fragments.depth
+        step = self.draft.names.fresh(f"{self.found.k}_step")
+        places = zip(pipeline.operands, arrays, self.sides(), strict=True)
+        along = self.along(step)
+        left, right = (
+            LoadOp(array, (*slot, *operand.place(side, along))) for operand, (array, slot), side in places
         )
-        body = Block([*loads, *later, product, YieldOp(product.result)])
+        deep_names = [name for name, _ in (self.half, *self.pair)]
+        rows, columns = self.row["half"][0][0], self.column["pair"][0][0]
+        product = MmaOp(left.result, right.result, rows, deep_names, columns)
+        steps = pipeline.depth // depth
+        if steps > 1 and later:
+            later = [WhereOp([Bound(Linear.var(step), 1)], Region(Block(later)))]
+        body = Block([left, right, *later, product, YieldOp(product.result)])
         return [ReduceOp("add", ((step, steps),), Region(body), product.result.type)]
 
-    staging = tensor_staging(draft, found, tiles)
-    outer = tuple((n, s) for n, s in found.reduce.space.data if n != found.k)
-    arrays, before, tiled = staging.reduce("add", outer, work)
-    found.reduce.result.replace_all_uses_with(tiled.result)
-    found.reduce.erase()
-    draft.substitute(rest)
-    return draft.launch(nest, [*arrays, *before, tiled, *guarded(draft.bounds, rest)])
+    def along(self, step: str) -> Linear:
+        """The place along the reduction, in its tile, of what a thread has of a fragment."""
+        pack, lane = self.fragments.pack, self.column["lane"][0][0]
+        along = Linear.of({step: self.fragments.depth, lane: pack, self.half[0]: pack * ACROSS})
+        return along + Linear.of({name: 1 for name, _ in self.pair})
+
+    def sides(self) -> tuple[Linear, Linear]:
+        """The rows of the left operand's fragments, and those of the right one's, which are its columns."""
+        column = self.column
+        own = {name: Linear() for name, _ in (*column["lane"], *column["pair"])}
+        right = within_block(self.draft, self.found.column).substitute(own)
+        return within_block(self.draft, self.found.row), right + Linear.var(self.row["lane"][0][0])
+
+
+def compose_sides(
+    draft: Draft, found: Contraction, tiles: WarpTiles
+) -> tuple[dict[str, Variables], dict[str, Variables]]:
+    """Makes the variables of rows and columns sums of those of lanes, fragments and warps."""
+    across, down = tiles.columns // tiles.warp_columns, tiles.rows // tiles.warp_rows
+    row = draft.compose(
+        found.row, [("lane", COLUMNS), ("half", 2), ("tile", tiles.warp_rows // ROWS), ("warp", down)]
+    )
+    column = draft.compose(
+        found.column,
+        [("pair", 2), ("lane", ACROSS), ("tile", tiles.warp_columns // COLUMNS), ("warp", across)],
+    )
+    return row, column
 
 
 def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
@@ -149,7 +189,7 @@ def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
     return min(TILES, key=cost)
 
 
-def tensor_staging(draft: Draft, found: Contraction, tiles: WarpTiles) -> Staging:
+def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles) -> Pipeline:
     """Tiles in stages, with rows that warps read without conflicts."""
     size = dict(found.reduce.space.data)[found.k]
     bytes = element_bytes(found.left.node)
@@ -158,16 +198,16 @@ def tensor_staging(draft: Draft, found: Contraction, tiles: WarpTiles) -> Stagin
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]
     depth, operands = next((c for c in choices if STAGES * stage_bytes(*c) <= MOST_SHARED_BYTES), choices[-1])
     stages = min(STAGES, MOST_SHARED_BYTES // stage_bytes(depth, operands), -(-size // depth))
-    return Staging(draft, operands, found.k, size, depth, stages)
+    return Pipeline(draft, operands, found.k, size, depth, stages)
 
 
-def stage_bytes(depth: int, operands: Sequence[Operand]) -> int:
+def stage_bytes(depth: int, operands: Sequence[TiledOperand]) -> int:
     return sum(operand.bytes(depth) for operand in operands)
 
 
-def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[Operand]:
+def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[TiledOperand]:
     """Both operands, of which tiles are so deep."""
-    operands: list[Operand] = []
+    operands: list[TiledOperand] = []
     bytes = element_bytes(found.left.node)
     for load, side, tile in (
         (found.left, found.row, tiles.rows),
@@ -175,7 +215,7 @@ def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[Oper
     ):
         deep_rows = flatten(load.node, load.indices.data).stride(found.k) == 1
         padding = row_padding(depth if deep_rows else tile, bytes, deep_rows)
-        operands.append(Operand(load.node, load.indices.data, side, tile, deep_rows, padding))
+        operands.append(TiledOperand(load.node, load.indices.data, side, tile, deep_rows, padding))
     return operands
 
 

@@ -16,7 +16,7 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded
-from ocannl.lowering.loops_to_kernels.staging import within_block
+from ocannl.lowering.loops_to_kernels.pipelining import within_block
 from ocannl.passes.analysis.nests import points
 from ocannl.passes.analysis.strides import in_memory_order
 
@@ -44,7 +44,7 @@ def transposing(nest: NestOp) -> LaunchOp | None:
     by_column = draft.compose(column, [("thread", SIDE)])
     draft.block += [*by_row["thread"], *by_column["thread"]]
     draft.registers += by_row["reg"]
-    arrays, copies = stage(draft, loads, row, column)
+    arrays, copies = through_shared_memory(draft, loads, row, column)
     ops = detached(nest)
     draft.substitute([op for op in ops if op not in loads])
     return draft.launch(nest, [*arrays, *copies, BarrierOp(), *guarded(draft.bounds, ops)])
@@ -61,7 +61,7 @@ def turned(nest: NestOp, row: str, column: str) -> list[LoadOp]:
     return [op for op in loads if abs(strides[op](row)) == 1 and abs(strides[op](column)) > 1]
 
 
-def stage(
+def through_shared_memory(
     draft: Draft, loads: Sequence[LoadOp], row: str, column: str
 ) -> tuple[list[SharedOp], list[CopyOp]]:
     """Arrays in shared memory for what is loaded, and the copies to them; the loads are from there then."""

@@ -42,13 +42,13 @@ class NestEmitter(TileEmitter):
             self.run(level.variable, segment, body)
 
     def run_block(self, block: Block, body: Callable[[], object]) -> None:
-        """Emits `body` for the tiles of a task's block, and for the rest where the last block ends."""
+        """Emits `body` for the tiles of a task's block, and for the remainder where the last block ends."""
         cut = block.cut
         self.set_tile(cut.variable, cut.tile)
         run_block(self.b, block, self.positions, body)
-        if cut.rest:
+        if cut.remainder:
             branch = self.b.open_branch(self.b.emit(f"icmp eq i64 {block.stop}, {cut.whole}"))
-            self.set_tile(cut.variable, cut.rest)
+            self.set_tile(cut.variable, cut.remainder)
             self.positions[cut.variable] = Position(None, cut.whole)
             body()
             self.b.close_branch(branch)

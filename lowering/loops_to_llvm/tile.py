@@ -55,9 +55,9 @@ class Segment:
 
 
 def segments(size: int, extent: int) -> Iterator[Segment]:
-    """`size` points as steps of `extent`, and a last smaller step for the rest."""
-    whole, rest = divmod(size, extent)
+    """`size` points as steps of `extent`, and a last smaller step for the remainder."""
+    whole, remainder = divmod(size, extent)
     if whole:
         yield Segment(0, whole, extent)
-    if rest:
-        yield Segment(whole * extent, 1, rest)
+    if remainder:
+        yield Segment(whole * extent, 1, remainder)

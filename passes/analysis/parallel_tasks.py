@@ -12,14 +12,14 @@ from ocannl.dialects.loops import GroupOp, NestOp
 class Cut:
     """A parallel loop in blocks of whole tiles: `block` points each, up to `whole`.
 
-    The last block may be smaller, and also has the `rest`: the remainder of the loop, which fills no tile.
+    The last block may be smaller, and also has the `remainder` of the loop, which fills no tile.
     """
 
     variable: str
     tile: int
     block: int
     whole: int
-    rest: int
+    remainder: int
 
     @property
     def count(self) -> int:

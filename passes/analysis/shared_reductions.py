@@ -20,7 +20,7 @@ LONG = 1024
 
 
 @dataclass(frozen=True)
-class Lanes:
+class ReductionLanes:
     """The threads that share a reduction, and those beside them in a block, along the own variable `beside`.
 
     With `is_inner` the former are neighbours in a warp, else the latter.
@@ -61,7 +61,7 @@ def needed_before(nest: NestOp, shared: Iterable[ReduceOp]) -> set[Operation] | 
     return needed
 
 
-def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> Lanes:
+def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> ReductionLanes:
     """Neighbouring threads read what is contiguous: along the reductions, or along a variable of the nest."""
     inner = [op for reduce in shared for op in operations(reduce.body.block)]
     longest, most = max(map(shared_size, shared)), max(points(reduce.space.data) for reduce in shared)
@@ -73,12 +73,12 @@ def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> Lanes:
         beside = largest_divisor(sizes[best], WARP)
         threads = MOST_THREADS if most >= LONG else THREADS
         count = 1 << (min(threads // beside, longest).bit_length() - 1)
-        return Lanes(count, best, beside, False)
+        return ReductionLanes(count, best, beside, False)
     if most >= LONG and longest >= THREADS:
-        return Lanes(THREADS, None, 1, True)
+        return ReductionLanes(THREADS, None, 1, True)
     beside_name = own[-1] if own else None
     beside = 1 if beside_name is None else largest_divisor(sizes[beside_name], THREADS // WARP)
-    return Lanes(WARP, beside_name, beside, True)
+    return ReductionLanes(WARP, beside_name, beside, True)
 
 
 def shared_variable(reduce: ReduceOp) -> str:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from support.kernels import check, layer, lowered, operations, sums
+from support.kernels import check, layer, lowered, operations, small_kernels, sums
 from support.nests import nest_functions, parse_module, random_arrays, run_compiled, the_func
 from xdsl.utils.exceptions import VerifyException
 
@@ -16,6 +16,8 @@ from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, ForOp, LaunchOp
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.loops_to_kernels import contraction, draft
 from ocannl.runtime.cuda.ptx import ptx_text
+
+__all__ = ["small_kernels"]  # a fixture
 
 RANDOM = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

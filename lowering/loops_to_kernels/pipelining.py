@@ -1,7 +1,8 @@
-"""Tiles of operands on their way through shared memory: copied while those before them are used.
+"""Software pipelining of reductions over tiles in shared memory, with several buffers.
 
-Each operand has a ring of arrays, one for each stage. While the block works on the tiles of one step, those
-of the next ones are copied; a barrier a step is enough, since what is overwritten was read a step ago.
+Each operand has a ring of arrays, one for each stage of the pipeline. While the block works on the tiles of
+one step, asynchronous copies bring those of the next steps (as in CUTLASS, "multistage" pipelines). One
+barrier a step is enough: a buffer that is overwritten was last read a step ago.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ocannl.lowering.loops_to_kernels.draft import Draft
 
 
 @dataclass(frozen=True)
-class Operand:
+class TiledOperand:
     """An operand whose tile lies in shared memory.
 
     Attributes:
@@ -56,14 +57,14 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Staging:
-    """Stages of tiles: `depth` values of the reduced variable `k` a step, `stages` steps in memory at a time.
+class Pipeline:
+    """A reduction over `size` values of a variable `k`, in steps of `depth`; `stages` of them are in memory.
 
-    With one stage a tile is copied while nothing is computed.
+    With one stage there is no overlap: tiles are copied while nothing is computed.
     """
 
     draft: Draft
-    operands: Sequence[Operand]
+    operands: Sequence[TiledOperand]
     k: str
     size: int
     depth: int
@@ -73,7 +74,7 @@ class Staging:
     def steps(self) -> int:
         return -(-self.size // self.depth)
 
-    def reduce(
+    def reduction(
         self,
         accum: str,
         outer: Space,
@@ -113,7 +114,7 @@ class Staging:
         """The reduced variable in terms of the step and the place in its tile, which has its name."""
         return step * self.depth + Linear.var(self.k)
 
-    def array(self, operand: Operand) -> SharedOp:
+    def array(self, operand: TiledOperand) -> SharedOp:
         type = element_type(operand.node)
         assert isinstance(type, FixedBitwidthType)
         shape = operand.shape(self.depth)
@@ -126,7 +127,7 @@ class Staging:
         pairs = zip(self.operands, arrays, strict=True)
         return [*(self.copy(operand, array, step) for operand, array in pairs), CommitOp()]
 
-    def copy(self, operand: Operand, array: SharedOp, step: Linear) -> CopyOp:
+    def copy(self, operand: TiledOperand, array: SharedOp, step: Linear) -> CopyOp:
         """Copies a tile; threads that are neighbours read what is contiguous, if anything is."""
         draft, side = self.draft, operand.side
         grid = dict(draft.grid)

@@ -1,0 +1,176 @@
+"""Metal text under construction: lines, loops over variables, and index expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.index.bounds import Bound
+from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.memref import is_ring, memref_shape
+from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.kernel import (
+    CopyOp,
+)
+from ocannl.dialects.kernel.launch import LaunchOp
+from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.values import POSITION, position_sizes
+from ocannl.lowering.kernels.registers import Variables, register_variables
+from ocannl.lowering.kernels_to_metal.names import VariableNames
+
+INT_VALUES = 2**31
+
+
+class TextWriter:
+    """Writes lines of a kernel's body; `arrays` are the names of its nodes."""
+
+    def __init__(self, launch: LaunchOp, arrays: Mapping[SSAValue, str], names: VariableNames) -> None:
+        self.launch = launch
+        self.variables = names
+        self.lines: list[str] = []
+        self.depth = 1
+        self.arrays = dict(arrays)
+        self.sizes = dict(launch.registers.data)
+        self.over = register_variables(launch)
+        self.values: dict[SSAValue, str] = {}
+        self.open: set[str] = set()
+        self.count = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    @contextmanager
+    def braces(self, heading: str) -> Generator[None]:
+        self.line(f"{heading} {{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    @contextmanager
+    def loops(self, variables: Variables) -> Generator[None]:
+        """Loops over register variables."""
+        with ExitStack() as stack:
+            for name in variables:
+                stack.enter_context(self.braces(f"UNROLL {self.heading(name, self.sizes[name])}"))
+            self.open.update(variables)
+            yield
+            self.open.difference_update(variables)
+
+    @contextmanager
+    def space(self, space: Space) -> Generator[None]:
+        """Loops over the points of a space in turn."""
+        with ExitStack() as stack:
+            for name, size in space:
+                stack.enter_context(self.braces(self.heading(name, size)))
+            yield
+
+    @contextmanager
+    def bounded(self, op: Operation, bounds: Sequence[Bound]) -> Generator[None]:
+        """Where bounds hold."""
+        if not bounds:
+            yield
+            return
+        with self.braces(f"if ({self.condition(op, bounds)})"):
+            yield
+
+    def heading(self, name: str, size: int) -> str:
+        variable = self.variables[name]
+        return f"for (int {variable} = 0; {variable} < {size}; {variable}++)"
+
+    def fresh(self, letter: str = "v") -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def array(self, name: str, type: str, over: Variables) -> str:
+        """Declares a value with a register at each point; returns that at the point where the loops are."""
+        self.line(f"{type} {name}{''.join(f'[{self.sizes[variable]}]' for variable in over)};")
+        return name + "".join(f"[{self.variables[variable]}]" for variable in over)
+
+    def filled(self, type: str, over: Variables, text: str) -> str:
+        """Declares a value that is first that of an expression at each point."""
+        if not over:
+            name = self.fresh()
+            self.line(f"{type} {name} = {text};")
+            return name
+        found = self.array(self.fresh(), type, over)
+        with self.loops(over):
+            self.line(f"{found} = {text};")
+        return found
+
+    def free(self, over: Iterable[str]) -> Variables:
+        """The register variables that no loop is open over."""
+        return tuple(variable for variable in over if variable not in self.open)
+
+    def variables_of(self, number: str, space: Space, steps: Mapping[str, int] | None = None) -> None:
+        """The variables of a space at its point `number`, in steps; the last varies fastest."""
+        inner = math.prod(size for _, size in space)
+        for name, size in space:
+            is_first = inner == math.prod(size for _, size in space)
+            inner //= size
+            value = number if inner == 1 else f"{number} / {inner}"
+            value = "0" if size == 1 else value if is_first else f"{value} % {size}"
+            step = (steps or {}).get(name, 1)
+            value = value if step == 1 else f"{value} * {step}"
+            self.line(f"const int {self.variables[name]} = {value};")
+
+    # Index expressions.
+
+    def linear(
+        self,
+        terms: Iterable[tuple[str, int]],
+        constant: int,
+        sizes: Mapping[str, int],
+        positions: Mapping[str, str] | None = None,
+    ) -> str:
+        """An index expression: an `int`, or a `long` with static indices and where an `int` is too narrow."""
+        terms = list(terms)
+        reach = abs(constant) + sum(abs(c) * (sizes.get(name, 1) - 1) for name, c in terms)
+        suffix = "" if reach < INT_VALUES else "L"
+        text = ""
+        for name, coefficient in terms:
+            found = (positions or {}).get(name) or self.variables[name]
+            factor = f"{abs(coefficient)}{suffix}*" if abs(coefficient) != 1 or suffix else ""
+            sign = " - " if coefficient < 0 else " + "
+            text += f"{sign}{factor}{found}"
+        if constant or not text:
+            text += f"{' - ' if constant < 0 else ' + '}{abs(constant)}{suffix}"
+        return text[3:] if text.startswith(" + ") else f"-{text[3:]}"
+
+    def condition(self, op: Operation, bounds: Sequence[Bound]) -> str:
+        spaces = [op.space.data] if isinstance(op, ReduceOp | CopyOp) else []
+        sizes = {**scope_sizes(op), **{name: size for space in spaces for name, size in space}}
+        texts = [
+            f"{self.linear(bound.index.terms, bound.index.constant, sizes)} < {bound.below}"
+            for bound in bounds
+        ]
+        return " && ".join(texts)
+
+    def element(self, op: LoadOp | StoreOp, without: str | None = None) -> str:
+        """The element that an access reaches; of the variable `without` the first one."""
+        positions = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
+        return self.place(op.node, op.indices.data, scope_sizes(op) | position_sizes(op), positions, without)
+
+    def place(
+        self,
+        array: SSAValue,
+        indices: Map,
+        sizes: Mapping[str, int],
+        positions: Mapping[str, str] | None = None,
+        without: str | None = None,
+    ) -> str:
+        """The element of an array at an index map; of a ring, that of the array which is meant."""
+        slot = ""
+        if is_ring(array):
+            first, (count, *inner) = indices[0], memref_shape(array)
+            if first.terms:
+                turn = self.linear(first.terms, first.constant, sizes)
+                slot = f"({turn}) % {count} * {math.prod(inner)} + "
+            indices = (Linear((), 0 if slot else first.constant % count), *indices[1:])
+        address = flatten(array, indices)
+        terms = [(name, coefficient) for name, coefficient in address.terms if name != without]
+        return f"{self.arrays[array]}[{slot}{self.linear(terms, address.constant, sizes, positions)}]"
