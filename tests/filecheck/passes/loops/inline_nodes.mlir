@@ -445,3 +445,30 @@ loops.func @stored_all_the_same {
     loops.store %2, %z[i, j]
   }
 }
+
+// -----
+
+// Where a value is read at a position that is found at run time, it is not known which one to compute.
+// CHECK-LABEL: loops.func @position_at_run_time
+// CHECK:         loops.nest "doubled" (v = 6) {
+// CHECK:           loops.store %{{.*}}, %doubled[v]
+// CHECK:         loops.nest "y" (b = 4) {
+// CHECK:           %[[PLACE:.*]], %{{.*}} = loops.position
+// CHECK:           loops.load %doubled[%[[PLACE]]]
+loops.func @position_at_run_time {
+  %ids = assign.node "ids" constant : memref<4xi32>
+  %table = assign.node "table" constant : memref<6xf32>
+  %doubled = assign.node "doubled" local because "intermediate value" : memref<6xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.nest "doubled" (v = 6) {
+    %x = loops.load %table[v]
+    %sum = arith.addf %x, %x : f32
+    loops.store %sum, %doubled[v]
+  }
+  loops.nest "y" (b = 4) {
+    %id = loops.load %ids[b]
+    %place, %is = loops.position %id below 6
+    %x = loops.load %doubled[%place]
+    loops.store %x, %y[b]
+  }
+}

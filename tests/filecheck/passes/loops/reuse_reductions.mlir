@@ -83,3 +83,29 @@ loops.func @overwritten {
     loops.store %0, %s[i]
   }
 }
+
+// -----
+
+// What is stored would be overwritten while it is read: at other points than those that read it.
+// CHECK-LABEL: loops.func @overwrites_what_it_would_read
+// CHECK-COUNT-2: loops.reduce
+// CHECK-NOT:     loops.load %s
+loops.func @overwrites_what_it_would_read {
+  %x = assign.node "x" on_device because "parameter" : memref<8x3xf32>
+  %s = assign.node "s" on_device because "computed by forward" : memref<3xf32>
+  loops.nest "s" (i = 3) {
+    %0 = loops.reduce add (b = 8) : f32 {
+      %1 = loops.load %x[b, i]
+      loops.yield %1
+    }
+    loops.store %0, %s[i]
+  }
+  loops.nest "s reversed" (i = 3) {
+    %0 = loops.reduce add (b = 8) : f32 {
+      %1 = loops.load %x[b, i]
+      loops.yield %1
+    }
+    %2 = arith.negf %0 : f32
+    loops.store %2, %s[-i + 2]
+  }
+}
