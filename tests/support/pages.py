@@ -42,7 +42,7 @@ TARGETS = {
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OMITTED = re.compile(r"^\s*(?://|;)?\s*\.\.\.\s*$", re.MULTILINE)
-PLACE = re.compile(r"(?:\S*\.md|model\.py):\d+")
+PLACE = re.compile(r"(?:[^\s\"(]*\.md|model\.py)\"?:\d+")
 RAISES = re.compile(r"# raises (\w+)\n")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)(?:#[^)]*)?\)")
 
