@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -14,13 +15,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
+from ocannl.execute.index_limits import IndexLimits, Span
 from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.passes.texpr.infer_shapes.messages import describe
-from ocannl.program.checks import LARGEST, integer
+from ocannl.program.checks import integer
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
@@ -80,11 +82,11 @@ class Routine:
         self._facts = interface.facts
         self._ranges = interface.ranges
         self._slots = {n: interface.layout.index_slot + k for k, n in enumerate(interface.layout.indices)}
-        self._greatest = {name: self._greatest_value(name) for name in self._ranges}
-        self._surely_valid = {
-            name: LARGEST if value is None else value for name, value in self._greatest.items()
-        }
+        self._limits = IndexLimits(self._ranges, interface.facts.limits)
+        self._surely_valid = {name: self._limits.surely_valid(name) for name in self._ranges}
         """Whole numbers from 0 to this need no further check."""
+        self._unused: dict[str, int] = {}
+        """The values of indices that were set though the code does not use them."""
         self._args = self.bind(interface.layout)
         self._checks = [
             (op, self._nodes[self.keys[count, False]].memory) for op, count in program.checks.items()
@@ -124,8 +126,11 @@ class Routine:
         return tuple(Index(name, size) for name, size in self._ranges.items())
 
     def __call__(self, **indices: int) -> None:
-        """Runs once. Raises `UninitializedError` where it would read a node that nobody has written, and
-        `OcannlError` after the run for ids that are no positions where they must be.
+        """Runs once. Indices that are declared, but that the code does not use, change nothing.
+
+        Raises `UninitializedError` where it would read a node that nobody has written, `OcannlError` for
+        values of indices outside of what they select from, and after the run for ids that are no positions
+        where they must be.
         """
         for name, value in indices.items():
             self._set_index(name, value)
@@ -134,7 +139,10 @@ class Routine:
         self._call()
 
     def _prepare(self) -> None:
-        """Checks the nodes read, once: from then on they have values."""
+        """Checks the values of indices, and the nodes read: from then on both are right, until an index is
+        advanced, or set to what may be wrong together with others.
+        """
+        self._limits.check_run(self._spans())
         for label in sorted(self._facts.reads):
             node = self._nodes.get(label)
             if node is not None and not node.written and not self._starts_at_zero(label):
@@ -163,49 +171,41 @@ class Routine:
         return label in self._facts.writes and why in ("node", "gradient")
 
     def _set_index(self, name: str, value: int) -> None:
-        known = self._slots.get(name)
-        if known is None:
-            names = ", ".join(self._slots) or "none"
-            raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {names}")
         if type(value) is not int:
             value = integer(value, f"index {name}", least=None)
-        greatest = self._greatest[name]
-        if greatest is not None and not 0 <= value <= greatest:
-            raise OcannlError(f"index {name}={value} is outside {self._extent(name)}")
-        if abs(value) > LARGEST:
-            raise OcannlError(f"index {name}={value} is outside the integers of 64 bits")
-        self._args.values[known] = value
+        slot = self._slots.get(name)
+        if slot is None:
+            if name not in Index.names:
+                names = ", ".join(self._slots) or "none"
+                raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {names}")
+            self._unused[name] = value
+            return
+        self._limits.check(name, value)
+        self._args.values[slot] = value
+        if name in self._limits.joint:
+            self._ready = False
 
-    def _greatest_value(self, name: str) -> int | None:
-        """The greatest value of an index for which the routine stays inside its range and its data."""
-        size, limit = self._ranges[name], self._facts.limits.get(name)
-        bounds = [bound for bound in (None if size is None else size - 1, limit) if bound is not None]
-        return min(bounds, default=None)
+    def _spans(self) -> dict[str, Span]:
+        """The present values of the indices."""
+        values = self._args.values
+        return {name: (values[slot], values[slot]) for name, slot in self._slots.items()}
 
-    def _extent(self, name: str) -> str:
-        size = self._ranges[name]
-        what = "the data that it selects from" if size is None else "its range"
-        return f"{what}, 0..{self._greatest[name]}"
+    def _ranged_spans(self) -> dict[str, Span]:
+        """The values of the indices in a loop over all ranged ones."""
+        ranged = {name: (0, size - 1) for name, size in self._ranges.items() if size is not None}
+        return self._spans() | ranged
 
     def __getitem__(self, index: Index) -> int:
         # Small routines take no longer than a call more here.
         slot = self._slots.get(index.name) if type(index) is Index else None
-        return self._args.values[self._slot(index) if slot is None else slot]
+        return self._unused.get(checked_index(index).name, 0) if slot is None else self._args.values[slot]
 
     def __setitem__(self, index: Index, value: int) -> None:
         greatest = self._surely_valid.get(index.name) if type(index) is Index else None
         if greatest is not None and type(value) is int and 0 <= value <= greatest:
             self._args.values[self._slots[index.name]] = value
         else:
-            self._slot(index)
-            self._set_index(index.name, value)
-
-    def _slot(self, index: Index) -> int:
-        if not isinstance(index, Index):
-            raise ArgumentError(f"a routine's indices are oc.Index objects, found {index!r}")
-        if index.name not in self._slots:
-            raise OcannlError(f"routine {self.name!r} has no index `{index.name}`")
-        return self._slots[index.name]
+            self._set_index(checked_index(index).name, value)
 
     def loop(self) -> Iterator[dict[Index, int]]:
         """Runs once for every value of all ranged indices, the last one varying fastest; yields them after
@@ -214,39 +214,34 @@ class Routine:
         The indices get back the values from before the loop.
         """
         ranged = [Index(name, size) for name, size in self._ranges.items() if size is not None]
-        before = [self[index] for index in ranged]
+        self._limits.check_run(self._ranged_spans())
+        before = [(self._slots[index.name], self[index]) for index in ranged]
         try:
-            for index in ranged:
-                self[index] = (index.range or 1) - 1
-            if not self._ready:
-                self._prepare()
             yield from self._runs(ranged)
         finally:
-            for index, value in zip(ranged, before, strict=True):
-                self[index] = value
+            for slot, value in before:
+                self._args.values[slot] = value
 
     def _runs(self, ranged: Sequence[Index]) -> Iterator[dict[Index, int]]:
         """Runs for all values of the indices. Small routines take no longer than what Python does here."""
         call, slots = self._call, self._args.values
         if not ranged:
+            if not self._ready:
+                self._prepare()
             call()
             yield {}
             return
         *outer, last = ranged
-        place, size = self._slot(last), last.range or 0
-        if not outer:
-            for value in range(size):
-                slots[place] = value
-                call()
-                yield {last: value}
-            return
+        place, size = self._slots[last.name], last.range or 0
         for values in itertools.product(*(range(index.range or 0) for index in outer)):
             at = dict(zip(outer, values, strict=True))
-            fixed = [(self._slot(index), value) for index, value in at.items()]
+            fixed = [(self._slots[index.name], value) for index, value in at.items()]
             for value in range(size):
                 slots[place] = value
                 for slot, outer_value in fixed:
                     slots[slot] = outer_value
+                if not self._ready:
+                    self._prepare()
                 call()
                 yield {**at, last: value}
 
@@ -255,10 +250,10 @@ class Routine:
     ) -> dict[Tensor, NDArray[Any]]:
         """The loop over all ranged indices, `epochs` times, without returning to Python.
 
-        `advance` adds 1 to an unranged index after each run. The result holds for each recorded tensor one
+        `advance` adds 1 to unranged indices after each run. The result holds for each recorded tensor one
         value a run, in an array of shape (runs, *its array's shape), or (runs,) for one number.
 
-        Raises what a call raises; for ids that are no positions after the loop.
+        Raises what a call raises, before the first run; for ids that are no positions after the last one.
         """
         epochs = integer(epochs, "the number of epochs")
         recorded = [as_tensor(t) for t in record]
@@ -266,13 +261,18 @@ class Routine:
         if routine is not self:
             return self._delegate(routine, epochs, advance, recorded)
         ranged = [(self._slots[n], size) for n, size in self._ranges.items() if size is not None]
-        self._check_advance(epochs * int(np.prod([s for _, s in ranged], initial=1)), advance)
+        runs = epochs * math.prod(size for _, size in ranged)
+        self._check_loop(runs, advance)
         if not self._ready:
             self._prepare()
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
         memories += [count for _, count in self._checks]
-        advanced = [self._slot(i) for i in advance]
+        advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
         found = self._run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
+        self._ready = not advanced
+        for index in advance:
+            if index.name not in self._slots:
+                self._unused[index.name] = self._unused.get(index.name, 0) + runs
         for (op, _), counts in zip(self._checks, found[len(recorded) :], strict=True):
             raise_for_ids(op, float(counts.sum()))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
@@ -280,16 +280,23 @@ class Routine:
     def _is_number(self, tensor: Tensor) -> bool:
         return math.prod(self._nodes[self._label_of(tensor)].memory.shape) == 1
 
-    def _check_advance(self, runs: int, advance: Sequence[Index]) -> None:
-        for index in advance:
-            self._slot(index)
-            if self._ranges[index.name] is not None:
+    def _check_loop(self, runs: int, advance: Sequence[Index]) -> None:
+        """Raises `OcannlError` for indices that cannot be advanced, and for values that a run cannot have."""
+        spans = self._ranged_spans()
+        for index, times in Counter(map(checked_index, advance)).items():
+            if index.range is not None:
                 raise OcannlError(
                     f"index {index.name} has a range, so the loop runs over it: it is not advanced"
                 )
-            greatest = self._greatest[index.name]
-            if greatest is not None and self[index] + runs - 1 > greatest:
-                raise OcannlError(f"index {index.name} would advance beyond {self._extent(index.name)}")
+            if times > 1:
+                raise OcannlError(
+                    f"index {index.name} is advanced by 1 after each run: it is given {times} times"
+                )
+            if index.name in spans:
+                first = self[index]
+                spans[index.name] = (first, first + runs - 1)
+        if runs:
+            self._limits.check_run(spans)
 
     def _label_of(self, tensor: Tensor) -> str:
         label = self.keys.get(memory_key(tensor.ir_value))
@@ -335,7 +342,9 @@ class Routine:
     def take_indices(self, other: Routine) -> None:
         """Sets the indices as they are in another routine of the same code."""
         for index in self.indices:
-            self[index] = other[index]
+            self._args.values[self._slots[index.name]] = other[index]
+        self._unused |= {name: value for name, value in other._unused.items() if name not in self._slots}
+        self._ready = False
 
     def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
         """The text of what was compiled, at a stage of the pipeline; with `origins`, each operation is
@@ -433,6 +442,13 @@ class Routine:
         return (
             f"<routine {self.name!r}: {len(self._nodes)} nodes, indices {', '.join(self._slots) or 'none'}>"
         )
+
+
+def checked_index(index: object) -> Index:
+    """Raises `ArgumentError` for what is no index."""
+    if not isinstance(index, Index):
+        raise ArgumentError(f"a routine's indices are oc.Index objects, found {index!r}")
+    return index
 
 
 def _advice(op: object, is_gradient: bool) -> str:

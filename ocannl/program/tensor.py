@@ -11,7 +11,7 @@ import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias, TypeGuard
+from typing import Any, ClassVar, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import IntAttr
@@ -163,6 +163,8 @@ class Index(Expression):
     """
 
     _declared = itertools.count()
+    names: ClassVar[set[str]] = set()
+    """The names of all indices that were ever declared."""
 
     def __init__(self, name: str, range: int | None = None) -> None:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
@@ -170,6 +172,7 @@ class Index(Expression):
         self.name = name
         self.range = None if range is None else integer(range, f"the range of index {name!r}", least=1)
         self._order = next(Index._declared)
+        Index.names.add(name)
         self._hash = hash((self.name, self.range))
 
     def __eq__(self, other: object) -> bool:

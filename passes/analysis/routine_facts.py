@@ -1,10 +1,11 @@
-"""The interface of a routine: the nodes that it reads before it writes them, those that it writes, and bounds
-of its static indices.
+"""The contract of a routine with its caller: nodes that it reads first, nodes that it writes, and the values
+of static indices for which its accesses stay inside their nodes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -17,22 +18,36 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes
 from ocannl.passes.analysis.nests import accesses, declaration, nests, nodes
 
+Terms: TypeAlias = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class IndexLimit:
+    """The least and the greatest value of a sum of static indices, given by their coefficients: that of a
+    single index is 1. Where the least one is greater, there is no value.
+    """
+
+    terms: Terms
+    least: int
+    greatest: int
+
 
 @dataclass
 class RoutineFacts:
-    """Labels of nodes that keep their values between runs: `reads` are needed from before a run, `writes` are
-    set by it. `limits` are the greatest values of static indices.
+    """Labels of nodes that keep their values between runs: `reads` are needed from before a run, `writes`
+    are set by it; `limits` bound static indices, for each sum of them that an access has.
     """
 
     reads: set[str] = field(default_factory=set[str])
     writes: set[str] = field(default_factory=set[str])
-    limits: dict[str, int] = field(default_factory=dict[str, int])
+    limits: list[IndexLimit] = field(default_factory=list[IndexLimit])
 
 
 def routine_facts(func: FuncOp) -> RoutineFacts:
     reader = _Reader(func)
     for nest in nests(func):
         reader.visit(nest)
+    reader.facts.limits = [IndexLimit(terms, *interval) for terms, interval in reader.limits.items()]
     return reader.facts
 
 
@@ -56,6 +71,7 @@ class _Reader:
         self.ranges = func.ranges
         self.facts = RoutineFacts()
         self.written: dict[str, Written] = {}
+        self.limits: dict[Terms, tuple[int, int]] = {}
         self.labels: dict[SSAValue, str] = {
             n.result: n.label.data for n in nodes(func) if n.mode.data in OWN_MEMORY
         }
@@ -81,19 +97,30 @@ class _Reader:
                     self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
 
     def limit(self, op: LoadOp | StoreOp) -> None:
-        """Lowers the greatest values of static indices to those with which an access
-        stays inside its axes.
-        """
-        for axis, index in enumerate(op.indices.data):
-            for name, coefficient in index.terms:
-                if name in self.ranges and coefficient > 0:
-                    self.limit_index(op, axis, name, coefficient)
-
-    def limit_index(self, op: LoadOp | StoreOp, axis: int, name: str, coefficient: int) -> None:
+        """Reads off the values of static indices for which an access stays inside its axes."""
+        if not any(name in self.ranges for index in op.indices.data for name in index.names):
+            return
         if isinstance(declaration(op.node).parent_op(), GroupOp):
             return
-        others = op.indices.data[axis] + Linear.var(name) * -coefficient
-        extremes = others.extremes(scope_sizes(op) | position_sizes(op))
-        if extremes is not None:
-            limit = (memref_shape(op.node)[axis] - 1 - extremes[1]) // coefficient
-            self.facts.limits[name] = min(limit, self.facts.limits.get(name, limit))
+        sizes = scope_sizes(op) | position_sizes(op)
+        if 0 in sizes.values():
+            return
+        for index, size in zip(op.indices.data, memref_shape(op.node), strict=True):
+            own = Linear.of({name: c for name, c in index.terms if name in self.ranges})
+            others = index + own * -1
+            extremes = others.extremes(sizes)
+            if own.terms and extremes is not None:
+                self.bound(own.terms, -extremes[0], size - 1 - extremes[1])
+
+    def bound(self, terms: Terms, least: int, greatest: int) -> None:
+        """Notes that a sum of static indices is in an interval, which may be empty."""
+        if len(terms) == 1:
+            ((name, coefficient),) = terms
+            ends = (least, greatest) if coefficient > 0 else (-greatest, -least)
+            terms, least, greatest = (
+                ((name, 1),),
+                -(-ends[0] // abs(coefficient)),
+                ends[1] // abs(coefficient),
+            )
+        known = self.limits.get(terms, (least, greatest))
+        self.limits[terms] = (max(least, known[0]), min(greatest, known[1]))

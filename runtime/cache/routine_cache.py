@@ -17,7 +17,7 @@ import llvmlite
 import xdsl
 
 from ocannl.lowering.entry import EntryLayout
-from ocannl.passes.analysis.routine_facts import RoutineFacts
+from ocannl.passes.analysis.routine_facts import IndexLimit, RoutineFacts
 from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.interface import Interface, NodeFacts
@@ -84,12 +84,17 @@ def _interface(fields: dict[str, Any]) -> Interface:
         fields["name"],
         EntryLayout(**layout),
         fields["ranges"],
-        RoutineFacts(set(facts["reads"]), set(facts["writes"]), facts["limits"]),
+        RoutineFacts(set(facts["reads"]), set(facts["writes"]), [*map(_limit, facts["limits"])]),
         {
             label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"])
             for label, node in fields["nodes"].items()
         },
     )
+
+
+def _limit(fields: dict[str, Any]) -> IndexLimit:
+    terms = tuple((name, coefficient) for name, coefficient in fields["terms"])
+    return IndexLimit(terms, fields["least"], fields["greatest"])
 
 
 @cache

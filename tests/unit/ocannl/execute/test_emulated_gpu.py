@@ -95,6 +95,7 @@ def test_a_violation_is_told_once():
     ctx = oc.Context.emulated_gpu(check=True)
     y = x[i] * 2.0
     step = ctx.compile(y)
+    step()
     step._args.values[step._slots["i"]] = 7
     with pytest.raises(DeviceError, match="`x`: thread 0 of block 0 is outside at element 28"):
         step()

@@ -187,12 +187,8 @@ class TestIndices:
 
     def test_other_names_are_errors(self):
         *_, look, _ = self.table()
-        with pytest.raises(oc.OcannlError, match="other"):
-            look(other=1)
-        with pytest.raises(oc.OcannlError, match="other"):
-            look[oc.index("other")] = 1
-        with pytest.raises(oc.OcannlError, match="other"):
-            look.run_loop(advance=[oc.index("other")])
+        with pytest.raises(oc.OcannlError, match="no index `another`; its indices are: a, b, step"):
+            look(another=1)
 
     def test_an_index_with_two_ranges(self):
         one, two = oc.index("k", 3), oc.index("k", 2)
@@ -211,3 +207,80 @@ class TestIndices:
         routine = ctx.compile(oc.forward(result), name="routine")
         routine(step=2**40 + 1)
         assert float(ctx[result]) == 2**40 + 1
+
+
+class TestWhatARunSees:
+    """No run has an index outside of what it selects from, however the index got its value."""
+
+    def writer(self) -> tuple[oc.Index, oc.Routine, oc.Context, oc.Tensor]:
+        """Adds 1 to slice `k` of 5."""
+        k = oc.index("k")
+        table = oc.data(np.arange(10.0).reshape(5, 2), label="table")
+        total = oc.node("total", output=2)
+        with oc.code("add") as add:
+            total += table[k]
+        ctx = oc.Context.cpu()
+        return k, ctx.compile(add, name="add"), ctx, total
+
+    def test_a_call_after_advancing_to_the_end(self):
+        k, add, ctx, total = self.writer()
+        add.run_loop(epochs=5, advance=[k])
+        assert add[k] == 5
+        before = np.array(ctx[total])
+        for run in (add, add.run_loop, lambda: list(add.loop()), lambda: add.run_loop(advance=[k])):
+            with pytest.raises(oc.OcannlError, match=r"index k=5 is outside the data .*, 0\.\.4"):
+                run()
+        np.testing.assert_array_equal(ctx[total], before)
+        add[k] = 4
+        add()
+
+    def test_advancing_within_a_loop(self):
+        k, batch = oc.index("k"), oc.index("batch", 3)
+        x = oc.data(np.ones((3, 2)), label="x")
+        y = x[k] * x[batch]
+        ctx = oc.Context.cpu()
+        both = ctx.compile(oc.forward(y), name="both")
+        with pytest.raises(oc.OcannlError, match="index k=3 is outside"):
+            [both.run_loop(advance=[k]) for _ in both.loop()]
+        assert (both[k], both[batch]) == (3, 0)
+
+    def test_an_index_is_advanced_once(self):
+        k, add, *_ = self.writer()
+        with pytest.raises(oc.OcannlError, match="is advanced by 1 after each run: it is given 1000 times"):
+            add.run_loop(advance=[k] * 1000)
+
+    def test_a_loop_of_no_runs_checks_nothing(self):
+        k, add, *_ = self.writer()
+        add.run_loop(epochs=0, advance=[k])
+        assert add[k] == 0
+
+    def test_advancing_beyond_the_data(self):
+        k, add, *_ = self.writer()
+        with pytest.raises(oc.OcannlError, match=r"index k=5 is outside the data"):
+            add.run_loop(epochs=6, advance=[k])
+        assert add[k] == 0
+
+    def test_what_is_recorded_beside_keeps_its_values(self):
+        k = oc.index("k")
+        p = oc.data(np.arange(5.0).reshape(5, 1), label="p")
+        y = p[k] + 1.0
+        ctx = oc.Context.cpu()
+        step = ctx.compile(oc.forward(y), name="step")
+        more = p[k] * 3.0
+        found = step.run_loop(epochs=5, advance=[k], record=[y, more])
+        np.testing.assert_array_equal(found[more], 3.0 * np.arange(5))
+        assert step[k] == 5
+        with pytest.raises(oc.OcannlError, match="index k=5 is outside"):
+            step()
+
+    def test_indices_that_the_code_does_not_use(self):
+        k, add, ctx, total = self.writer()
+        step_n = oc.index("step_n")
+        add(step_n=7)
+        assert add[step_n] == 7
+        add[step_n] += 1
+        add.run_loop(epochs=2, advance=[k, step_n])
+        assert (add[k], add[step_n]) == (2, 10)
+        np.testing.assert_array_equal(ctx[total], [0 + 0 + 2, 1 + 1 + 3])
+        with pytest.raises(oc.OcannlError, match="no index `stepn`; its indices are: k"):
+            add(stepn=3)
