@@ -1,4 +1,4 @@
-"""`eliminate-common-subexpressions`: what a nest computes twice is computed once."""
+"""`eliminate-common-subexpressions`: equal values of a nest are computed once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ocannl.passes.rewrites.common_subexpressions import Eliminator
 
 @dataclass(frozen=True)
 class EliminateCommonSubexpressionsPass(ModulePass):
-    """Computes equal values of a nest once: scalar operations, loads and whole reductions.
+    """Common-subexpression elimination in each nest, by value numbering: of scalar operations, loads and
+    whole reductions (Cocke, "Global Common Subexpression Elimination", 1970).
 
     Loads are equal if the nest stores nothing to their node in between. Reductions are equal if their bodies
     are, up to the names of variables; inside a reduction, values from around it are used again, but not the

@@ -17,14 +17,16 @@ from ocannl.passes.rewrites.indices import drop_unit_variables
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Merges nests over the same space, up to the names and the order of its variables.
+    """Loop fusion: merges nests over the same space, up to the names and the order of its variables (Kennedy
+    and McKinley, "Maximizing Loop Parallelism and Improving Data Locality via Loop Fusion and Distribution",
+    1993).
 
     A nest moves up, then down, past nests that it does not depend on, to one that shares data with it
-    (scalars: to any). It applies where every node that one of the two writes is touched by both at the same
-    point only. What is passed on inside the merged nest is not loaded again, and a local node that is not
-    loaded any more becomes `virtual`. The policy: a reduction takes pointwise neighbours in, but two
-    reductions merge only while both are small, because the scheduler tiles one contraction a nest, and a
-    reduction with random numbers not at all. Nests with a schedule stay as they are.
+    (scalars: to any). Fusion is legal where every node that one of the two writes is touched by both at the
+    same point only. Values that pass inside the merged nest are not loaded again, and a local node that is
+    not loaded any more becomes `virtual`. A reduction takes pointwise neighbours in, but two reductions fuse
+    only while both are small, because the scheduler tiles one contraction a nest, and a reduction never with
+    random numbers. Nests with a schedule stay as they are.
     """
 
     name = "fuse"

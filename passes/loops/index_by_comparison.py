@@ -1,8 +1,8 @@
-"""`index-by-comparison`: what only one position of an axis gives is found there, not searched along the axis.
+"""`index-by-comparison`: searches along an axis for one position become indexed accesses.
 
 A sum over `v` of `x[v]` where `v == id`, and of 0 elsewhere, is `x[id]`: a gather. A nest over `v` that sums
-what points with `id == v` contribute is a nest over those points, each of which adds to the cell `id`: a
-scatter.
+the values of the points with `id == v` is a nest over those points, each of which adds to the cell `id`: a
+scatter. Both are products with a one-hot matrix that is never made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ocannl.passes.rewrites.indices import Copier
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
 from ocannl.passes.rewrites.scalar_algebra import boolean
 
-# Accumulations that leave a single value as it is: others, such as `or`, change it.
+# Accumulations of which a single value is the result: others, such as `or`, change it.
 ACCUMULATIONS: Mapping[str, type[Operation]] = {
     "add": arith.AddfOp,
     "mul": arith.MulfOp,
@@ -50,10 +50,10 @@ def neutral_of(accum: str) -> float:
 
 
 def place(block: Block, choice: OneHot) -> SSAValue:
-    """Sets a variable to the id that it is compared with, throughout a block; returns whether the id is a
-    position.
+    """Substitutes the id for a variable that is compared with it, throughout a block; returns whether the id
+    is a position.
 
-    The operations that give the id come first.
+    The operations that compute the id are moved to the front.
     """
     first = slice_in(block, [choice.id])
     for op in first:
@@ -74,7 +74,7 @@ def place(block: Block, choice: OneHot) -> SSAValue:
 
 
 def integer_id(id: SSAValue) -> SSAValue:
-    """The integer that was converted for the comparison, if it was one."""
+    """The integer that was converted to a float for the comparison, if there was one; else the id."""
     return id.owner.operands[0] if isinstance(id.owner, arith.SIToFPOp) else id
 
 
@@ -84,7 +84,7 @@ def float_type(value: SSAValue) -> ScalarType:
 
 
 def move_access(op: LoadOp | StoreOp, variable: str, position: SSAValue) -> None:
-    """Puts a position in the place of a variable in an access."""
+    """Substitutes a position for a variable in an access."""
     if variable not in names_in(op.indices.data):
         return
     known = list(op.positions)
@@ -96,7 +96,7 @@ def move_access(op: LoadOp | StoreOp, variable: str, position: SSAValue) -> None
 
 
 def move_index(op: IndexOp, choice: OneHot) -> None:
-    """Computes an index expression in which a variable is the id."""
+    """Substitutes the id for a variable in an index expression."""
     coefficient = op.index.coefficient(choice.variable)
     if coefficient == 0:
         return
@@ -122,7 +122,7 @@ def move_index(op: IndexOp, choice: OneHot) -> None:
 
 
 def gather(reduce: ReduceOp) -> bool:
-    """Takes a variable out of a reduction if only one of its values contributes; returns whether it did."""
+    """Removes a variable from a reduction of which only one value contributes; returns whether it did."""
     accum, block = reduce.accum.data, reduce.body.block
     if accum not in ACCUMULATIONS or points(reduce.space.data) == 0:
         return False
@@ -149,7 +149,7 @@ def _gather(reduce: ReduceOp, choice: OneHot) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A reduction in a nest whose points each contribute to the cells that `choices` name.
+    """A reduction in a nest whose points each contribute only to the cells that `choices` name.
 
     A choice compares a variable of the nest with an id that varies in the reduction.
     """
@@ -173,7 +173,7 @@ def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
 
 
 def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
-    """One choice for each variable of the nest that has one."""
+    """For each variable of the nest one comparison that makes it a scatter, where there is one."""
     neutral = neutral_of(reduce.accum.data)
     placed: set[str] = set()
     for choice in choices(reduce.body.block.ops, dict(nest.space.data)):
@@ -188,14 +188,14 @@ def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
 
 
 class Scatterer:
-    """Takes apart nests of one function that search through more than `searched` points."""
+    """Rewrites nests of one function that search through more than `searched` points as scatters."""
 
     def __init__(self, func: FuncOp, searched: int) -> None:
         self.func = func
         self.searched = searched
 
     def run(self, nest: NestOp) -> None:
-        """Makes nests of their own of the scatters in a nest."""
+        """Rewrites the scatters in a nest as nests of their own."""
         while (found := find_scatter(nest, self.searched)) is not None:
             store = self.store_of(found)
             if store is None:
@@ -205,7 +205,9 @@ class Scatterer:
                 return
 
     def store_of(self, scatter: Scatter) -> StoreOp | None:
-        """The store of the nest, if it is the only one and can accumulate the contributions one by one."""
+        """The store of the nest, if it is the only one and can accumulate contributions one by one; else
+        None.
+        """
         stores = [op for op in scatter.nest.body.block.ops if isinstance(op, StoreOp)]
         if len(stores) != 1 or scatter.nest.clashing:
             return None
@@ -247,7 +249,7 @@ class Scatterer:
         self.run(own)
 
     def rewrite(self, scatter: Scatter, store: StoreOp) -> None:
-        """The nest stores what there is beside the contributions, and a nest after it adds those."""
+        """Leaves a nest the values beside the contributions, which a nest after it adds."""
         nest = scatter.nest
         own = self.contributions(scatter, store)
         Rewriter.insert_op(own, InsertPoint.after(nest))
@@ -263,7 +265,7 @@ class Scatterer:
             Rewriter.erase_op(nest)
 
     def contributions(self, scatter: Scatter, store: StoreOp) -> NestOp:
-        """The nest over the points of the reduction, which accumulate in turn."""
+        """The nest over the points of the reduction, which accumulate one after the other."""
         nest, reduce = scatter.nest, scatter.reduce
         copier = Copier(Names(set()), {})
         around = [copier.copy(op) for op in slice_in(nest.body.block, [reduce.result]) if op is not reduce]
@@ -291,24 +293,24 @@ class Scatterer:
 
 
 def is_same_cell(value: SSAValue, store: StoreOp) -> bool:
-    """The value is what the cell holds."""
+    """Whether a value is the present content of the cell that a store writes."""
     op = value.owner
     return isinstance(op, LoadOp) and op.node is store.node and op.indices == store.indices
 
 
 @dataclass(frozen=True)
 class IndexByComparisonPass(ModulePass):
-    """Evaluates reductions over a variable that is compared with an id at that id only, and turns nests
-    whose cells each search for the points that contribute to them into nests over those points.
+    """Replaces reductions over a variable that is compared with an id by accesses at that id: gathers, and
+    scatters for nests whose cells each search for the points that contribute to them.
 
-    It applies where the reduced value is the accumulation's neutral element unless a variable equals a
-    number that does not depend on it. Values stay the same to the bit, but for sums that are scattered,
-    which are added one by one to what is there; and for the products with 0 of what is not chosen, which
-    count as 0 also if that is infinite or NaN.
+    It applies where the reduced value is the accumulation's neutral element unless the variable equals a
+    number that does not depend on it. Results stay the same to the bit, except that scattered sums are added
+    one by one to the present value, and that products with 0 count as 0 although the other factor, elsewhere,
+    is infinite or NaN.
 
     Attributes:
-        searched: cells that search through so many points in all go on with it: a GPU does so at once, where
-            what is scattered would be added in turn.
+        searched: cells that search through at most so many points in all go on doing so: a GPU does it at
+            once, where a scatter adds its contributions in turn.
     """
 
     name = "index-by-comparison"

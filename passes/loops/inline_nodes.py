@@ -43,15 +43,16 @@ from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
 
 # A body up to this cost, that of a division, takes no longer than to store and load its value.
 CHEAP = 6
-# Longer bodies are not copied, as a chain of them would be copied over and over; fusion joins them instead.
+# Longer bodies are not copied, as a chain of them would be copied again and again; they are fused instead.
 LONGEST_BODY = 32
 
 
 @dataclass(slots=True)
 class Version:
-    """What a nest leaves in a node: where it is read, and whether it has to be in memory all the same.
+    """The content that a nest leaves in a node: the sites that read it, and whether it has to be in memory
+    anyway.
 
-    `copies` are nests that only copy it to another node, and `repeated` tells that a reduction reads it more
+    `copies` are nests that only copy it to another node. `repeated` tells that a reduction reads it more
     often than it is computed.
     """
 
@@ -63,18 +64,20 @@ class Version:
 
     @property
     def readers(self) -> int:
-        """The sites, those of copies in place of these."""
+        """The number of reading sites; those of a copy count for it."""
         return len(self.sites) + sum(copy.readers for copy in self.copies)
 
     @property
     def is_stored(self) -> bool:
-        """Some reader finds it, or a copy, in memory, whatever others do."""
+        """Whether the content, or a copy, is in memory whatever is decided for one reader."""
         return self.kept or self.repeated or any(copy.is_stored for copy in self.copies)
 
 
 @dataclass(slots=True)
 class Producer:
-    """How the value of a node is computed: the operations of a nest on which a store to all of it depends."""
+    """A store that covers a node, with the backward slice of its value: how the content of the node is
+    computed.
+    """
 
     nest: NestOp
     store: StoreOp
@@ -88,7 +91,7 @@ class Producer:
 
     @property
     def is_for_one_load(self) -> bool:
-        """The nest does nothing but compute the value for a single load."""
+        """Whether the nest does nothing but compute the value of a single load."""
         node, version = self.store.node, self.version
         if version.kept or version.readers > 1 or node_mode(node) != "local":
             return False
@@ -103,7 +106,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A load: the operation before which its value can be computed, and how often it is."""
+    """A load: the operation before which its value can be computed, and how often that runs."""
 
     load: LoadOp
     anchor: Operation
@@ -112,7 +115,7 @@ class Site:
 
     @staticmethod
     def of(load: LoadOp, nest: NestOp) -> Site:
-        """A value that does not vary in the reductions around it is computed before them."""
+        """The site of a load; an invariant value is computed before the reductions around it."""
         names = names_in(load.indices.data)
         anchor: Operation = load
         evaluations, in_reduction = 1, False
@@ -130,12 +133,12 @@ class Site:
         return Site(load, anchor, evaluations * points(nest.space.data), in_reduction)
 
     def repeats(self, points: int) -> bool:
-        """A reduction would compute the value more often than once at so many points."""
+        """Whether a reduction would compute the value more than `points` times."""
         return self.in_reduction and self.evaluations > points
 
 
 def is_worthwhile(definition: Producer, site: Site, nest: NestOp) -> bool:
-    """Weighs computing a value again against storing and loading it."""
+    """Whether computing a value at a site costs no more than to store and load it."""
     cost, version = definition.cost, definition.version
     multiplied = site.evaluations > points(definition.nest.space.data)
     if len(definition.ops) > LONGEST_BODY:
@@ -156,7 +159,7 @@ def is_worthwhile(definition: Producer, site: Site, nest: NestOp) -> bool:
 
 
 def _takes_reduction(definition: Producer, site: Site, nest: NestOp) -> bool:
-    """A reduction moves to its only reader, which keeps to one contraction unless both are small."""
+    """Whether a reduction moves to its only reader: nests keep to one contraction unless both are small."""
     if definition.version.readers != 1 or site.in_reduction:
         return False
     own = reduction_work(nest.body.block.ops)
@@ -165,7 +168,7 @@ def _takes_reduction(definition: Producer, site: Site, nest: NestOp) -> bool:
 
 
 def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
-    """What each nest leaves in each node that it stores to."""
+    """The content that each nest leaves in each node that it stores to."""
     versions: dict[tuple[NestOp, SSAValue], Version] = {}
     current: dict[SSAValue, Version] = {}
     for nest in nests(func):
@@ -191,12 +194,12 @@ def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
 
 
 def is_local_copy(ops: Sequence[Operation]) -> bool:
-    """A nest does nothing but load a value and store it to a local node."""
+    """Whether a nest does nothing but load a value and store it to a local node."""
     return len(ops) == 2 and isinstance(ops[1], StoreOp) and node_mode(ops[1].node) == "local"
 
 
 class Inliner:
-    """Goes through a function once, in order, and knows how the present content of each node is computed."""
+    """Visits the nests of a function in order, with the producer of the present content of each node."""
 
     def __init__(self, func: FuncOp) -> None:
         self.func = func
@@ -244,7 +247,7 @@ class Inliner:
                     self.inlined.add(definition.store.node)
 
     def _is_current(self, definition: Producer, stored: set[SSAValue]) -> bool:
-        """Nothing that the definition reads has been written since."""
+        """Whether nothing that the producer reads has been written since."""
         stamps = definition.stamps
         return all(self.writes.get(node, 0) == stamps[node] and node not in stored for node in stamps)
 
@@ -261,7 +264,9 @@ class NestInliner:
         self.names: Names | None = None
 
     def inline(self, definition: Producer, load: LoadOp) -> bool:
-        """Whether the load was replaced; one at a position that is found at run time never is."""
+        """Replaces a load if that is legal and pays; returns whether it did. Loads at positions found at run
+        time stay.
+        """
         if load.positions:
             return False
         site = Site.of(load, self.nest)
@@ -281,9 +286,8 @@ class NestInliner:
         return True
 
     def _is_safe(self, definition: Producer, variables: dict[str, Linear]) -> bool:
-        """What the nest stores to is read at the same point only, so that its points stay independent.
-
-        Cells that several points store to are read nowhere.
+        """Whether the points of the nest stay independent: nodes that it stores to are read at the same point
+        only, and none where several points store to a cell.
         """
         for node in definition.accesses.read:
             for store in self.stored.get(node, ()):
@@ -297,7 +301,9 @@ class NestInliner:
     def _compute(
         self, definition: Producer, variables: dict[str, Linear], anchor: Operation, block: Block
     ) -> SSAValue:
-        """The value at a site; what nobody else needs moves there, which costs half of a copy."""
+        """Inserts the value at a site. Operations without other users are moved, which
+        costs half of a copy.
+        """
         if self.names is None:
             self.names = Names.of(self.func, self.nest)
         merge(self.nest, definition.nest)
@@ -316,13 +322,13 @@ class NestInliner:
 
 @dataclass(frozen=True)
 class InlineNodesPass(ModulePass):
-    """Replaces loads by the computation of the loaded value; nodes that then need no memory become
-    `virtual`.
+    """Inlines producers into their consumers: a load is replaced by the computation of the loaded value, as
+    by Halide's `compute_inline` (Ragan-Kelley et al., 2013). Nodes that then need no memory become `virtual`.
 
-    It applies to a load where one nest has computed the whole node, each element at the point of its own,
-    and nothing that this nest reads has been written since. The policy: constants, copies and slices are
-    always computed again; cheap scalar bodies where this costs neither memory traffic nor repetition inside
-    a reduction; costly bodies and reductions only at their only reader, and at most as often as before.
+    It applies to a load where one nest has computed the whole node, each element at the point of its own, and
+    nothing that this nest reads has been written since. Constants, copies and slices are always inlined;
+    cheap scalar bodies where that costs neither memory traffic nor repetition inside a reduction; costly
+    bodies and reductions only at their only reader, and if they are evaluated no more often than before.
     """
 
     name = "inline-nodes"

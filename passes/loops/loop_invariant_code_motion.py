@@ -1,4 +1,4 @@
-"""`loop-invariant-code-motion`: what does not vary in a reduction is computed before it."""
+"""`loop-invariant-code-motion`: operations that do not vary in a reduction are moved before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from ocannl.passes.analysis.nests import Indexed, functions, nests, points, with
 
 
 def hoist_from(reduce: ReduceOp) -> None:
-    """Moves invariant operations before `reduce`; first those of reductions inside it, which may go on."""
+    """Moves invariant operations before `reduce`; inner reductions first, so that their operations may move
+    on.
+    """
     for op in reduce.body.block.ops:
         if isinstance(op, ReduceOp):
             hoist_from(op)
@@ -33,7 +35,7 @@ def hoist_from(reduce: ReduceOp) -> None:
 
 
 def _varies(op: Operation, variables: frozenset[str], varying: set[SSAValue]) -> bool:
-    """Whether an operation, with its body, depends on variables or varying values."""
+    """Whether an operation, or one in its body, depends on the variables or on varying values."""
     for inner in with_reduced((op,)):
         if any(operand in varying for operand in inner.operands):
             return True
@@ -45,9 +47,10 @@ def _varies(op: Operation, variables: frozenset[str], varying: set[SSAValue]) ->
 
 @dataclass(frozen=True)
 class LoopInvariantCodeMotionPass(ModulePass):
-    """Moves operations, loads among them, out of the reductions in which they do not vary.
+    """Loop-invariant code motion: moves operations, loads included, out of the reductions in which they do
+    not vary (Aho, Lam, Sethi and Ullman, "Compilers", section 9.5).
 
-    It applies to whole values: a product with an invariant factor stays, as to accumulate first would round
+    Only whole values move: a product with an invariant factor stays, as accumulating first would round
     otherwise. Reductions over no points are left alone, because their bodies never run. Nothing moves over a
     store: stores stand directly in a nest, never between a reduction and its body.
     """

@@ -1,4 +1,4 @@
-"""`nontemporal-stores`: what will have left all caches before it is touched again is written past them."""
+"""`nontemporal-stores`: data that will have left all caches before its next use is stored past them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from ocannl.passes.analysis.target import TargetDescription
 
 @dataclass(frozen=True)
 class StepFootprint:
-    """The bytes of each node of a routine that a nest or a group touches, and what it loads."""
+    """The bytes of each node that a step touches, and the nodes that it loads from."""
 
     bytes: Mapping[SSAValue, int]
     loaded: set[SSAValue]
 
     @staticmethod
     def of(step: NestOp | GroupOp, whole: Mapping[SSAValue, int], near: int) -> StepFootprint:
-        """`whole` are the bytes of the nodes; of those that have no more than `near`, all count."""
+        """The footprint of a step. `whole` are the bytes of the nodes, which count in full up to `near`
+        bytes.
+        """
         touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
         for nest in nests_of(step):
@@ -50,7 +52,7 @@ class StepFootprint:
 
 
 def footprint(touched: Iterable[StepFootprint], most: float = math.inf) -> int:
-    """The bytes of all that several steps touch, or of the first ones that touch more than `most`."""
+    """The bytes that several steps touch together; counting stops beyond `most`."""
     largest: dict[SSAValue, int] = {}
     total = 0
     for own in touched:
@@ -65,7 +67,7 @@ def footprint(touched: Iterable[StepFootprint], most: float = math.inf) -> int:
 
 
 class Bypass:
-    """Chooses the stores of one function."""
+    """Chooses the nontemporal stores of one function by reuse distances."""
 
     def __init__(self, func: FuncOp, whole: Mapping[SSAValue, int], target: TargetDescription) -> None:
         self.near = target.l2_bytes
@@ -93,8 +95,8 @@ class Bypass:
         return [node for node, size in own.bytes.items() if size > self.near and node not in own.loaded]
 
     def is_left(self, number: int, node: SSAValue) -> bool:
-        """What a step stores to a node leaves the caches before a step touches the node again, this one or
-        another; after the last step, the first one may follow.
+        """Whether the reuse distance of a node after a step is larger than the caches. After the last step,
+        the first one may run again.
         """
         positions = self.positions[node]
         other = positions[bisect_right(positions, number) % len(positions)]
@@ -106,7 +108,7 @@ class Bypass:
         return footprint(between, 2 * self.room) + footprint(with_both, 2 * self.room) > 2 * self.room
 
     def between(self, number: int, other: int) -> list[StepFootprint]:
-        """What runs after a step and before another one, in the next run if that does not come later."""
+        """The steps after one step and before another, in the next run if that does not come later."""
         if number < other:
             return self.touched[number + 1 : other]
         return [*self.touched[number + 1 :], *self.touched[:other]]
@@ -114,10 +116,12 @@ class Bypass:
 
 @dataclass(frozen=True)
 class NontemporalStoresPass(ModulePass):
-    """Marks stores of whole cache lines that no step loads before they have left all caches.
+    """Marks stores of whole cache lines as nontemporal (streaming stores) if their reuse distance is larger
+    than all caches.
 
-    A line that is written past the caches need not be read from memory first. What a step stores to is
-    compared by how many bytes are touched until the next step touches it, in the next run if need be.
+    The processor then writes a line without reading it from memory first. The reuse distance of a stored node
+    is the number of bytes touched until the next step that touches it, in the next run if need be (Mattson et
+    al., "Evaluation Techniques for Storage Hierarchies", 1970).
     """
 
     name = "nontemporal-stores"

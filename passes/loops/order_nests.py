@@ -1,4 +1,4 @@
-"""`order-nests`: nests that free more memory than they take run as soon as they can."""
+"""`order-nests`: nests that free at least as much memory as they take run as early as they can."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from ocannl.passes.analysis.nests import declaration, nests, node_mode, operatio
 
 @dataclass(frozen=True, slots=True)
 class NestNodes:
-    """The nodes that a nest loads from and stores to; `local` are those of all that take space in the
-    arena.
-    """
+    """The nodes that a nest loads from and stores to; `local` are those of them in the arena."""
 
     loaded: dict[SSAValue, None]
     stored: dict[SSAValue, None]
@@ -36,9 +34,7 @@ class NestNodes:
 
 
 def followers(touched: Sequence[NestNodes]) -> list[set[int]]:
-    """For each nest those that have to stay after it, as one of the two writes what the other touches; what
-    follows from these is left out.
-    """
+    """The dependence graph of nests, reduced: for each nest those after it that depend on it directly."""
     found: list[set[int]] = [set() for _ in touched]
     writer: dict[SSAValue, int] = {}
     readers: dict[SSAValue, list[int]] = {}
@@ -56,7 +52,9 @@ def followers(touched: Sequence[NestNodes]) -> list[set[int]]:
 
 
 class Order:
-    """Takes the nests of a function one by one, with what is live between them."""
+    """A list scheduler: takes the nests of a function one by one, with the nodes that are
+    live between them.
+    """
 
     def __init__(self, touched: Sequence[NestNodes]) -> None:
         self.touched = touched
@@ -83,7 +81,7 @@ class Order:
         return order
 
     def uses_up(self, position: int) -> bool:
-        """A nest touches live nodes, and takes no more bytes than are free after it."""
+        """Whether a nest touches live nodes, and takes no more bytes than are free after it."""
         local = self.touched[position].local
         taken = sum(self.bytes[node] for node in local if node not in self.live)
         freed = sum(self.bytes[node] for node in local if self.left[node] == 1)
@@ -105,9 +103,10 @@ def reorder(func: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class OrderNestsPass(ModulePass):
-    """Runs a nest that frees as many bytes of the arena as it takes as soon as what it needs is there.
+    """List scheduling for a small arena: a nest that frees at least as many bytes as it takes runs as soon as
+    its operands are there. Other nests keep their order.
 
-    Others keep their order. So a gradient is used up before the next one is computed.
+    So each gradient is used up before the next one is computed.
     """
 
     name = "order-nests"

@@ -17,7 +17,7 @@ from ocannl.passes.analysis.nests import functions
 
 
 class Arena:
-    """Best fit: a block goes into the smallest gap that holds it, or to the end."""
+    """An allocator: best fit, into the smallest gap that holds a block, or at the end."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -34,7 +34,7 @@ class Arena:
         return start
 
     def _extend(self, size: int) -> int:
-        """At the end, with the gap there if there is one."""
+        """Takes a block at the end, with the gap there if there is one."""
         start = self.end
         if self.gaps and self.gaps[-1][1] == self.end:
             start, _ = self.gaps.pop()
@@ -80,11 +80,12 @@ def aligned(size: int) -> int:
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
-    """Places each local node at an offset in the arena of its function; `arena` is the size of that in
-    bytes.
+    """Static memory planning: places each local node at an offset in the arena of its function, whose size in
+    bytes is the attribute `arena`. Best fit by liveness, in the order of first use (compare Pisarchyk and
+    Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
 
     Two nodes share bytes only if the last nest that touches the one is before the first that touches the
-    other. Offsets are multiples of 64 bytes. Nodes that no nest touches get none.
+    other. Offsets are multiples of a cache line. Nodes that no nest touches get none.
     """
 
     name = "plan-memory"

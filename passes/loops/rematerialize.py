@@ -1,4 +1,6 @@
-"""`rematerialize`: what is cheap for its size is computed again where it is read late, and not kept."""
+"""`rematerialize`: values that are cheap to compute are computed again where they are read late, instead of
+kept.
+"""
 
 from __future__ import annotations
 
@@ -37,23 +39,23 @@ from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.indices import Copier
 
-# So many second-level caches hold little enough for nothing to be computed again.
+# While no more than so many second-level caches hold is live, nothing is computed again.
 LITTLE = 8
-# To free a part of all bytes is worth a part of all instructions that is so much smaller; and a byte so many
-# instructions at most, which a layer of 64 inputs takes for each.
+# The part of all instructions that freeing a part of all bytes is worth, and the most instructions for a
+# byte: those of a layer with 64 inputs.
 WORTH, HIGHEST_PRICE = 0.3, 16.0
-# What is so much larger than all that it is computed from, as the scores of long sequences, or takes so few
-# instructions for a byte, need not be in memory at all where it is passed on within a group.
+# A node that is so much larger than its inputs, as the scores of attention, or takes so few instructions for
+# a byte, is always computed again: fused with its readers, it need not be in memory at all.
 MUCH_LARGER, LOWEST_PRICE = 6, 2.0
-# An input that is so much smaller than a node is rather kept than computed again.
+# An input that is so much smaller than a node is kept for it.
 SMALL_INPUT = 1 / 8
-# Nodes that are computed again for one.
+# The most nodes that are computed again for one.
 LONGEST_CHAIN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """The only store to a node, to all of it, and the operations of its nest on which that depends."""
+    """The only store to a node, which covers it, and the backward slice of its value in the nest."""
 
     position: int
     nest: NestOp
@@ -64,9 +66,10 @@ class Recomputation:
 
 @dataclass(slots=True)
 class Plan:
-    """How a node is computed again: the nests before which this can be, after the last early touch.
+    """How a node is computed again: between the nests `after`, its last early touch, and `before`, its first
+    late one.
 
-    `chain` are the nodes to compute, inputs first; `inputs` are the others that are read.
+    `chain` are the nodes to compute, inputs first; `inputs` are the others that they read.
     """
 
     node: SSAValue
@@ -80,13 +83,13 @@ class Plan:
 
     @property
     def price(self) -> float:
-        """Instructions for a byte."""
+        """Instructions for each byte that is freed."""
         return self.cost / self.gain
 
 
 class Recomputer:
-    """Takes nodes out of the moment at which most bytes are live, those that are cheapest for their size
-    first.
+    """Lowers the peak of live bytes: rematerializes the nodes that are live there, the cheapest for their
+    size first.
     """
 
     def __init__(self, func: FuncOp) -> None:
@@ -109,7 +112,7 @@ class Recomputer:
         """The nests that were put before one, with the positions of those that they repeat."""
 
     def run(self, enough: int) -> None:
-        """Goes on until no more than `enough` bytes are live at once, or nothing is cheap any more."""
+        """Goes on until no more than `enough` bytes are live at once, or no node is cheap enough."""
         live, in_sight = self.time.live, enough * self.part_in_sight()
         if live and max(live) > in_sight:
             self.cut([node for node in self.time.local if self.time.bytes[node] > enough])
@@ -118,7 +121,7 @@ class Recomputer:
         self.fuse()
 
     def part_in_sight(self) -> float:
-        """The part of the bytes, when most are live, that is not in layers left out by `fold-layers`."""
+        """The part of the peak that is not in layers left out by `fold-layers`."""
         layers, most = folded_layers(self.func), max(self.time.live, default=0)
         if layers is None or not most:
             return 1.0
@@ -129,8 +132,10 @@ class Recomputer:
         return most / (most + layers.left_out * sum(self.time.bytes[node] for node in passing))
 
     def cut(self, large: Sequence[SSAValue]) -> None:
-        """Computes again what is much larger than its inputs, after its longest rest; what reads it goes
-        first, so that both are computed at the same place.
+        """Rematerializes nodes that are much larger than their inputs, after the longest time without a
+        touch.
+
+        Readers come before what they read, so that both are computed at the same place.
         """
         for node in reversed(large):
             plan = self.plan(node, self.time.longest_rest(node))
@@ -138,13 +143,15 @@ class Recomputer:
                 self.apply(plan)
 
     def relieve(self, position: int) -> bool:
-        """Computes again what is cheap and live at a position, while most is live there; tells if any is."""
+        """Rematerializes cheap nodes that are live at a position, while the peak is there. Whether there was
+        any.
+        """
         live, found = self.time.live, False
         plans = [self.plan(node, position) for node in self.time.local if node not in self.kept]
         for first in sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.price):
             if max(live) > live[position] or first.price > self.highest_price:
                 break
-            # What it needs may live longer by now, or no longer.
+            # Its inputs may live longer or shorter by now.
             plan = self.plan(first.node, position)
             if plan is not None and plan.price <= self.highest_price:
                 self.apply(plan)
@@ -152,7 +159,7 @@ class Recomputer:
         return found
 
     def plan(self, node: SSAValue, position: int) -> Plan | None:
-        """How a node that is not touched at a position need not be kept there."""
+        """How to free a node at a position at which it is not touched; None if that frees nothing."""
         gap = self.time.gap(node, position)
         if gap is None:
             return None
@@ -167,7 +174,9 @@ class Recomputer:
         return plan if plan.gain > 0 else None
 
     def collect(self, node: SSAValue, plan: Plan) -> bool:
-        """Adds a node to a chain, after those of its inputs that are neither kept anyway nor small."""
+        """Adds a node to a plan's chain, after those of its inputs that are neither live anyway nor small.
+        Whether that is possible.
+        """
         found = self.definition(node)
         if found is None or len(plan.chain) == LONGEST_CHAIN:
             return False
@@ -182,7 +191,7 @@ class Recomputer:
         return True
 
     def to_keep(self, plan: Plan) -> Iterable[tuple[SSAValue, int]]:
-        """The inputs that would not live until then, and the positions of their last touches."""
+        """The inputs whose lifetime a plan extends, with their last touches so far."""
         for input in plan.inputs:
             last = self.last_touch(input, plan.before)
             if node_mode(input) == "local" and last < plan.before:
@@ -192,7 +201,7 @@ class Recomputer:
         return self.time.touches[self.version(node, position)][-1]
 
     def version(self, node: SSAValue, position: int) -> SSAValue:
-        """What stands for a node at a position."""
+        """The node that holds the value of a node at a position: itself, or its latest rematerialization."""
         earlier = [value for start, value in self.versions.get(node, ()) if start <= position]
         return earlier[-1] if earlier else node
 
@@ -237,7 +246,7 @@ class Recomputer:
         self.versions.setdefault(node, []).append((before, new))
 
     def repeat(self, node: SSAValue, before: int, inputs: dict[SSAValue, SSAValue]) -> SSAValue:
-        """Puts a nest that computes a node again into a new one before another nest."""
+        """Inserts a nest that computes a node into a new one, before the nest at a position."""
         found = self.definition(node)
         assert found is not None
         old = declaration(node)
@@ -260,7 +269,7 @@ class Recomputer:
         return new.result
 
     def fuse(self) -> None:
-        """Merges nests that were put before another one with each other, and with that one."""
+        """Fuses the nests that were inserted at the same place with each other and with the nest there."""
         forwarded: set[SSAValue] = set()
         for before, others in self.clones.items():
             fuser = Fuser(self.func, upwards=True)
@@ -274,7 +283,9 @@ class Recomputer:
 
 
 def instructions_in(block: Block, times: int) -> int:
-    """Of a block that runs so many times; a product that is summed is part of the addition."""
+    """The instructions of a block that runs so many times; a product that is summed is one `math.fma` with
+    the sum.
+    """
     total = 0
     for op in block.ops:
         if isinstance(op, ReduceOp):
@@ -296,14 +307,16 @@ def nest_around(op: Operation) -> NestOp:
 
 @dataclass(frozen=True)
 class RematerializePass(ModulePass):
-    """Computes local nodes again before they are read late, so that the arena need not keep them meanwhile.
+    """Rematerialization: computes local nodes again before late reads, so that the arena need not keep them
+    meanwhile (Briggs, Cooper and Torczon, "Rematerialization", 1992; for training, Chen et al., "Training
+    Deep Nets with Sublinear Memory Cost", 2016).
 
-    It applies where one nest stores to all of a node, and nothing that it reads has been written since. The
-    policy: while more is live than a few second-level caches hold, what is live when most is, and takes the
-    fewest instructions for its bytes, is computed again, if these are a much smaller part of all instructions
-    than the bytes are of all bytes; what alone is so large always, if it is much larger than what it is
-    computed from. Inputs that are not kept anyway are kept if they are small, else computed
-    again too. What is computed again at the same place is fused.
+    It applies where one nest stores to all of a node, and nothing that it reads has been written since. While
+    more bytes are live than a few second-level caches hold, the nodes that are live at the peak and take the
+    fewest instructions for each byte are computed again, if that is a much smaller part of all instructions
+    than of all bytes. Nodes that alone are so large are computed again whenever they are much larger than
+    their inputs. Inputs that are not live anyway are kept if they are small, else computed again too. Nests
+    that are inserted at the same place are fused.
     """
 
     name = "rematerialize"

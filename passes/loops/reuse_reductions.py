@@ -1,4 +1,4 @@
-"""`reuse-reductions`: a reduction that an earlier nest has stored is loaded."""
+"""`reuse-reductions`: a reduction that an earlier nest has stored is loaded instead of computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a nest has left a reduction: the node, after so many stores, and the index map."""
+    """Where a nest has stored a reduction: the node, the number of stores to it so far, and the index map."""
 
     node: SSAValue
     stores: int
@@ -29,8 +29,8 @@ class Stored:
 
 
 class Reuser:
-    """Goes through the nests of a function in order. Variables of nests are known by position, and equal
-    values by one number.
+    """Visits the nests of a function in order, with value numbers for them all: variables of nests are
+    identified by position.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,9 @@ class Reuser:
                 self.stored[new[op.value]] = Stored(op.node, self.stores[op.node], indices)
 
     def follow(self, nest: NestOp, written: Counter[SSAValue]) -> dict[SSAValue, Key]:
-        """Loads the reductions of a nest that are stored, and returns the others with their keys."""
+        """Replaces the reductions of a nest that are stored somewhere by loads; returns the keys of the
+        others.
+        """
         keys = ValueNumbering(self.stores, by_position(nest))
         new: dict[SSAValue, Key] = {}
         for op in nest.body.block.ops:
@@ -73,7 +75,9 @@ class Reuser:
         return new
 
     def load(self, key: Key, nest: NestOp, written: Counter[SSAValue]) -> LoadOp | None:
-        """Loads what has been stored, and is still there, in a nest that stores nothing to its node."""
+        """A load of a stored reduction, if it is still there and the nest does not store to its node; else
+        None.
+        """
         known = self.stored.get(key)
         is_there = known is not None and self.stores[known.node] == known.stores
         if known is None or not is_there or known.node in written or nest.schedule is not None:
@@ -83,16 +87,17 @@ class Reuser:
 
 
 def by_position(nest: NestOp) -> dict[str, Linear]:
-    """Common names of the variables of a nest, which no program uses."""
+    """Canonical names of the variables of a nest, which no program uses."""
     return {name: Linear.var(f"#{k}") for k, name in enumerate(nest.space.names)}
 
 
 @dataclass(frozen=True)
 class ReuseReductionsPass(ModulePass):
-    """Loads a reduction that an earlier nest over as many points has stored, instead of computing it again.
+    """Common-subexpression elimination between nests: a reduction that an earlier nest over as many points
+    has stored is loaded.
 
     Reductions are equal if their bodies are, up to the names of variables, and nothing that they read has
-    been stored to in between. Nests that load what they store are left alone.
+    been stored to in between. Nests that load from nodes that they store to are left alone.
     """
 
     name = "reuse-reductions"

@@ -1,4 +1,4 @@
-"""`simplify`: scalar algebra on the bodies of nests, and dead code."""
+"""`simplify`: algebraic simplification of the bodies of nests, and dead-code elimination."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from ocannl.passes.rewrites.simplification import (
 
 @dataclass(frozen=True)
 class SimplifyPass(ModulePass):
-    """Simplifies the scalar operations of nests, and removes those that are not used.
+    """Algebraic simplification, constant folding and dead-code elimination of the scalar operations of nests
+    (Muchnick, "Advanced Compiler Design and Implementation", chapter 12).
 
     Constants are folded as the operation would compute them; variables of size 1 become the index 0, and
-    reductions without variables their bodies. Results stay the same to the bit, with two exceptions: the
-    sign of a zero (`x + 0` is `x`), and a product that only one sum needs becomes a `math.fma`, which rounds
-    once. NaN and infinities survive: `x * 0` and `x - x` stay.
+    reductions without variables their bodies. Results stay the same to the bit, with two exceptions: the sign
+    of a zero (`x + 0` is `x`), and a product that only one sum needs becomes a `math.fma`, which rounds once.
+    NaN and infinities survive: `x * 0` and `x - x` stay.
     """
 
     name = "simplify"

@@ -1,4 +1,4 @@
-"""`unfold-layers`: adds the layers that `fold-layers` has left out."""
+"""`unfold-layers`: adds the layers that `fold-layers` has left out, as copies of an equal one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import accesses, functions, nodes, steps, used_nodes
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
-# What is no part of a word.
+# A character that cannot stand in the name of a value.
 OTHER_CHARACTER = re.compile(r"\W")
 
 
 @dataclass(eq=False)
 class LayerStep:
-    """A step at its position, and the last layer that it touches, if it touches any."""
+    """A step with its position, and the number of the last layer whose nodes it uses, if it uses any."""
 
     step: NestOp | GroupOp
     position: int
@@ -47,14 +47,14 @@ class LayerStep:
         return {op.node for op in accesses(self.step) if isinstance(op, StoreOp)}
 
 
-# A step, by that of the last layer before those left out, with the layer that the node has there, if any.
+# A step of the folded function, and the layer of the node that it uses, if any.
 Use: TypeAlias = tuple[LayerStep, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A step with its place among all, and what it is in the routine: for one of the layers left out, or of
-    the first one after them, that of the last one before, so many layers earlier.
+    """A step with its place in the unfolded function. `view` and `distance` say to which step of the folded
+    one it corresponds: that of the last layer before those left out, so many layers later.
     """
 
     place: int
@@ -65,8 +65,8 @@ class Placed:
 
 @dataclass
 class LayerRun:
-    """Steps of the last layer before those left out, each with the step of the first layer after them that is
-    equal to it, where they run one layer after the other.
+    """Pairs of equal steps, of the last layer before those left out and of the first one after them, in a
+    part of the function where layers run one after the other.
     """
 
     is_forward: bool
@@ -81,12 +81,12 @@ class LayerRun:
 
     @cached_property
     def period(self) -> int:
-        """How many steps a layer has: where code begins or ends, some of them may stand elsewhere."""
+        """The number of steps of a layer: the most frequent distance between the steps of a pair."""
         ((distance, _),) = Counter(abs(a.position - b.position) for a, b in self.pairs).most_common(1)
         return distance
 
     def is_before(self, view: LayerStep) -> bool:
-        """The step runs before those of the layers left out."""
+        """Whether a step runs before those of the layers left out."""
         if not self.start <= view.position < self.stop:
             return view.position < self.start
         if view.level is None:
@@ -95,7 +95,7 @@ class LayerRun:
 
 
 class Unfolder:
-    """Puts steps of the layers left out between those of the layers before and after them."""
+    """Inserts steps of the layers left out between those of the layers before and after them."""
 
     def __init__(self, func: FuncOp, layers: Layers) -> None:
         self.func = func
@@ -119,7 +119,9 @@ class Unfolder:
         self.origins = LayeredOrigins(layers, func)
 
     def number_views(self) -> None:
-        """Numbers the layers of steps; nodes that passes have made belong to the first one that uses them."""
+        """Numbers the layers of steps. A node that passes have made belongs to the first
+        layer that uses it.
+        """
         known = -1
         while known < len(self.levels):
             known = len(self.levels)
@@ -137,7 +139,7 @@ class Unfolder:
                 raise irregular(view.step)
 
     def find_chains(self) -> list[LayerRun]:
-        """The chains, in the order in which they run: each begins after the one before."""
+        """The runs of layers in program order, disjoint. Raises `IrregularLayers` if there are none."""
         last, first = ([view for view in self.views if view.level == level] for level in (LAST, FIRST))
         if len(last) != len(first):
             raise irregular(self.func)
@@ -153,7 +155,7 @@ class Unfolder:
         return found
 
     def match(self, last: LayerStep, first: LayerStep) -> None:
-        """Raises `IrregularLayers` unless two steps are equal but for the layer."""
+        """Raises `IrregularLayers` unless two steps are equal but for the layer of their nodes."""
         number, own = self.structures.number_and_nodes(last.step)
         first_number, following = self.structures.number_and_nodes(first.step)
         if number != first_number:
@@ -189,7 +191,7 @@ class Unfolder:
             settle(op, None if level is None else 0 if level <= LAST else self.left_out)
 
     def placed(self) -> Iterator[Placed]:
-        """All steps, those of the layers left out among them."""
+        """All steps with their places, those of the layers left out included."""
         others = dict.fromkeys(self.views)
         for chain in self.chains:
             for last, first in chain.pairs:
@@ -201,8 +203,9 @@ class Unfolder:
         yield from (Placed(self.place(view), view.step, view) for view in others)
 
     def check_order(self, order: Sequence[Placed]) -> None:
-        """Raises `IrregularLayers` unless each layer and the one before use their nodes in the same order as
-        those that stay, and all use what belongs to no layer in the same order, all layers at once.
+        """Raises `IrregularLayers` unless the unfolded order keeps dependences: each layer and the one before
+        use their nodes in the same order as the layers that stay, and nodes of no layer are used in the same
+        order.
         """
         folded = {view: Placed(view.position, view.step, view) for view in self.views}
         for chain in self.chains:
@@ -215,8 +218,9 @@ class Unfolder:
             raise irregular(self.func)
 
     def uses(self, order: Iterable[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
-        """For each node of no layer, and of the last one and so many that follow: what stores to it, one
-        after the other, and what loads from it in between. Nodes that follow stand there as that of the last.
+        """For each node of no layer and of the last layer, with its next `layers` copies: alternately the
+        steps that store to it and those that load in between. A copy is keyed by the last layer's node and
+        the distance.
         """
         found: dict[tuple[SSAValue, int], list[set[Use]]] = {}
         for placed in order:
@@ -234,15 +238,12 @@ class Unfolder:
         return found
 
     def place(self, view: LayerStep) -> int:
-        """The position of a step among all."""
+        """The place of a step of the folded function in the unfolded one."""
         passed = [chain for chain in self.chains if not chain.is_before(view)]
         return view.position + sum(self.left_out * chain.period for chain in passed)
 
     def places(self, chain: LayerRun, last: LayerStep, first: LayerStep) -> Iterator[tuple[int, int]]:
-        """The positions of the steps for the layers left out, by how many layers after the last one they are.
-
-        They begin where the one that runs earlier is.
-        """
+        """The places of the copies of a step, each with its distance from the last layer."""
         start = self.place(last if chain.is_forward else first)
         for k in range(1, self.left_out + 1):
             yield k if chain.is_forward else self.left_out + 1 - k, start + k * chain.period
@@ -267,7 +268,9 @@ class Unfolder:
             raise irregular(self.func)
 
     def rename(self, node: NodeOp, distance: int) -> None:
-        """Gives a node the label of that so many layers later. Users know those of what keeps its values."""
+        """Gives a node the label of the node `distance` layers later. Nodes that keep their values must have
+        one, as users refer to them by it.
+        """
         label, is_known = node.label.data, node.mode.data in OWN_MEMORY
         found = self.layers.at(label, distance)
         if found is None and is_known:
@@ -280,7 +283,7 @@ class Unfolder:
         node.result.name_hint = hint(found)
 
     def at(self, node: SSAValue, distance: int) -> SSAValue:
-        """The node in place of one that the last layer before those left out uses, so many layers later."""
+        """The node that replaces `node` in a copy of a step of the last layer, `distance` layers later."""
         level = self.levels.get(node)
         if level is None:
             return node
@@ -288,7 +291,7 @@ class Unfolder:
         return (last, *self.copies[last])[distance]
 
     def copy(self, view: LayerStep, distance: int) -> Operation:
-        """The step of a layer left out, by that of the last layer before."""
+        """A copy of a step of the last layer for the layer `distance` later."""
         copy = copied(view.step, {node: self.at(node, distance) for node in view.nodes})
         self.origins.move(copy, distance)
         if isinstance(copy, GroupOp):
@@ -303,7 +306,7 @@ class Unfolder:
             op.properties["label"] = StringAttr(self.layers.at(label, distance) or label)
 
     def redirect(self, view: LayerStep) -> None:
-        """The first layer after those left out follows on the last of them."""
+        """Makes a step of the first layer after those left out use the nodes of the last of them."""
         self.relabel(view.step, self.left_out)
         for op in view.step.walk():
             for k, node in enumerate(op.operands):
@@ -317,7 +320,9 @@ def hint(label: str) -> str | None:
 
 
 class IrregularLayers(OcannlError):
-    """Layers that were equal are not any more: none stands for those left out."""
+    """Layers that were equal when they were folded are not any more, so that no copy can stand for those left
+    out.
+    """
 
 
 def irregular(op: Operation) -> IrregularLayers:

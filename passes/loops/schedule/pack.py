@@ -1,4 +1,6 @@
-"""Copies of operands in the order in which a nest reads them: panels that are contiguous along the lanes."""
+"""Packing: copies of operands in the order in which a nest reads them, contiguous along the lanes (Goto and
+van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ from ocannl.passes.rewrites.indices import substitute_indices
 def pack(
     nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule, labels: Names
 ) -> tuple[Schedule, list[NestOp]]:
-    """Makes loads read contiguous copies; returns the nest's new schedule, and the nests that write them.
+    """Makes loads read packed copies; returns the nest's new schedule, and the nests that write the copies.
 
-    If whole vectors cover the variable of the lanes, it becomes two: one of panels, and one of lanes in a
-    panel.
+    If whole vectors cover the variable of the lanes, it is split in two: the number of a panel, and the lane
+    in it.
     """
     assert schedule.lanes is not None
     lanes, width = schedule.lanes
@@ -40,8 +42,8 @@ def pack(
 
 
 def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[str, Schedule]:
-    """Splits a variable of a nest, of which `width` divides the size: another one, which it returns, counts
-    panels.
+    """Splits a variable of a nest by `width`, which divides its size; returns the new variable, which counts
+    panels, and the schedule.
     """
     func = enclosing_routine(nest)
     assert isinstance(func, FuncOp)
@@ -108,7 +110,7 @@ def copied_variables(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str 
 
 
 def only_extension(load: LoadOp) -> arith.ExtFOp | None:
-    """The conversion to a wider float, if that is all that becomes of a number: the copy then has that."""
+    """The conversion of a load to a wider float, if that is its only use: the copy is then of that type."""
     users = [use.operation for use in load.result.uses]
     if len(users) == 1 and isinstance(users[0], arith.ExtFOp):
         return users[0]
@@ -116,7 +118,7 @@ def only_extension(load: LoadOp) -> arith.ExtFOp | None:
 
 
 def after_declarations(step: NestOp | GroupOp) -> InsertPoint:
-    """Where a node is declared: after all others, which stand before the first step of a block."""
+    """Where to declare a node: after all others, which stand before the first step of a block."""
     op = step.prev_op
     while op is not None and not isinstance(op, NodeOp):
         op = op.prev_op
@@ -127,7 +129,9 @@ def after_declarations(step: NestOp | GroupOp) -> InsertPoint:
 
 
 def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
-    """Before which a load's operand is copied: the whole group around the nest if it is the same for that."""
+    """The step before which an operand is packed: the group around the nest, if the operand does not vary in
+    it.
+    """
     group = nest.parent_op()
     if not isinstance(group, GroupOp) or not names_in(load.indices.data).isdisjoint(group.space.names):
         return nest

@@ -1,4 +1,4 @@
-"""Copies of operands in groups with the nests that read them: one panel at a time is in memory, and near."""
+"""Fusion of packed copies with the nest that reads them, so that one panel at a time is in memory."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 def group_copies(
     nest: NestOp, copies: Sequence[NestOp], schedule: Schedule, target: TargetDescription
 ) -> tuple[GroupOp | None, Schedule]:
-    """Makes a group of a nest and the large ones among its copies, over the outermost loops of the nest, if
-    these cut each copy into parts that may live inside of it; returns it, and the schedule of the nest in it.
+    """Makes a group of a nest and its large packed copies over the outermost loops, if these cut each copy
+    into parts small enough for the stack; returns the group and the schedule of the nest in it.
 
-    There are points enough for all cores: threads share a group's points, and no nest in it.
+    Threads share the points of the group, of which there have to be enough for all cores.
     """
     written = {op.node for op in nest.body.block.ops if isinstance(op, StoreOp)}
     large = [copy for copy in copies if copy_bytes(copy) > LARGEST_INSIDE and source(copy) not in written]
@@ -48,7 +48,7 @@ def group_copies(
 
 
 def outer_loops(nest: NestOp, copies: Sequence[NestOp], schedule: Schedule) -> tuple[str, ...]:
-    """The fewest outermost loops that cut all copies small enough; none if there are none such."""
+    """The fewest outermost loops that cut all copies small enough; empty if there are none."""
     tiles = {tile[0] for tile in (schedule.rows, schedule.lanes) if tile is not None}
     own, points = dict(nest.space.data), 1
     for count, name in enumerate(schedule.order, 1):
@@ -76,9 +76,7 @@ def copy_bytes(copy: NestOp) -> int:
 
 
 def shrink(copy: NestOp, nest: NestOp, outer: Sequence[str]) -> Operation:
-    """The declaration of a smaller node in place of a copy, which has axes along the variables of its nest:
-    without those along the loops of the group.
-    """
+    """Declares a smaller node in place of a copy: without the axes along the loops of the group."""
     node = store_of(copy).node
     old = declaration(node)
     kept = [axis for axis, (name, _) in enumerate(copy.space.data) if name not in outer]

@@ -1,4 +1,4 @@
-"""Which loops of a nest or a group threads share, and in what blocks."""
+"""The choice of parallel loops of a nest or a group, and of the blocks in which threads take them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parallel_nest(
 
 
 def parallel_group(group: GroupOp, cycles: float, target: TargetDescription) -> tuple[tuple[str, int], ...]:
-    """The `parallel` blocks for a group whose nests take so many cycles in all."""
+    """The `parallel` blocks for a group whose nests take so many cycles together."""
     if not is_shared(cycles, target):
         return ()
     clashing = group.clashing
@@ -51,7 +51,9 @@ def is_shared(cycles: float, target: TargetDescription) -> bool:
 def blocks(
     loops: Iterable[tuple[str, int, int]], cycles: float, target: TargetDescription
 ) -> tuple[tuple[str, int], ...]:
-    """Cuts loops, given by variable, size and tile from the outside in, until there are tasks enough."""
+    """Blocks of loops, which are given by variable, size and tile from the outside in, until there are tasks
+    enough.
+    """
     tasks = min(TASKS_PER_CORE * target.cores, int(cycles / TASK_CYCLES))
     found: list[tuple[str, int]] = []
     for name, size, tile in loops:

@@ -1,4 +1,6 @@
-"""`schedule`: gives every nest a loop order, a register tile and vector lanes, and threads their shares."""
+"""`schedule`: chooses a loop order, a register tile and vector lanes for every nest, and the loops that
+threads share.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ from ocannl.passes.loops.schedule.scheduler import Scheduler
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Annotates the nests that have no schedule yet, and packs operands that do not fit the lanes.
+    """Chooses schedules by a cost model: loop permutation, register tiling, vectorization, packing of
+    operands into contiguous panels (Goto and van de Geijn, "Anatomy of High-Performance Matrix
+    Multiplication", 2008), and the loops that threads share. Nests that have a schedule keep it.
 
     Attributes:
-        find: finds choices for a nest or group that were made before, by its canonical text; the cost model
+        find: finds choices that were made before for a nest or group, by its canonical text; the cost model
             decides on the others. Given in Python only: it is no option of a textual pipeline.
     """
 

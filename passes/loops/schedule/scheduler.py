@@ -1,4 +1,4 @@
-"""Gives nests and groups their schedules."""
+"""The scheduler: applies the best schedule to each nest and group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ocannl.passes.loops.schedule.transposed_panels import in_panels
 
 
 class Scheduler:
-    """Gives nests and groups their schedules. What is best is found once for equal nests."""
+    """Gives nests and groups their schedules. Structurally equal nests are costed once."""
 
     def __init__(self, target: TargetDescription) -> None:
         self.target = target
@@ -41,16 +41,16 @@ class Scheduler:
             self.share(step, cycles)
 
     def share(self, group: GroupOp, cycles: float) -> None:
-        """Has threads share a group whose nests take so many cycles, if that pays."""
+        """Lets threads share the points of a group whose nests take so many cycles, if that pays."""
         parallel = parallel_group(group, cycles, self.target)
         if parallel:
             group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
 
     def schedule(self, nest: NestOp, choice: Choice | None = None) -> float:
         """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model.
-        Returns about how many cycles the nest then takes.
+        Returns an estimate of its cycles.
 
-        Copies of operands are made by nests before it, or in a group with it, which are scheduled too.
+        Packed operands are written by nests before it, or in a group with it, which are scheduled too.
         """
         if nest.schedule is not None:
             return 0.0

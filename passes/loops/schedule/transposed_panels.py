@@ -1,4 +1,4 @@
-"""Nests that transpose more than the caches hold read several lines beside each other before they go on."""
+"""Tiling of large transpositions by panels, so that each fetched cache line is used as a whole."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ TILES = 2
 
 
 def in_panels(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule:
-    """Cuts the variable along which such a nest reads into panels, and returns its new schedule.
+    """Tiles the variable along which a nest reads, if it transposes more than the caches hold; returns its
+    new schedule.
 
-    The tiles of a panel run one after the other: while those of a column follow each other in memory, each
-    reads one line only of what the processor then fetches.
+    The tiles of a panel run one after the other, so that they read all of the lines that the processor
+    prefetches.
     """
     variable = crossed_variable(nest, schedule)
     if variable is None or sum(NestFootprint.of(nest).reach.values()) <= target.lasting_bytes:
@@ -33,7 +34,9 @@ def in_panels(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Sc
 
 
 def crossed_variable(nest: NestOp, schedule: Schedule) -> str | None:
-    """The variable of a square tile along which a nest reads, if it runs along the other one."""
+    """The variable of a square tile along which a nest reads, if the innermost loop is the other one; else
+    None.
+    """
     if schedule.rows is None or schedule.lanes is None or schedule.rows[1] != schedule.lanes[1]:
         return None
     sizes, last = dict(nest.space.data), schedule.order[-1]

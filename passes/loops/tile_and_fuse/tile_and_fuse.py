@@ -1,4 +1,6 @@
-"""`tile-and-fuse`: nests that share rows run row by row, so that what passes between them stays near."""
+"""`tile-and-fuse`: nests that share rows run block by block, so that values pass between them in a near
+cache.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ class CpuGrouper(Grouper):
     """Weighs the traffic between caches that fusion saves against the cost of starting nests more often."""
 
     def begins(self, view: NestFootprint) -> bool:
-        """It may be the first of a chain: it touches more of a node than waits in the caches."""
+        """Whether a nest touches more of a node than stays in the caches of a core."""
         return any(is_far(bytes, self.target) for bytes in view.reach.values())
 
     def saved(self, chain: NestChain) -> float:
-        """What a chain saves; more of it, and more than nothing, is better."""
+        """The cycles that a chain saves."""
         return chain.saved(self.target, self.uses)
 
     def build(self, chain: NestChain) -> None:
@@ -39,13 +41,16 @@ class CpuGrouper(Grouper):
 
 @dataclass(frozen=True)
 class TileAndFusePass(ModulePass):
-    """Groups nests that share rows, so that they run for a few rows before they go on to the next.
+    """Producer-consumer fusion by tiles: nests that share rows become a group that runs them for a block of
+    rows before the next one (as Halide's `compute_at`, Ragan-Kelley et al., 2013, or `scf.tile_and_fuse` in
+    MLIR).
 
-    It applies where at one value of the shared variables each nest touches its own part of what one of them
-    writes. What only the group touches lives inside of it, with room for a few rows. A sum over the rows is
-    added up in a fixed number of parts. Nests of a group are fused. The policy: the cycles that loads and
-    stores take to and from far caches are weighed against those that it takes to start a nest for each block
-    of rows; a reduction must not read more than the first-level cache holds again for each of them.
+    It applies where, at one value of the shared variables, each nest touches its own part of every node that
+    one of them writes. Nodes that only the group touches are declared in it, with room for one block. A
+    reduction over the rows is split into a fixed number of partial sums. Nests of a group are fused. A cost
+    model weighs the cycles that loads and stores take to and from far caches against those to start a nest
+    for each block of rows; for each block, a reduction may read no more again than the first-level cache
+    holds.
     """
 
     name = "tile-and-fuse"

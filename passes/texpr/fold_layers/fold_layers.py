@@ -32,12 +32,12 @@ from ocannl.passes.texpr.fold_layers.layering import NO_LAYER, Layering, Numbere
 
 # Fewer layers than this are compiled as they are.
 LEAST_LAYERS = 2 * ENDS + 2
-# The number of no value.
+# Stands for no value.
 NONE = -1
 
 
 class Folding:
-    """The layers inside of a routine, compared with each other."""
+    """A candidate folding: the layers inside of a routine, compared with each other."""
 
     def __init__(self, layering: Layering) -> None:
         self.layering = layering
@@ -62,7 +62,9 @@ class Folding:
         """Labels and names of values."""
 
     def is_possible(self) -> bool:
-        """All layers but the outer ones are equal, use those before them at most, and are used alike."""
+        """Whether all inner layers are equal, depend only on themselves and the layer before, and are used
+        alike.
+        """
         if self.layers < LEAST_LAYERS or not self.inner[0] or len(set(map(len, self.inner))) > 1:
             return False
         rows = np.array(self.inner, np.int64)
@@ -80,13 +82,15 @@ class Folding:
         return np.flatnonzero(self.of == level).tolist()
 
     def do_the_same(self, rows: NDArray[np.int64]) -> bool:
-        """Statements of all layers do the same, after the same ones of no layer, and have no numbers."""
+        """Whether corresponding statements are equal, run after the same statements of no layer, and compute
+        no scalars.
+        """
         differ = any((numbers[rows] != numbers[rows[0]]).any() for numbers in (self.code.codes, self.turn))
         return not differ and not any(is_number(self.code.statements[place]) for place in self.inner[0])
 
     def use_alike(self, rows: NDArray[np.int64]) -> bool:
-        """Statements of a layer use values of their own and of the layer before, or what has no derivative:
-        derivatives of all layers are summed up for what they share.
+        """Whether statements use values of their own and of the previous layer at corresponding places, or
+        shared values that have no derivative: for shared ones, derivatives of all layers are summed.
         """
         values = self.code.values_at(rows)
         own, following = values[:-1], values[1:]
@@ -97,7 +101,7 @@ class Folding:
         return bool((is_near & (self.following[own] == following) | is_shared).all())
 
     def are_used_alike(self, one: Sequence[int], other: Sequence[int]) -> bool:
-        """What uses a layer does what uses the next one."""
+        """Whether corresponding values of two layers have equal users."""
         return all(
             self.users(value) == self.users(following)
             for places in zip(one, other, strict=True)
@@ -108,14 +112,14 @@ class Folding:
         return sorted(self.code.codes[self.code.users[value]].tolist())
 
     def uses_left_out(self) -> bool:
-        """Anything outside uses what is left out."""
+        """Whether a statement outside of the layers uses a value of a layer left out."""
         is_outside = (self.of <= 0) | (self.of >= self.layers - 1)
         level = self.level[self.code.flat[np.repeat(is_outside, self.code.counts)]]
         return bool(((level >= ENDS) & (level < self.first_after)).any())
 
     def run_one_by_one(self) -> bool:
-        """Statements of layers run in the order of layers, up or down: one layer after the other, or all that
-        do the same.
+        """Whether statements with effects run in the order of layers, up or down: layer by layer, or
+        statement by statement for all layers.
         """
         number = {place: at for places in self.inner for at, place in enumerate(places)}
         stretches: list[list[int]] = []
@@ -134,7 +138,9 @@ class Folding:
         return all(levels in (sorted(levels), sorted(levels, reverse=True)) for levels in stretches)
 
     def follow_on_last(self) -> bool:
-        """What the first layer after those left out uses of them is computed before in the last one, too."""
+        """Whether the values of the previous layer that the first layer after those left out uses are defined
+        early enough in the last layer before them, which then stands for it.
+        """
         last = {
             value: place
             for place, later in zip(self.inner[0], self.inner[-2], strict=True)
@@ -145,7 +151,9 @@ class Folding:
         )
 
     def have_names(self) -> bool:
-        """Memory of layers has labels of its own, and no other names begin like those of layers."""
+        """Whether memory in layers has labels of its own, and no other label could be taken for one of a
+        layer.
+        """
         layers = Layers(self.rows)
         return bool(self.rows) and all(
             all(layers.level(name) is None for name in names)
@@ -155,7 +163,9 @@ class Folding:
         )
 
     def folded(self, routine: TexprRoutineOp) -> TexprRoutineOp:
-        """A copy without the layers inside: what the first one after them uses is the last one before."""
+        """A copy of the routine without the inner layers: uses of the last of them become uses of the last
+        one before.
+        """
         left_out = set(chain.from_iterable(self.inner[1:-1]))
         alike = dict(zip(self.inner[0], zip(*self.inner[:-1], strict=True), strict=True))
         kept: list[Operation] = []
@@ -179,11 +189,13 @@ class Folding:
 
     @cached_property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """The names of values that stand for each other; of outer layers, also those that stand for none."""
+        """The labels of corresponding values, a row for each, also of those of outer layers that correspond
+        to none.
+        """
         return tuple(row for values in self.chains() for row in self.names_in(values))
 
     def chains(self) -> Iterator[Sequence[int]]:
-        """The values that have names, those that stand for each other layer by layer."""
+        """Corresponding values that have names, layer by layer."""
         following, preceding = self.neighbours()
         in_row: set[int] = set()
         for inside in map(list[int], zip(*map(self.named, self.inner), strict=True)):
@@ -200,7 +212,7 @@ class Folding:
         yield from dict.fromkeys(row for row in zip(*names, strict=True) if any(row))
 
     def named(self, places: Sequence[int]) -> list[int]:
-        """The values of those statements whose names are seen."""
+        """The values of statements whose names users or passes see."""
         return [
             value
             for place in places
@@ -209,7 +221,7 @@ class Folding:
         ]
 
     def neighbours(self) -> tuple[list[int], list[int]]:
-        """The value of the next layer that stands for each one, and that of the layer before."""
+        """For each value the corresponding one of the next layer, and that of the layer before."""
         following, preceding = np.full((2, len(self.level)), NONE)
         own, other = self.layering.pairs()
         # Of several, that at the first place.
@@ -222,7 +234,9 @@ class Folding:
 
 
 def is_number(op: Operation) -> bool:
-    """Numbers of all layers are merged in one nest, so that layers that have some differ from then on."""
+    """Whether an operation computes a scalar from scalars: those of all layers are merged in one nest, so
+    that layers differ from then on.
+    """
     check_shapes(op)
     if isinstance(op, ConstantOp):
         return False
@@ -231,13 +245,13 @@ def is_number(op: Operation) -> bool:
 
 @cache
 def is_named(kind: type[Operation]) -> bool:
-    """The names of other expressions are made from those that they belong to, or never seen."""
+    """Whether the names of operations of a kind are seen: others are made from those that they belong to."""
     return issubclass(kind, TensorOp) and not issubclass(kind, OfOp | ConstantOp)
 
 
 def names_of(values: Iterable[SSAValue]) -> dict[int, tuple[str, str]]:
-    """The label of each value that has memory, and its name, from which passes make new labels: empty where
-    another value has it, too.
+    """The label of each value that has memory, and its name, from which passes make labels. Empty where not
+    unique.
     """
     found: dict[int, tuple[str, str]] = {}
     for number, value in enumerate(values):
@@ -251,11 +265,12 @@ def names_of(values: Iterable[SSAValue]) -> dict[int, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class FoldLayersPass(ModulePass):
-    """Leaves layers out that are equal, but for their values, to those before and after them.
+    """Leaves equal layers out, so that compile time does not grow with their number: loop rerolling, with the
+    loop unrolled again by `unfold-layers` after the costly passes.
 
-    Two layers stay at each end. What is left out is noted at the routine, for `unfold-layers`. It applies to
-    the only routine of a module, and to six layers or more, which have no numbers of their own, and use
-    those before them at most. The routine stays as it was, beside its copy without the layers.
+    Two layers stay at each end; an attribute of the routine lists those left out. It applies to the only
+    routine of a module, and to six layers or more, which compute no scalars of their own and depend only on
+    the layer before. The original routine is replaced by its copy without the layers.
     """
 
     name = "fold-layers"

@@ -1,4 +1,4 @@
-"""Which layer each value of a routine belongs to, where layers repeat."""
+"""The layer of each value of a routine in which layers repeat."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ocannl.dialects.texpr.derivatives import DerivativeOp
 from ocannl.passes.analysis.derivative_paths import differentiable_operands
 from ocannl.passes.texpr.fold_layers.repeats import LEAST_REPEATS, Repeat, apart, repeats
 
-# What tells nodes apart, not what is done with them.
+# Properties that name values, and do not decide on what is computed.
 NAMES = {"label"}
-# The layer of what belongs to none.
+# The layer of values that belong to none.
 NO_LAYER = -1
 
 
 class NumberedStatements:
-    """The statements of a routine, with numbers that are equal for those that do the same.
+    """The statements of a routine, numbered by what they compute: equal numbers for equal statements.
 
-    Statements go by their places, and values by numbers in the order in which they are computed.
+    Statements are identified by their places, and values by numbers in the order of definition.
     """
 
     def __init__(self, statements: Sequence[Operation]) -> None:
@@ -54,7 +54,7 @@ class NumberedStatements:
         known: dict[tuple[str | int, ...], int] = {}
         codes = [known.setdefault(self.code(place), len(known)) for place in range(len(statements))]
         self.codes = np.array(codes, np.int64)
-        # What is computed for all layers stands in the first one that needs it.
+        # Values that all layers share are computed in the first one that uses them.
         self.frequent = np.flatnonzero(np.bincount(self.codes)[self.codes] >= LEAST_REPEATS)
         """The statements with others that do the same; stretches tell places among these."""
         found = repeats(self.codes[self.frequent])
@@ -63,7 +63,7 @@ class NumberedStatements:
         self.repeating: list[int] = self.frequent[places].tolist()
 
     def code(self, place: int) -> tuple[str | int, ...]:
-        """What a statement is, apart from the values that it uses. Operands come after their operations."""
+        """A key of a statement without the values that it uses. Operands are defined before their users."""
         op, known, own = self.statements[place], self.known, self.computed(place)
         words: list[str | int] = [op.name, len(own)]
         for name, part in op.properties.items():
@@ -91,7 +91,7 @@ class NumberedStatements:
 
     @cached_property
     def users(self) -> list[list[int]]:
-        """The statements that use each value, one as often as it does."""
+        """The statements that use each value, each as often as it does."""
         found: list[list[int]] = [[] for _ in self.results]
         for place, op in enumerate(self.statements):
             for value in self.values[place][len(op.results) :]:
@@ -99,20 +99,23 @@ class NumberedStatements:
         return found
 
     def values_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The values of statements one after the other: those of each row, if it does the same as others."""
+        """The values of statements, concatenated; for a matrix of places, those of each row, whose statements
+        are equal.
+        """
         counts = self.counts[places.reshape(-1, places.shape[-1])[0]]
         inside = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return self.flat[np.repeat(self.starts[places], counts, axis=-1) + inside]
 
     def stretch(self, start: int, stop: int) -> list[int]:
-        """The statements from one place to another among the frequent ones."""
+        """The statements from `start` to `stop` among the frequent ones."""
         return self.frequent[start:stop].tolist()
 
     def boundary(self, stretch: Repeat) -> int | None:
         """Where the second layer of a stretch begins: with a sum, which starts a nest, and where the fewest
-        values of the layer before are used in it. None where no value is, so that these are no layers.
+        values are live from one layer to the next. None where no value is, so that the repeated code is no
+        layers.
 
-        What the first one reads is the layer before the second; it may be the stretch that begins there.
+        The operands of the first layer count as a layer before it; that may be the stretch that begins there.
         """
         start, period = stretch.start, stretch.period
         ranks = {place: rank for rank, place in enumerate(self.stretch(0, start + 3 * period))}
@@ -131,14 +134,14 @@ class NumberedStatements:
         return boundary if is_alike else boundary + period
 
     def begins_sum(self, places: Sequence[int]) -> bool:
-        """Whether the first expression accumulates."""
+        """Whether the first expression among statements is an accumulation."""
         ops = map(self.statements.__getitem__, places)
         first = next((op for op in ops if not isinstance(op, MemoryOp)), None)
         return isinstance(first, ApplyOp) and first.accum is not None
 
     def outer_pairs(self, stretch: Repeat, boundary: int) -> Iterator[tuple[int, int]]:
-        """What a layer that begins at a place uses from before the stretch, with what the next one uses of
-        that layer.
+        """Pairs of corresponding operands of two successive layers, where the second is a value of the first
+        layer and the first comes from before the stretch.
         """
         own = self.stretch(boundary, boundary + stretch.period)
         following = self.stretch(boundary + stretch.period, boundary + 2 * stretch.period)
@@ -150,16 +153,16 @@ class NumberedStatements:
                     yield value, next_value
 
     def is_alike(self, value: int, other: int) -> bool:
-        """Whether values are computed alike, so that passes do the same with them in what uses them."""
+        """Whether two values are computed by equal statements, so that passes treat their users alike."""
         return bool(self.codes[self.owners[value]] == self.codes[self.owners[other]])
 
 
 class Layering:
-    """The layers of a routine's values: those that one stretch of repeating code computes, and what other
-    repeating code does with them.
+    """The assignment of a routine's values to layers, from one stretch of repeated code: the values that it
+    computes, and those of other repeated code that depends on them or that they need.
 
-    Each layer of the stretch has as many statements as its period, but the first one, which may be
-    irregular, or just what the second one reads. What is done after the last whole one belongs to none.
+    Each layer of the stretch has as many statements as its period. The first may be irregular, or consist
+    only of the operands of the second. Statements after the last whole layer belong to none.
     """
 
     def __init__(self, code: NumberedStatements, stretch: Repeat, boundary: int) -> None:
@@ -181,7 +184,7 @@ class Layering:
         self.level[self.far()] = NO_LAYER
 
     def extend_first(self, levels: list[int]) -> None:
-        """All that the first layer needs belongs to it."""
+        """Adds the backward slice of the first layer to it."""
         needed = [value for value, level in enumerate(levels) if level == 0]
         while needed:
             for value in self.code.values[self.code.owners[needed.pop()]]:
@@ -190,7 +193,7 @@ class Layering:
                     needed.append(value)
 
     def follow(self, places: Sequence[int], levels: list[int]) -> None:
-        """What is computed with the values of a layer, or for that, belongs to it."""
+        """Adds statements to the layer of their operands or users, until nothing changes."""
         inside, has_changed = set(places), True
         while has_changed:
             has_changed = False
@@ -205,7 +208,7 @@ class Layering:
                         levels[value], has_changed = level, True
 
     def far(self) -> NDArray[np.int64]:
-        """Values that layers other than their own and the next one use."""
+        """The values with users outside of their own and the next layer."""
         used = self.code.flat
         own, user = self.level[used], np.repeat(self.of, self.code.counts)
         is_near = (own <= user) & (user <= own + 1)
@@ -213,14 +216,16 @@ class Layering:
 
     @property
     def of(self) -> NDArray[np.int64]:
-        """The layer of each statement: that of what it computes or sets."""
+        """The layer of each statement: that of its first result or operand."""
         found = np.full(len(self.code.statements), NO_LAYER)
         some = self.code.counts > 0
         found[some] = self.level[self.code.flat[self.code.starts[some]]]
         return found
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What the stretch computes and uses in a layer and in the next one, at the same place."""
+        """The values that the stretch defines or uses in each layer, with the corresponding ones of the next
+        layer.
+        """
         places, period = self.code.frequent[self.stretch.start : self.stretch.stop], self.stretch.period
         own, following = map(self.code.values_at, (places[:-period], places[period:]))
         level = self.level[own]

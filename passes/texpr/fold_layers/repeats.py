@@ -1,4 +1,4 @@
-"""Finds code that repeats, one layer like the next."""
+"""A search for periodic stretches in a sequence of statements."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# How often code repeats at least for it to be called that.
+# The least number of repetitions.
 LEAST_REPEATS = 4
-# How many statements of a layer are equal at most, if there is no other.
+# The most equal statements in a layer, counted by lags.
 MOST_ALIKE = 8
-# How many distances between equal statements are tried as periods, those of most statements first.
+# The number of distances between equal statements that are tried as periods, the most frequent first.
 PERIODS_TRIED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Statements from `start` to `stop`, each equal to the one `period` later, while there is one."""
+    """A periodic stretch: the statements from `start` to `stop`, each equal to the one `period` later, if
+    that is inside.
+    """
 
     start: int
     stop: int
@@ -26,13 +28,13 @@ class Repeat:
 
 
 def repeats(codes: NDArray[np.int64]) -> list[Repeat]:
-    """Where codes repeat, longer ones first."""
+    """The periodic stretches of a sequence of numbers, longest first."""
     found = [repeat for period in periods(codes) for repeat in repeats_of(codes, period)]
     return sorted(found, key=lambda repeat: (repeat.start - repeat.stop, repeat.period))
 
 
 def apart(repeats: Sequence[Repeat]) -> list[Repeat]:
-    """Those that do not overlap with those before."""
+    """The stretches that do not overlap with earlier ones of the list."""
     taken: list[Repeat] = []
     for repeat in repeats:
         if all(repeat.stop <= other.start or other.stop <= repeat.start for other in taken):
@@ -41,7 +43,7 @@ def apart(repeats: Sequence[Repeat]) -> list[Repeat]:
 
 
 def periods(codes: NDArray[np.int64]) -> list[int]:
-    """Distances from statements to later ones that are equal."""
+    """Candidate periods: the most frequent distances between equal statements."""
     order = np.argsort(codes, kind="stable")
     apart = [order[lag:] - order[:-lag] for lag in range(1, MOST_ALIKE + 1)]
     equal = [codes[order][lag:] == codes[order][:-lag] for lag in range(1, MOST_ALIKE + 1)]
