@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support.layering import ROOT
+from support.layering import ROOT, package_dirs
 from support.pages import DOCS, FENCE, LINK, PAGES, TARGETS, name_of, table
 
 import ocannl as oc
@@ -77,6 +77,17 @@ def current(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_path_exists(page: Path):
     assert [path for path in paths(current(page)) if not exists(path)] == []
+
+
+def folders() -> set[str]:
+    """The folders of the layers, and those in them."""
+    inside = {file.parent for top in package_dirs().values() for file in (ROOT / top).glob("*/*.py")}
+    return {*package_dirs().values(), *(str(folder.relative_to(ROOT)) for folder in inside)}
+
+
+def test_the_architecture_has_every_folder():
+    named = re.findall(r"`([\w/]+)/`", " ".join(row[0] for row in table(DOCS / "architecture.md", "folder")))
+    assert set(named) == folders() | {"tests/support"}
 
 
 # The order of the passes.
