@@ -16,8 +16,11 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 from ocannl.dialects.ir.origins import interned, is_known, place
 
 
-class LinearLexer(MLIRLexer):
-    """xDSL's, with strings that end nowhere found out at once: no part of one is matched in several ways."""
+class LinearTimeLexer(MLIRLexer):
+    """xDSL's lexer, which takes time in proportion to the text also for a string without an end.
+
+    Possessive quantifiers in the pattern of strings leave nothing to try again.
+    """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
@@ -27,7 +30,7 @@ class LocatingParser(Parser):
 
     def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1) -> None:
         super().__init__(ctx, "", name)
-        self._parser_state = ParserState(LinearLexer(Input(text, name)))
+        self._parser_state = ParserState(LinearTimeLexer(Input(text, name)))
         self._name = name
         self._text = text
         self._first_line = first_line

@@ -1,4 +1,4 @@
-"""What our operations share: fast accessors, operands parsed without types, optional properties."""
+"""Helpers of operations: fast accessors and copies, operands parsed without types, optional properties."""
 
 from __future__ import annotations
 
@@ -97,6 +97,13 @@ def result_copied(result: OpResult, owner: Operation, values: dict[SSAValue, SSA
     if result.name_hint is not None:
         copy.name_hint = result.name_hint
     return copy
+
+
+def set_type(value: SSAValue, type: Attribute) -> None:
+    """Changes the type of a value in place: xDSL's rewriter would make a new value, and leave those who hold
+    this one behind.
+    """
+    value._type = type  # pyright: ignore[reportPrivateUsage]
 
 
 def given(**properties: Attribute | None) -> dict[str, Attribute]:

@@ -21,6 +21,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.ir.op_helpers import set_type
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 
 NO_ELEMENT = NoneAttr()
@@ -205,8 +206,7 @@ def known_type(shape: Shape, element: Attribute | None) -> TensorType:
 
 def refine_type(value: SSAValue, type: TensorType) -> None:
     """Gives a value the type that inference found for it; the value stays the same one."""
-    # xDSL's rewriter would make a new value, and handles on this one would be left behind.
-    value._type = type  # pyright: ignore[reportPrivateUsage]
+    set_type(value, type)
 
 
 def parse_tensor_type(parser: Parser) -> TensorType:
