@@ -1,0 +1,108 @@
+"""Packed copies of operands: what reads them computes what it did, and reads them in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.interpret_loops import run_func
+from support.nests import parse_module, random_arrays, the_func
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.dialects.loops import LoadOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import nests, operations
+from ocannl.passes.loops.schedule.pack import pack
+
+SIZES = {"b": 6, "o": 8, "i": 5}
+
+
+def product(x: str = "b, i", w: str = "o, i", is_widened: bool = False) -> str:
+    """A matrix product, of f64 with a matrix of f32 if that is widened."""
+    shapes = {axes: "x".join(str(SIZES[a]) for a in axes.split(", ")) for axes in (x, w)}
+    element, value = ("f64", "%wide") if is_widened else ("f32", "%wv")
+    return f"""
+loops.func @product {{
+  %x = assign.node "x" on_device : memref<{shapes[x]}x{element}>
+  %w = assign.node "w" on_device : memref<{shapes[w]}xf32>
+  %y = assign.node "y" on_device : memref<6x8x{element}>
+  loops.nest "y" (b = 6, o = 8) {{
+    %sum = loops.reduce add (i = 5) : {element} {{
+      %wv = loops.load %w[{w}]
+      {"%wide = arith.extf %wv : f32 to f64" if is_widened else ""}
+      %xv = loops.load %x[{x}]
+      %p = arith.mulf {value}, %xv : {element}
+      loops.yield %p
+    }}
+    loops.store %sum, %y[b, o]
+  }}
+}}
+"""
+
+
+def packed(text: str, names: str, schedule: Schedule) -> tuple[ModuleOp, Schedule]:
+    """With copies of the nodes of these names; the results are those from before."""
+    module = parse_module(text)
+    func = the_func(module)
+    expected = random_arrays(func)
+    found = {label: array.copy() for label, array in expected.items()}
+    run_func(func, expected, {})
+    (nest,) = nests(func)
+    loads = [
+        op for op in operations(nest.body.block) if isinstance(op, LoadOp) and op.node.name_hint in (*names,)
+    ]
+    new, copies = pack(nest, loads, schedule, Names(set()))
+    module.verify()
+    assert nests(func) == [*copies, nest]
+    assert len(copies) == len(loads)
+    assert [name for name in new.order if name in nest.space.names] == list(new.order)
+    run_func(func, found, {})
+    for label, array in expected.items():
+        np.testing.assert_allclose(found[label], array, rtol=1e-6)
+    return module, new
+
+
+@given(
+    st.sampled_from(("b, i", "i, b")),
+    st.sampled_from(("o, i", "i, o")),
+    st.sampled_from(("w", "x", "wx")),
+    st.permutations(("b", "o")),
+    st.sampled_from(("b", "o")),
+    st.sampled_from((1, 2, 4, 8)),
+)
+def test_results_are_as_before(x: str, w: str, names: str, order: list[str], lanes: str, width: int):
+    packed(product(x, w), names, Schedule(order=tuple(order), lanes=(lanes, width)))
+
+
+def test_a_panel_for_each_vector():
+    """Along the lanes of a panel the copy is contiguous; the reduced variable is outside them."""
+    module, schedule = packed(product(), "w", Schedule(order=("b", "o"), lanes=("o", 4)))
+    assert schedule == Schedule(order=("b", "o_panel", "o"), lanes=("o", 4))
+    text = str(module)
+    assert '"w.packed" local because "contiguous copy for y"' in text
+    assert "memref<2x5x4xf32>" in text
+    assert 'loops.nest "w.packed" (o_panel = 2, i = 5, o = 4)' in text
+    assert "loops.load %w[o + 4*o_panel, i]" in text
+    assert 'loops.nest "y" (b = 6, o_panel = 2, o = 4)' in text
+
+
+@pytest.mark.parametrize("width", [3, 8, 16])
+def test_no_panels_where_vectors_do_not_cover_the_lanes_or_one_does(width: int):
+    module, schedule = packed(product(), "w", Schedule(order=("b", "o"), lanes=("o", width)))
+    assert schedule.order == ("b", "o")
+    assert 'loops.nest "w.packed" (i = 5, o = 8)' in str(module)
+
+
+def test_variables_outside_come_first():
+    module, _ = packed(product(), "x", Schedule(order=("b", "o"), lanes=("o", 8)))
+    assert 'loops.nest "x.packed" (b = 6, i = 5)' in str(module)
+
+
+def test_a_copy_of_what_is_widened_has_wide_numbers():
+    module, _ = packed(product(is_widened=True), "w", Schedule(order=("b", "o"), lanes=("o", 8)))
+    (copy, nest) = nests(the_func(module))
+    assert "arith.extf" in str(copy)
+    assert "arith.extf" not in str(nest)
+    assert "memref<5x8xf64>" in str(module)
