@@ -1,6 +1,5 @@
-"""Contractions among nests: sums, or other accumulations, of products of two operands along a shared axis.
-
-On a GPU they are computed in tiles, whose cost is weighed here.
+"""Contractions among nests: sums, or other accumulations, of products of two operands along a shared axis;
+and the cost of their tiles on a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ocannl.passes.analysis.strides import contiguous
 
 # A smaller side or a shorter reduction is not worth a tile.
 LEAST_SIDE, LEAST_REDUCED = 16, 8
-# The sides of tiles of what is not for tensor cores, and what an operand costs beside a multiplication.
+# The sides of tiles without tensor cores, and the cost of loading an operand, in multiplications.
 TILE_SIDES, OPERAND_COST = (16, 32, 64, 128), 8
 
 
@@ -33,7 +32,7 @@ class Contraction:
 
 
 def find_contraction(nest: NestOp) -> Contraction | None:
-    """The contraction that a nest mostly is."""
+    """The contraction that does most of the work of a nest; None if there is none."""
     if nest.clashing:
         return None
     reduces = [op for op in nest.body.block.ops if isinstance(op, ReduceOp)]
@@ -68,7 +67,7 @@ def as_contraction(nest: NestOp, reduce: ReduceOp) -> Contraction | None:
 
 
 def stands_alone(reduce: ReduceOp) -> bool:
-    """Nothing but constants comes from outside, and nothing but the loads depends on where it is."""
+    """Whether nothing but constants comes from outside, and only the loads depend on the point."""
     inside = set(reduce.body.block.ops)
     for op in inside:
         if isinstance(op, ReduceOp | IndexOp):
@@ -81,16 +80,16 @@ def stands_alone(reduce: ReduceOp) -> bool:
 
 
 def batch_size(nest: NestOp, found: Contraction) -> int:
-    """How many products there are side by side: the points of the nest's other variables."""
+    """The number of products side by side: the points of the nest's other variables."""
     return math.prod(size for name, size in nest.space.data if name not in (found.row, found.column))
 
 
 def tile_count(nest: NestOp, found: Contraction, rows: int, columns: int) -> int:
-    """How many tiles of such sides all results take."""
+    """The number of tiles with such sides that cover all results."""
     sizes = dict(nest.space.data)
     return batch_size(nest, found) * -(-sizes[found.row] // rows) * -(-sizes[found.column] // columns)
 
 
 def tile_work(rows: int, columns: int, operand_cost: int = OPERAND_COST) -> int:
-    """The cost of one step of a tile, in multiplications: those, and to load what they multiply."""
+    """The cost of one step of a tile, in multiplications: of the products, and of loading their operands."""
     return rows * columns + operand_cost * (rows + columns)

@@ -1,4 +1,4 @@
-"""Reductions that several threads of a GPU share, and which threads do so."""
+"""Reductions that several threads of a GPU share, and how they are assigned to threads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def long_reductions(nest: NestOp) -> list[ReduceOp]:
 
 
 def needed_before(nest: NestOp, shared: Iterable[ReduceOp]) -> set[Operation] | None:
-    """The operations of a nest that the reductions need, with these; None where a store comes between."""
+    """The operations of a nest in the backward slice of the reductions; None where a store comes between."""
     needed: set[Operation] = set()
     pending: list[Operation] = list(shared)
     while pending:
@@ -62,7 +62,7 @@ def needed_before(nest: NestOp, shared: Iterable[ReduceOp]) -> set[Operation] | 
 
 
 def choose_lanes(nest: NestOp, shared: Sequence[ReduceOp]) -> ReductionLanes:
-    """Neighbouring threads read what is contiguous: along the reductions, or along a variable of the nest."""
+    """Neighbouring threads for coalesced loads: along the reductions, or along a variable of the nest."""
     inner = [op for reduce in shared for op in operations(reduce.body.block)]
     longest, most = max(map(shared_size, shared)), max(points(reduce.space.data) for reduce in shared)
     along_reduction = sum(contiguous_elements(operations(r.body.block), shared_variable(r)) for r in shared)
@@ -88,5 +88,5 @@ def shared_variable(reduce: ReduceOp) -> str:
 
 
 def shared_size(reduce: ReduceOp) -> int:
-    """How many values the variable has that threads share."""
+    """The size of the variable that threads share."""
     return dict(reduce.space.data)[shared_variable(reduce)]

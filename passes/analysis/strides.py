@@ -1,4 +1,4 @@
-"""How loads and stores of a nest move through memory along its variables."""
+"""The strides of loads and stores of a nest along its variables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ocannl.dialects.loops.values import address_of
 
 
 def strides(ops: Iterable[Operation], name: str) -> list[int]:
-    """The distances along a variable between what loads and stores among `ops` access, in elements."""
+    """The strides in elements along a variable of the loads and stores among `ops`."""
     return [abs(address_of(op).stride(name)) for op in ops if isinstance(op, LoadOp | StoreOp)]
 
 
 def contiguous(ops: Iterable[Operation], name: str) -> int:
-    """How many accesses among `ops` move to the next element along a variable."""
+    """The number of accesses among `ops` that have unit stride along a variable."""
     return strides(ops, name).count(1)
 
 
 def contiguous_elements(ops: Iterable[Operation], name: str) -> int:
-    """How many elements the accesses touch that are contiguous along a variable."""
+    """The number of elements touched by accesses with unit stride along a variable."""
     total = 0
     for op in ops:
         if isinstance(op, LoadOp | StoreOp) and abs((address := address_of(op)).stride(name)) == 1:

@@ -105,9 +105,9 @@ class Recomputer:
         self.last_node = declared[-1]
         self.definitions: dict[SSAValue, Recomputation | None] = {}
         self.versions: dict[SSAValue, list[tuple[int, SSAValue]]] = {}
-        """What stands for a node from a position on."""
+        """The nodes that hold the value of a node, each from a position on."""
         self.kept = set[SSAValue]()
-        """What lives longer for something that is computed again."""
+        """The inputs whose lifetime was extended."""
         self.clones: dict[int, list[tuple[int, NestOp]]] = {}
         """The nests that were put before one, with the positions of those that they repeat."""
 

@@ -1,4 +1,4 @@
-"""Infers the element types that the user left open."""
+"""`infer-precisions`: the element types that the user left open."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
 
 @dataclass
 class Precisions:
-    """Element types by value: up from operands to results, down from results into leaves, to a fixpoint.
+    """Element types by value: propagated up from operands to results, and down from results into leaves, to a
+    fixpoint.
 
-    What is computed from `numbers` alone - constants, positions, static indices, random numbers - has at
-    least f32: in fewer bits, positions are not exact. So has `state`, nodes to which code adds again and
-    again, and what is computed from these and numbers; and so has what is computed with it.
+    Values computed from `numbers` alone - constants, positions, static indices, random numbers - have at
+    least f32: in fewer bits, positions are not exact. So have `state`, nodes to which code adds repeatedly,
+    and values computed from state and numbers; and so have all values computed with these.
     """
 
     numbers: set[SSAValue]
@@ -56,7 +57,7 @@ class Precisions:
         self.note_use(value.owner, element)
 
     def note_use(self, op: Operation | Block, element: Attribute | None) -> None:
-        """The result of an operation has this precision."""
+        """Demands that the result of an operation has this precision."""
         if element is not None and isinstance(op, ApplyOp | SliceOp):
             for operand in op.operands:
                 wide = widest([self.used_for.get(operand, element), element])
@@ -64,7 +65,7 @@ class Precisions:
                     self.used_for[operand] = wide
 
     def demand(self, value: SSAValue, element: Attribute | None) -> None:
-        """What a value is used for gives it a float type."""
+        """Gives a value a float type because of a use."""
         if element is not None:
             is_exact = value in self.numbers or value in self.state
             self.learn(value, computed_in(element) if is_exact else float_or(element))
@@ -132,7 +133,9 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
 
 @dataclass(frozen=True)
 class InferPrecisionsPass(ModulePass):
-    """Bottom-up from operands, top-down into leaves and parameters; what nothing determines is f32."""
+    """Type inference of element types by dataflow, bottom-up from operands, top-down into leaves and
+    parameters; f32 where nothing determines one.
+    """
 
     name = "infer-precisions"
 

@@ -1,4 +1,4 @@
-"""What the expansions share: an `ArithBuilder` that knows its float format."""
+"""A builder for expansions: an `ArithBuilder` that knows its float format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`exp` and `exp2`: 2^n times a polynomial of what is left, n the integer nearest to the binary logarithm."""
+"""`exp` and `exp2`: 2^n times a polynomial of the remainder, with n the integer nearest to the binary
+logarithm.
+"""
 
 from __future__ import annotations
 

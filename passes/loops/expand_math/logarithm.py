@@ -63,7 +63,7 @@ def split(b: MathBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 
 def _square_and_tail(b: MathBuilder, f: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """`f^2 / 2` and `t` such that `log(1 + f) = f - (f^2 / 2 - t)`: what is inexact is small beside f."""
+    """`f^2 / 2` and `t` such that `log(1 + f) = f - (f^2 / 2 - t)`: rounding errors are small beside f."""
     s = b.div(f, b.add(f, b.const(2.0)))
     z = b.mul(s, s)
     square = b.mul(b.mul(f, b.const(0.5)), f)

@@ -19,7 +19,7 @@ Blocks: TypeAlias = dict[tuple[str, SSAValue, SSAValue], list[SSAValue]]
 
 @dataclass(frozen=True, slots=True)
 class EmittedWords:
-    """The arithmetic of words that are values of a program."""
+    """Arithmetic of 32-bit words that emits operations."""
 
     b: MathBuilder
 
@@ -34,7 +34,7 @@ class EmittedWords:
 
 
 def uniform(b: MathBuilder, op: UniformOp, drawn: Blocks) -> SSAValue:
-    """Exactly the number that the stream has there."""
+    """The random number of a stream at a place, to the bit."""
     stream = op.stream.data
     block = (stream.key, op.place, op.counter)
     if block not in drawn:

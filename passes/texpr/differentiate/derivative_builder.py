@@ -1,4 +1,4 @@
-"""The expressions that derivatives are made of, put before an operation."""
+"""Builds the expressions of which derivatives consist, in front of an operation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gradient_type(value: SSAValue) -> TensorType:
 
 
 def parts_of(op: ApplyOp) -> tuple[Part, ...]:
-    """Raises `OcannlError` for an operation without index maps."""
+    """The accumulations of an operation with index maps. Raises `OcannlError` for one without."""
     if not op.is_projected:
         raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
     return op.parts
@@ -69,7 +69,7 @@ def constant(value: float, type: TensorType, before: Operation) -> SSAValue:
 
 
 def combined(term: Term, operands: Sequence[SSAValue], type: TensorType, before: Operation) -> SSAValue:
-    """A term over tensors of one shape, point by point."""
+    """A pointwise term over tensors of one shape."""
     indices, space = identity(operands[0], before)
     combination = Combination.of(term, operands, [indices] * len(operands))
     return insert(ApplyOp.projected(combination, type, None, indices, space), before, *operands).result

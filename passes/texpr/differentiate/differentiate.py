@@ -1,4 +1,4 @@
-"""Differentiation on index maps: adjoint and tangent expressions in place of what asks for them."""
+"""`differentiate`: automatic differentiation on index maps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Directions: TypeAlias = tuple[tuple[SSAValue, SSAValue], ...]
 
 @dataclass
 class Gradients:
-    """Gradient memory in one routine, and the code that fills it."""
+    """The memory of gradients in one routine, and the code that fills it."""
 
     routine: TexprRoutineOp
     nodes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -77,7 +77,7 @@ class Gradients:
         return dependencies(self.routine.body.block, [value])
 
     def targets(self, value: SSAValue, path: Iterable[Operation]) -> list[SSAValue]:
-        """The values whose gradients are kept: parameters, and what the program asks the gradient of."""
+        """The values whose gradients are kept: parameters, and those whose gradient the program asks for."""
         on_path = dict.fromkeys(v for op in path for v in (*differentiable_operands(op), *op.results))
         on_path[value] = None
         return [v for v in on_path if isinstance(v.owner, ParamOp) or v in self.nodes]
@@ -109,7 +109,7 @@ class Derivatives:
 
     routine: TexprRoutineOp
     given: set[Operation] = field(init=False)
-    """What is not made here, or stands for one derivative already."""
+    """Values that exist before, or stand for one derivative already."""
     adjoint_of: dict[VjpOp, SSAValue] = field(default_factory=dict[VjpOp, SSAValue])
     tangents: dict[Directions, Tangents] = field(default_factory=dict[Directions, Tangents])
 
@@ -154,7 +154,7 @@ class Derivatives:
         self._replace(op, zero_like(op, op) if tangent is None else tangent)
 
     def _replace(self, op: VjpOp | JvpOp, value: SSAValue) -> None:
-        """One expression is one derivative, so that it can have its name."""
+        """Replaces an expression by its derivative, which takes its name."""
         owner = value.owner
         assert isinstance(owner, Operation)
         if owner in self.given or value.type != op.result.type:
@@ -180,7 +180,7 @@ def check_float(value: SSAValue, op: Operation) -> None:
 
 
 def settle_custom_gradients(routine: TexprRoutineOp) -> None:
-    """Leaves the values of `texpr.custom`; what tells their gradients has served. Raises `OcannlError`."""
+    """Replaces `texpr.custom` by its values, once derivatives are expanded. Raises `OcannlError`."""
     ops = list(routine.body.block.ops)
     adjoint_ops = [op for op in ops if isinstance(op, AdjointOp)]
     for op in ops:
@@ -204,7 +204,7 @@ def _erase_rules(ops: Sequence[Operation], placeholders: Sequence[SSAValue]) -> 
 
 
 def params_of(block: Block, value: SSAValue) -> list[SSAValue]:
-    """The parameters that derivatives of a value go to, as the program has it."""
+    """The parameters that a value depends on differentiably, in program order."""
     operands = [v for op in dependencies(block, [value]) for v in differentiable_operands(op)]
     return [v for v in dict.fromkeys(operands) if isinstance(v.owner, ParamOp)]
 
@@ -232,7 +232,7 @@ def differentiate(routine: TexprRoutineOp) -> None:
 
 
 def expand_derivatives(routine: TexprRoutineOp, ops: Iterable[DerivativeOp]) -> None:
-    """In the order of the program, so that what is differentiated has no derivatives in it."""
+    """Expands derivatives in program order, so that a differentiated value contains none."""
     derivatives = Derivatives(routine)
     for op in ops:
         if isinstance(op, VjpOp):
@@ -243,8 +243,9 @@ def expand_derivatives(routine: TexprRoutineOp, ops: Iterable[DerivativeOp]) -> 
 
 @dataclass(frozen=True)
 class DifferentiatePass(ModulePass):
-    """Replaces what asks for derivatives, inner ones first, by adjoint and tangent expressions, and by
-    assignments to gradient nodes.
+    """Automatic differentiation by source transformation, in reverse and forward mode (Griewank and Walther,
+    "Evaluating Derivatives", 2008), inner derivatives first. Derivatives become adjoint and tangent
+    expressions, and assignments to gradient nodes.
     """
 
     name = "differentiate"

@@ -1,5 +1,4 @@
-"""Tangents: how everything that depends on some values changes with them, from the first operation to the
-last.
+"""Forward mode: tangents, from the first operation to the last.
 
 The tangent of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` has the same iteration space and maps, and
 adds up the tangents of the operands times the derivatives of `op`: it is the transpose of reverse mode.
@@ -36,7 +35,7 @@ from ocannl.passes.texpr.differentiate.slopes import ZERO, gated, partial
 
 
 class Tangents:
-    """The tangents of what depends on some values, which are given for these; each is made once."""
+    """The tangents of values that depend on some values with given tangents; each is made once."""
 
     def __init__(self, block: Block, given: Iterable[tuple[SSAValue, SSAValue]], before: Operation) -> None:
         self.block = block
@@ -47,7 +46,7 @@ class Tangents:
         self.known: dict[SSAValue, SSAValue | None] = {}
 
     def of(self, value: SSAValue, before: Operation) -> SSAValue | None:
-        """The tangent of a value; None where it does not change.
+        """The tangent of a value; None where it is zero.
 
         Raises `OcannlError` where there is no derivative.
         """
@@ -57,7 +56,7 @@ class Tangents:
         return self._known(value)
 
     def _unknown_operands(self, op: Operation) -> Sequence[SSAValue]:
-        """The differentiable operands of what has no tangent yet."""
+        """The differentiable operands that have no tangent yet."""
         return () if any(result in self.known for result in op.results) else differentiable_operands(op)
 
     def _known(self, value: SSAValue) -> SSAValue | None:
@@ -70,7 +69,7 @@ class Tangents:
         return sum_of(found, before) if found else None
 
     def _pushed(self, op: Operation, before: Operation) -> SSAValue | None:
-        """The tangent of a result by those of the operands."""
+        """The tangent of a result, by those of its operands."""
         if isinstance(op, CustomOp):
             return self._through_custom(op, before)
         assert isinstance(op, ApplyOp)
@@ -100,7 +99,7 @@ class Tangents:
         return Part(combination, part.result_map, part.space)
 
     def _through_custom(self, op: CustomOp, before: Operation) -> SSAValue | None:
-        """A pullback that is linear in the cotangent is the transpose of what takes tangents forward.
+        """The tangent through a custom pullback that is linear in the cotangent: its transpose.
 
         Raises `OcannlError` for one that is not.
         """
@@ -122,7 +121,7 @@ class Tangents:
         return sum_of(found, before) if found else None
 
     def _is_linear(self, value: SSAValue, argument: SSAValue, transposed: Sequence[SSAValue]) -> bool:
-        """Whether `argument` goes through plain operations alone to a value, whose slopes do not have it."""
+        """Whether a value depends on `argument` only through operations that are linear in it."""
         path = dependencies(self.block, [value], all_operands)
         active = dependents(path, [argument], all_operands)
         steps = [op for op in path if any(r in active and r is not argument for r in op.results)]

@@ -1,4 +1,4 @@
-"""Adjoints: how a number changes with each cell of what it depends on, from the last operation to the first.
+"""Reverse mode: adjoints, from the last operation to the first.
 
 The adjoint of `lhs[f(p)] = accum(lhs[f(p)], op(rhs[g(p)], ...))` with respect to one operand is the same
 iteration space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d op`.
@@ -36,10 +36,10 @@ def adjoints(
     targets: Collection[SSAValue],
     before: Operation,
 ) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """The targets that `value` depends on, with their adjoints, where that of `value` is `seed`.
+    """The targets on which `value` depends, with their adjoints, where that of `value` is `seed`.
 
-    `path` is the dependencies of `value`. Expressions are put before an operation. A target from which
-    nothing reaches `value` is left out. Raises `OcannlError` where there is no gradient.
+    `path` is the backward slice of `value`. Expressions are put before an operation. A target on which
+    `value` does not depend is left out. Raises `OcannlError` where there is no gradient.
     """
     active = dependents(path, targets)
     contributions: dict[SSAValue, list[SSAValue]] = {value: [seed]}
@@ -58,8 +58,8 @@ def adjoints(
 
 
 def _total(values: Sequence[SSAValue], before: Operation) -> SSAValue:
-    """The sum of contributions. Those to boxes of cells, as of slices, are one operation: none needs an array
-    of its own that is zero elsewhere.
+    """The sum of contributions. Those to boxes of cells, as of slices, are one operation, so that none needs
+    an array of its own that is zero elsewhere.
     """
     ops = [value.owner for value in values if _is_box(value) and isinstance(value.owner, ApplyOp)]
     if len(ops) < 2:
@@ -77,7 +77,7 @@ def _total(values: Sequence[SSAValue], before: Operation) -> SSAValue:
 
 
 def _is_box(value: SSAValue) -> bool:
-    """Whether a contribution fills a box of cells, each by one point, and nothing else has used it."""
+    """Whether a contribution fills a box of cells, each by one point, and has no other users."""
     op = value.owner
     if not isinstance(op, ApplyOp) or op.accum_name != "add" or value.uses.get_length():
         return False
@@ -87,7 +87,7 @@ def _is_box(value: SSAValue) -> bool:
 def _contributions(
     op: Operation, adjoint: SSAValue, active: Collection[SSAValue], before: Operation
 ) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """What the adjoint of an operation's result adds to those of its active operands."""
+    """The contributions of an operation to the adjoints of its active operands."""
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)
     elif isinstance(op, ApplyOp):

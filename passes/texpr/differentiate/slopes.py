@@ -1,4 +1,4 @@
-"""The derivative of one accumulation of a projected operation, as reverse and forward mode share it.
+"""The derivative of one accumulation of a projected operation, for reverse and forward mode.
 
 For a `max` or `min` accumulation it is gated by equality with the result, so every point that attains it
 counts in full.
@@ -16,7 +16,7 @@ ZERO = Const(0.0)
 
 
 def accumulation(op: ApplyOp, part: Part) -> str | None:
-    """How points of a part meet in one cell; None where each cell has one point, which is just written."""
+    """The operator by which the points of a part accumulate in a cell; None where each cell has one point."""
     alone = op.more is None and not clashing_variables(part.result_map, dict(part.space))
     return None if alone else op.accum_name
 
@@ -36,7 +36,7 @@ def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term:
 
 
 def gated(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
-    """A slope where the point counts in the result, else zero."""
+    """A derivative where the point attains the result, else zero."""
     if slope == ZERO or accumulation(op, part) not in ("max", "min"):
         return slope
     return App("where", (App("eq", (result, part.combination.term)), slope, ZERO))

@@ -35,7 +35,7 @@ class NumberedStatements:
         self.numbers = {id(value): number for number, value in enumerate(self.results)}
         """The numbers of values, by `id`."""
         self.values = [[self.numbers[id(v)] for v in (*op.results, *operands_of(op))] for op in statements]
-        """What each statement computes, and then what it uses."""
+        """The results of each statement, and then its operands."""
         self.owners = [place for place, op in enumerate(statements) for _ in op.results]
         """The statements that compute the values."""
         self.flat = np.array([*chain.from_iterable(self.values)], np.int64)

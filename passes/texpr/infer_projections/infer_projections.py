@@ -1,7 +1,9 @@
-"""Infers iteration spaces and index maps, for each operation by itself, from its logic and the final shapes.
+"""`infer-projections`: iteration spaces and index maps of each operation, from its logic and the final
+shapes.
 
 Two axes of equal size are iterated together only if the operation's own logic ties them. A concatenation is
-several accumulations in turn. Operands that are indexed beyond their ends are copied with margins first.
+several accumulations one after the other. Operands that are indexed beyond their ends are first copied with
+margins.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def _shapes(values: Sequence[SSAValue]) -> tuple[Shape, ...]:
 
 
 def _accumulation(op: ApplyOp, parts: Sequence[Part], result: Shape) -> str | None:
-    """Parts that reach every cell of the result once need no accumulation."""
+    """The accumulation of an operation; none for parts that reach every cell of the result once."""
     accum = op.accum_name
     if accum is None or accum in TRUTH_VALUES:
         return accum
@@ -83,7 +85,9 @@ def _project_spec_apply(op: ApplyOp, spec: str, taken: frozenset[str]) -> None:
 def _spec_parts(
     op: ApplyOp | AssignOp, spec: str, result: Shape, args: tuple[Shape, ...], taken: frozenset[str]
 ) -> tuple[SpecPart, ...]:
-    """Raises `OcannlError` for sizes that only shape inference knows, and did not note."""
+    """The parts of a spec. Raises `OcannlError` for sizes that only shape inference
+    knows, and did not note.
+    """
     dims = {} if op.dims is None else dict(op.dims.data)
     sizes = {name: dim.size for name, dim in dims.items() if isinstance(dim, Dim)}
     missing = parse_spec(spec, len(args)).structured_names - sizes.keys()
@@ -100,10 +104,10 @@ def inside(indices: Sequence[Linear], margins: Margins) -> Map:
 
 @dataclass
 class PaddedOperands:
-    """Copies of one operation's operands with margins, in which indices that leave the array read what adds
-    nothing: zero in a product, else the neutral element of the accumulation.
+    """Copies of one operation's operands with margins, in which indices beyond the ends of an array read a
+    value that adds nothing: zero in a product, else the neutral element of the accumulation.
 
-    The copy lets the operation itself run without guards.
+    So the operation itself runs without guards.
     """
 
     op: ApplyOp | AssignOp
@@ -114,7 +118,7 @@ class PaddedOperands:
     )
 
     def parts(self, term: Term, args: Sequence[SSAValue], spaces: Sequence[SpecPart]) -> list[Part]:
-        """The accumulations of all spaces. A choice that lacks something in a space chooses nothing there."""
+        """The accumulations of all spaces. A select that lacks an operand in a space is left out there."""
         chooses = isinstance(term, App) and term.op == "where"
         parts = [part for space in spaces if (part := self.part(term, args, space)) or not chooses]
         if not parts or None in parts:
@@ -122,7 +126,7 @@ class PaddedOperands:
         return [part for part in parts if part is not None]
 
     def part(self, term: Term, args: Sequence[SSAValue], part: SpecPart) -> Part | None:
-        """One accumulation, of the operands that the space reads; None if they do not make sense alone."""
+        """The accumulation of the operands that are read in a space; None if these have no meaning alone."""
         own = restrict(term, {operand: place for place, operand in enumerate(part.operands)})
         if own is None:
             return None
@@ -140,7 +144,7 @@ class PaddedOperands:
         return self.copies[key]
 
     def copy(self, value: SSAValue, margins: Margins, accum: str | None) -> SSAValue:
-        """The margins hold the neutral element of `accum`, or zero."""
+        """A copy whose margins hold the neutral element of `accum`, or zero."""
         element = tensor_type(value).element_or_none
         if element is not None and not is_float(element):
             element = self.widest()
@@ -164,9 +168,10 @@ def is_product(term: Term) -> bool:
 
 
 def restrict(term: Term, places: Mapping[int, int]) -> Term | None:
-    """The term of the operands that have a place, numbered by it; one of two combined ones stands alone.
+    """The term of the operands that have a place, numbered by it; a combination of two of which one is
+    missing is the other.
 
-    None if what the term means without the others is not said.
+    None if the term has no meaning without the missing ones.
     """
     match term:
         case Arg(index):
@@ -231,7 +236,7 @@ def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
 
 
 def _add_padded(op: AssignOp, taken: frozenset[str]) -> None:
-    """What is written beyond the ends of the memory is accumulated apart from it, and cut off."""
+    """Accumulates the values written beyond the ends of memory apart from it, and cuts them off."""
     assert op.logic is not None
     dims = () if op.dims is None else op.dims.data
     type, accum = tensor_type(op.target), op.accum_name
@@ -290,7 +295,9 @@ def project(op: Operation, taken: frozenset[str]) -> None:
 
 @dataclass(frozen=True)
 class InferProjectionsPass(ModulePass):
-    """Gives every operation its iteration space and index maps in place of its logic."""
+    """Gives every operation an iteration space and affine index maps in place of its logic, as those of
+    `linalg.generic` in MLIR.
+    """
 
     name = "infer-projections"
 

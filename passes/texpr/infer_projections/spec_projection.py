@@ -33,7 +33,7 @@ Margins: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class SlotMap:
-    """Where one operand, or the result, is accessed; indices count from the first cell of the margins."""
+    """The index map of one operand, or of the result; indices count from the first cell of the margins."""
 
     indices: tuple[Linear, ...]
     margins: Margins
@@ -74,7 +74,7 @@ def _part(
     space: PartSpace,
     taken: frozenset[str],
 ) -> SpecPart:
-    """The result's variables come first in the space, in the order of its memory."""
+    """One space of a spec; the result's variables come first in it, in the order of its memory."""
     projection = Projection(taken)
     maps = SpecMaps(projection, spec, dims, rows, space)
     written = maps.slot(len(args), result)
@@ -100,7 +100,7 @@ def _row_sizes(spec: Spec, shapes: Sequence[Shape]) -> dict[str, Sequence[int]]:
 
 @dataclass
 class SpecMaps:
-    """Variables of one space of a spec: a name or a row variable is the same in all slots."""
+    """The variables of one space of a spec: a name or a row variable is the same in all slots."""
 
     projection: Projection
     spec: Spec
@@ -200,7 +200,7 @@ class SpecMaps:
         return index
 
     def _affine(self, axis: Affine) -> Linear:
-        """A padded window stands with its middle at the stride's position."""
+        """The index of a strided window; a padded window has its middle at the stride's position."""
         index = Linear((), axis.offset)
         for term in axis.terms:
             index += self._name(term.name, self.dims[term.name]) * self._coefficient(term)

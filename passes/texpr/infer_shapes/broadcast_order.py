@@ -1,4 +1,4 @@
-"""Who stands above whom among the variables that are still open."""
+"""The broadcasting order between row or dimension variables whose values are not known yet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Pairs: TypeAlias = list[tuple[Row, Row]]
 
 @dataclass(slots=True)
 class BroadcastOrder:
-    """The order between open variables, by number: dimensions, or row variables by their ranks.
+    """The broadcasting order between open variables, by number: dimensions, or row variables by their ranks.
 
-    `operands` are the variables above a variable, `has_known` those above which something known stands,
-    `has_unit` those above which something known broadcasts to anything (no axes, or size 1), and `bounds` the
-    greatest ranks that known results allow. `results` are the variables below a variable, with how much
-    higher its rank may be.
+    A result stands below its operands. `operands` are the variables directly above a variable; `results`
+    those directly below it, with the most by which its rank may exceed theirs. `has_known` are the variables
+    with a known operand, `has_unit` those with a known operand that broadcasts to anything (no axes, or size
+    1), and `bounds` the greatest ranks that known results allow.
     """
 
     operands: dict[int, set[int]] = field(default_factory=lambda: defaultdict[int, set[int]](set))
@@ -31,7 +31,7 @@ class BroadcastOrder:
     bounds: dict[int, int] = field(default_factory=dict[int, int])
 
     def relate(self, result: int, operand: int, slack: int) -> None:
-        """The operand's rank exceeds the result's by `slack` at most."""
+        """Records that the operand's rank exceeds the result's by `slack` at most."""
         if result != operand:
             self.operands[result].add(operand)
             results = self.results[operand]
@@ -39,19 +39,19 @@ class BroadcastOrder:
                 results[result] = slack
 
     def bound(self, operand: int, limit: int) -> None:
-        """The operand's rank is `limit` at most."""
+        """Records that the operand's rank is `limit` at most."""
         self.bounds[operand] = min(limit, self.bounds.get(operand, limit))
 
     def settled(self, open_vars: set[int], owned: Container[int], patient: Container[int]) -> set[int]:
-        """The variables with something known above them, directly or through others, but for `patient` ones.
+        """The variables with a known operand, directly or through others, except `patient` ones.
 
-        So has a variable that is no leaf's and has nothing above it: nothing can ever ask more of it.
+        A variable of no leaf that has no operands is settled too: nothing can ever demand more of it.
         """
         topmost = {var for var in open_vars if var not in owned and var not in self.operands}
         return topmost | self._below(self.has_known & open_vars, patient)
 
     def settled_at_last(self, open_vars: set[int]) -> set[int]:
-        """Those with anything known above them, where no leaf waits for its uses any more."""
+        """The variables with any known operand, when no leaf waits for its uses any more."""
         return self._below((self.has_known | self.has_unit) & open_vars, ())
 
     def _below(self, known: set[int], patient: Container[int]) -> set[int]:
@@ -65,11 +65,13 @@ class BroadcastOrder:
         return settled
 
     def used(self, variables: Iterable[int]) -> set[int]:
-        """Those that something else refines."""
+        """The variables that some result refines."""
         return {var for var in variables if self.results.get(var)}
 
     def limits(self) -> dict[int, int]:
-        """The greatest ranks that known results allow, directly or through others, where they limit them."""
+        """The greatest ranks that known results allow, directly or through others, of the variables that they
+        limit.
+        """
         limits = dict(self.bounds)
         operands: dict[int, list[int]] = {var: list(above) for var, above in self.operands.items()}
         waiting = list(limits)
@@ -83,15 +85,15 @@ class BroadcastOrder:
         return limits
 
     def sources(self, variables: Iterable[int]) -> set[int]:
-        """Those that no other variable stands above; all of them, if there is none such."""
+        """The variables without operands among the given ones; all of them, if each has some."""
         given = set(variables)
         return {var for var in given if var not in self.operands} or given
 
 
 class EqualRanks:
-    """Open row variables that have the same rank, since an equation between them waits to know it.
+    """Open row variables of equal rank, which equations relate: a union-find structure.
 
-    One stands for all of them: with its rank, the equations give the others theirs.
+    Once the representative has a rank, the equations give the others theirs.
     """
 
     def __init__(self, equations: Pairs) -> None:
@@ -103,7 +105,7 @@ class EqualRanks:
                     self._same[one] = other
 
     def of(self, var: RowVar) -> int:
-        """The number of the variable that stands for `var`."""
+        """The number of the representative of `var`."""
         number = var.id
         while number in self._same:
             number = self._same[number]
@@ -111,8 +113,8 @@ class EqualRanks:
 
 
 def known_pairs(store: Store, pairs: Iterable[tuple[Row, Row]]) -> Pairs:
-    """Rows as known now, without the pairs that are both closed, or both of one variable: they say nothing
-    more of ranks.
+    """Rows as known now, without the pairs that say nothing more of ranks: both closed,
+    or of one variable.
     """
     known = [(store.row(left), store.row(right)) for left, right in pairs]
     return [(left, right) for left, right in known if left.var != right.var]
@@ -132,7 +134,7 @@ def row_order(orders: Pairs, ranks: EqualRanks) -> BroadcastOrder:
 
 
 def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
-    """Dimensions as known now, without the pairs of which one is known, or that are one."""
+    """Dimensions as known now, without the pairs of which one is known, or that are equal."""
     known = [(store.dim(left), store.dim(right)) for left, right in pairs]
     return [
         (left, right)
@@ -151,7 +153,7 @@ def dim_order(store: Store, pairs: Iterable[DimPair]) -> BroadcastOrder:
 
 
 def row_cycles(orders: Pairs) -> list[list[RowVar]]:
-    """Row variables that refine each other around a cycle, and so are equal.
+    """Row variables that refine each other in a cycle, and so are equal.
 
     Memory that is updated from its own value has such rows.
     """

@@ -1,20 +1,20 @@
-"""Closing: decides what the constraints leave open, ranks first and then sizes.
+"""Closing: decides on everything that the constraints leave open, ranks first and then sizes.
 
-Every round looks at all that is open at once, decides what may be decided, and propagates: nothing depends on
-the order of constraints. In each round the first of these stages that applies:
+Every round decides all that may be decided at once, and propagates, so that nothing depends on the order of
+constraints. In each round the first of these stages that applies:
 
-0. rows that refine each other around a cycle are equal;
-1. results with a known operand, and rows that are no leaf's and have no operand at all, take the least that
-   they can; a leaf that something uses waits, and what only has operands that broadcast to anything (no axes,
-   size 1);
-2. leaves without operands take the greatest that their uses allow, through any results that are themselves
-   open; numbers do so after 3, since they broadcast to anything and should ask nothing of the others;
-   then dimensions in products, sums and strides that are still open, and droppable parts become 0;
-3. what only a number of elements decides gets one axis of what is left, and what waits since 1 takes the
-   least;
+0. rows that refine each other in a cycle are equal;
+1. results with a known operand, and rows of no leaf that have no operand at all, take the least rank or size
+   that they can; a leaf with uses waits, and so does a result of which all known operands broadcast to
+   anything (no axes, size 1);
+2. leaves without operands take the greatest that their uses allow, through results that are themselves open;
+   numbers do so after 3, since they broadcast to anything and should demand nothing of others; then come
+   dimensions in products, sums and strides that are still open, and droppable parts become 0;
+3. a row that only a number of elements constrains gets one axis of the remaining size, and those that wait
+   since 1 take the least;
 4. a parameter that is still open is an error;
-5. what is left of a product or sum of known size goes to its last part;
-6. anything else gets no more axes, or size 1.
+5. the last part of a product or sum of known size gets the remainder;
+6. everything else gets no more axes, or size 1.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Closing:
         equations: Pairs = [(rule.left, rule.right) for rule in store.equations]
         owned = [(row, leaf) for leaf in self.leaves for row in leaf.shape]
         while open_rows := store.open_rows():
-            # What is closed stays closed: later rounds look at what is left.
+            # Closed rows stay closed: later rounds look at the others.
             equations, orders = known_pairs(store, equations), known_pairs(store, orders)
             owned = [(known, leaf) for row, leaf in owned if (known := store.row(row)).var is not None]
             ranks = EqualRanks(equations)
@@ -124,8 +124,8 @@ class Closing:
         yield dict.fromkeys(order.sources(open_vars), 0)
 
     def _flat_rows(self, equal: EqualRanks) -> dict[int, int]:
-        """Data given flat, of which nothing else is known or demanded, has one more axis: in the last row
-        that may have any.
+        """One more axis for data given flat of which nothing else is known or demanded: in the last row that
+        may have any.
         """
         ranks: dict[int, int] = {}
         for rule, total in open_totals(self.store):
@@ -175,7 +175,8 @@ class Closing:
         return {var: self.store.lower[var].size for var in dims}
 
     def _split(self, relations: Sequence[OpenRelation]) -> dict[int, Dim]:
-        """The last unknown part of a known size gets what the others, which are least, leave of it.
+        """Sizes for the unknown parts of a known size: the least for all but the last, which gets the
+        remainder.
 
         Raises `ShapeConflict` where each is the last of another size.
         """
@@ -196,7 +197,7 @@ class Closing:
         return {var: Dim(max(1, self.store.minimum(DimVar(var)))) for var in dims}
 
     def _flat_dims(self) -> dict[int, Dim]:
-        """All but the innermost unknown axis of data given flat are 1; the innermost gets what is left."""
+        """Size 1 for all but the innermost unknown axis of data given flat, which gets the remainder."""
         sizes: dict[int, Dim] = {}
         for _, total in open_totals(self.store):
             for dim in list(total.dims)[:-1]:
@@ -220,7 +221,9 @@ class Closing:
     # Leaves.
 
     def _parameters(self) -> list[Leaf]:
-        """Those with an input row first: what scales a product, or is added to it, takes its size from it."""
+        """The parameters, those with an input row first: one that scales a product, or is added to it, takes
+        its size from it.
+        """
         found = [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
         return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
 

@@ -1,4 +1,4 @@
-"""What each tensor operation demands of the shapes of its operands and its result."""
+"""The constraints that each tensor operation puts on the shapes of its operands and its result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ValueRow:
 
 @dataclass(eq=False, slots=True)
 class Origin:
-    """Which operation demands something, of which rows: kept of every constraint, asked for by messages."""
+    """The operation that makes a constraint, and the rows that it constrains, for error messages."""
 
     op: Operation
     left_value: SSAValue
@@ -66,7 +66,7 @@ class Demands:
     """The dimensions of a spec whose sizes its projection needs by name."""
 
     def refines(self, result: SSAValue, operand: SSAValue, *pairs: _Pair) -> None:
-        """Rows of `result` refine rows of `operand`; equal ones do."""
+        """Rows of `result` refine those of `operand`: the operand broadcasts to the result."""
         shape, other_shape = shape_of(result), shape_of(operand)
         for kind, other in pairs:
             refined, row = shape.row(kind), other_shape.row(other)
@@ -98,7 +98,7 @@ class Demands:
 
 
 def demands_of(op: Operation, solver: Solver) -> Demands:
-    """The constraints of one operation; none for code without shapes, nor for leaves but flat data.
+    """The constraints of one operation: none for operations on code, and of leaves only for flat data.
 
     Raises `SpecError` for a malformed spec.
     """
@@ -181,13 +181,15 @@ def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
 def _flat(demands: Demands, op: DataOp, elements: int) -> None:
     shape = shape_of(op.result)
     origin = Origin(op, op.result, "batch", op.result, "output")
-    # The last row that is open gets what no use determines.
+    # The last open row gets the axes that no use determines.
     rows = (shape.input, shape.batch, shape.output)
     demands.found.append(TotalElements(rows, elements, origin))
 
 
 def _range_of(op: SliceOp, index: Linear) -> int | None:
-    """The range of a static index that is sliced at, from the routine or, outside one, from the operation."""
+    """The range of a static index at which a tensor is sliced, from the routine or, outside one, from the
+    operation.
+    """
     if index.variable is None:
         return None
     routine = enclosing_routine(op)

@@ -1,4 +1,6 @@
-"""What follows for dimensions. The order on them is flat: 1 without a basis stands above every other size."""
+"""Inference rules for dimensions. Their broadcasting order is flat: size 1 without a basis stands above every
+other size.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class DimRules:
         self.queue = queue
 
     def run(self, rule: AxisRule) -> None:
-        """Makes what is known of the two sides agree. Raises `ShapeConflict`."""
+        """Makes the two sides of a rule agree as far as they are known. Raises `ShapeConflict`."""
         left, right = self.store.dim(rule.left), self.store.dim(rule.right)
         if left == right:
             return
@@ -72,7 +74,7 @@ class DimRules:
             self.store.put(self.store.topped, left.id, True)
 
     def _bound_below(self, var: DimVar, size: Dim, rule: Rule) -> None:
-        """`var` stands above `size`: it is that, or 1."""
+        """Records that `var` stands above `size`: it is that size, or 1."""
         store = self.store
         lower = store.lower.get(var.id)
         if size.broadcasts or (lower is not None and lower.size != size):
@@ -127,7 +129,7 @@ class DimRules:
 
 
 def dim_conflict(store: Store, rule: Rule, reason: str, var: DimVar | None = None) -> ShapeConflict:
-    """The error for `rule`, with its sides as known now. `var` stands in where the rule has no two sides."""
+    """The error for `rule`, with its sides as known now; for a rule without two sides, `var` is shown."""
     if not isinstance(rule, AxisRule):
         dim = rule.dim if isinstance(rule, DimAtLeast) else var
         assert dim is not None

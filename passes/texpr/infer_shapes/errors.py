@@ -1,4 +1,4 @@
-"""What can go wrong in shape inference."""
+"""The errors of shape inference."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ class ShapeInferenceError(Exception):
 
 
 class ShapeConflict(ShapeInferenceError):
-    """Constraints that cannot hold together.
+    """Constraints that contradict each other.
 
-    `left` and `right` are the two sides of the constraint in which the clash showed (for `RowLe` and `DimLe`,
-    result and operand), as far as they were known then. `left_axis` and `right_axis` index the clashing axis
-    in `left.axes` and `right.axes`. `left_because` and `right_because` are the origins of the constraints
-    that forced each side, the nearest first, without `origin` itself.
+    Attributes:
+        left, right: the two sides of the contradictory constraint (for `RowLe` and `DimLe`,
+            result and operand), as far as they were known then.
+        left_axis, right_axis: the index of the clashing axis in `left.axes` and `right.axes`.
+        left_because, right_because: the origins of the constraints that forced each side, the nearest first,
+            without `origin` itself.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class RankCycle(ShapeConflict):
 
 
 class MissingDimension(ShapeInferenceError):
-    """A parameter's row (`axis` is None) or one of its dimensions, which nothing determines."""
+    """A parameter's row (`axis` is None) or one of its dimensions that no constraint determines."""
 
     def __init__(self, leaf: Leaf, row_kind: RowKind, axis: int | None = None) -> None:
         super().__init__(leaf.name, row_kind, axis)

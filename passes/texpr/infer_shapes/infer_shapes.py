@@ -1,4 +1,4 @@
-"""The pass that infers every shape of a routine."""
+"""`infer-shapes`: infers the shape of every tensor of a routine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ShapeInference:
     routine: TexprRoutineOp
     solver: Solver = field(default_factory=Solver)
     names: dict[Operation, dict[str, DimTerm]] = field(default_factory=dict[Operation, dict[str, DimTerm]])
-    """What projections need to know of the dimensions in specs."""
+    """The sizes of dimensions in specs, for `infer-projections`."""
 
     def known(self, value: SSAValue) -> Shape:
         return self.solver.shape(shape_of(value))
@@ -95,7 +95,9 @@ class ShapeInference:
             refine_type(value, known_type(final, type.element_or_none))
 
     def _final(self, written: Row) -> Row:
-        """A row keeps the split that it was written with, which decides where it broadcasts."""
+        """A final row, with leading and trailing axes as they were written, since these decide where it
+        broadcasts.
+        """
         row, split = self.solver.row(written), len(written.leading)
         if len(row.leading) == split:
             return row
@@ -110,7 +112,7 @@ class ShapeInference:
 
 
 def leaves_of(op: Operation) -> list[Leaf]:
-    """The leaf that an operation is, if it is one."""
+    """The leaf that an operation is; empty for an operation that computes its result."""
     kind = LEAF_KINDS.get(type(op))
     if kind is None or not isinstance(op, TensorOp) or (isinstance(op, UniformOp) and op.like):
         return []
@@ -118,7 +120,7 @@ def leaves_of(op: Operation) -> list[Leaf]:
 
 
 def variable_counts(ops: Sequence[Operation]) -> tuple[int, int]:
-    """How many dimension and row variables the text of these operations numbers."""
+    """The numbers of dimension and row variables in the types of these operations."""
     rows = [row for op in ops if isinstance(op, TensorOp) for row in shape_of(op.result)]
     bound = [dims.data for op in ops if isinstance(dims := op.properties.get("dims"), DimsAttr)]
     terms = [axis for row in rows for axis in row.axes] + [term for dims in bound for _, term in dims]
@@ -130,7 +132,11 @@ def variable_counts(ops: Sequence[Operation]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class InferShapesPass(ModulePass):
-    """Solves the constraints of each routine, closes what is left, and writes the final shapes into the
+    """Shape inference by constraints: unification of rows of dimensions with a broadcasting order (after type
+    inference with row variables: Rémy, "Type Checking Records and Variants in a Natural Extension of ML",
+    1989).
+
+    Solves the constraints of each routine, decides what they leave open, and writes the final shapes into the
     types.
     """
 

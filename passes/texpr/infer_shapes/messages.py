@@ -1,5 +1,5 @@
-"""Shape errors as users read them: the operation and its line, both shapes in full with the clash marked,
-and why.
+"""Shape errors as users read them: the operation and its line, the shapes with the clash marked, and the
+reasons.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueR
 from ocannl.passes.texpr.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
-# What follows each row in the text of a shape.
+# The separator after each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
 
 
 def tensor_name(value: SSAValue) -> str:
-    """What a user would call a value."""
+    """The name that a user would give to a value."""
     match value.owner:
         case MemoryOp() as op:
             return op.label.data
@@ -70,7 +70,7 @@ def tensor_name(value: SSAValue) -> str:
 
 
 def _short_name(value: SSAValue) -> str:
-    """The name of an operand of an operand: an expression without one is left out."""
+    """The name of an operand of an operand; empty for an expression without one."""
     return "..." if isinstance(value.owner, ApplyOp) and value.name_hint is None else tensor_name(value)
 
 
@@ -98,7 +98,9 @@ def describe(op: Operation) -> str:
 
 
 def chooses_positions(op: ApplyOp) -> bool:
-    """A gather or scatter: pairs of ids and of a range that they are compared with, then what they choose."""
+    """Recognises a gather or scatter: pairs of ids and of the range that they are compared with, then the
+    chosen values.
+    """
     term, count = op.term.data, len(op.args)
     if not isinstance(term, App) or term.op != "where" or count < 3 or count % 2 == 0:
         return False
@@ -141,7 +143,7 @@ def _part_name(part: Term, names: Sequence[str]) -> str:
 
 
 def shape_error(error: ShapeInferenceError, op: Operation, shape_of: ShapeOf) -> ShapeError:
-    """The user's error for a solver's; `op` is where it showed, if the error does not say."""
+    """The user's error for an error of the solver; `op` is where it showed, if the error does not say."""
     if isinstance(error, MissingDimension):
         return _missing(error, op)
     if isinstance(error, ShapeConflict):
@@ -179,7 +181,7 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
 
 
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]:
-    """Both sides of the clash; where a result and an operand clash, all operands: what the user wrote."""
+    """Both sides of the clash; where a result and an operand clash, all operands, as the user wrote them."""
     left, right, op = origin.left, origin.right, origin.op
     if isinstance(op, DataOp):
         return [f"  {op.label.data}: {shape_of(op.result)}"]
@@ -195,7 +197,7 @@ def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]
 
 
 def _spec_lines(error: ShapeConflict, op: ApplyOp, place: ValueRow, shape_of: ShapeOf) -> list[str]:
-    """All operands of a spec, with the axis marked that does not fit what its name has been so far."""
+    """The operands of a spec, with the axis marked that does not fit the earlier uses of its name."""
     lines: list[str] = []
     for arg in op.args:
         if arg is place.value:
@@ -207,7 +209,9 @@ def _spec_lines(error: ShapeConflict, op: ApplyOp, place: ValueRow, shape_of: Sh
 
 
 def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> str | None:
-    """What a spec calls an axis of an operand whose row is closed in it, or how many axes it has instead."""
+    """The name in a spec of an axis of an operand whose row is closed in it, or the number of axes it should
+    have.
+    """
     if op.logic is None or place.value not in op.args:
         return None
     number, spec = list(op.args).index(place.value), op.logic.data
@@ -226,7 +230,7 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> st
 
 
 def _from_end(error: ShapeConflict) -> int | None:
-    """Where the clashing axis stands, counted from the end of the operand's row."""
+    """The place of the clashing axis, counted from the end of the operand's row."""
     if isinstance(error.right, Row) and error.right_axis is not None:
         return len(error.right.axes) - error.right_axis
     return None
@@ -250,7 +254,7 @@ def _place_lines(place: ValueRow, row: object, axis: int | None, shape_of: Shape
 
 
 def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | None:
-    """Where a row, or one of its axes, stands in the text of the shape; None for a row without axes."""
+    """The columns of a row, or of one of its axes, in the text of the shape; None for a row without axes."""
     start, text = 0, ""
     for k in ROW_KINDS:
         text = _row_text(shape, k)
@@ -266,14 +270,14 @@ def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | No
 
 
 def _row_text(shape: Shape, kind: RowKind) -> str:
-    """The text of one row, as it stands in the text of the shape."""
+    """The text of one row, as in the text of the shape."""
     empty = Row()
     alone = Shape(*(shape.row(k) if k == kind else empty for k in ROW_KINDS))
     return str(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
 
 
 def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:
-    """The operations, other than `at`, that demanded something."""
+    """The operations, other than `at`, that made a constraint."""
     found = [origin.op if isinstance(origin, Origin) else origin for origin in origins]
     return [op for op in found if isinstance(op, Operation) and op is not at]
 
@@ -284,7 +288,7 @@ def _because(ops: Sequence[Operation]) -> list[str]:
 
 
 def _misspelt(op: Operation) -> str | None:
-    """A long name that occurs once in a spec and is almost another one."""
+    """A long name that occurs once in a spec and is similar to another one; None if there is none."""
     if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
         return None
     words = re.findall(r"[^\W\d]\w+", op.logic.data) if "," in op.logic.data else []

@@ -1,4 +1,4 @@
-"""Runs rules until nothing more follows."""
+"""Runs inference rules to a fixpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ocannl.passes.texpr.infer_shapes.totals import TotalRules
 
 
 class Propagation:
-    """The rules that wait to be run on one store."""
+    """A worklist of the rules to be run on one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -35,7 +35,7 @@ class Propagation:
         self.relations = RelationRules(store, self.dims)
 
     def add(self, constraint: Constraint) -> None:
-        """Puts a constraint among the rules, to be run; the store keeps those that closing asks for."""
+        """Adds a constraint to the worklist; the store keeps those that closing needs."""
         store = self.store
         if isinstance(constraint, RowLe):
             store.put(store.orders, constraint, True)
@@ -52,7 +52,7 @@ class Propagation:
             self.queue.append(constraint)
 
     def run(self) -> None:
-        """Runs all waiting rules and those that they wake. Raises `ShapeConflict`, `RankCycle`."""
+        """Runs all rules in the worklist and those that they wake. Raises `ShapeConflict`, `RankCycle`."""
         queue = self.queue
         while queue:
             rule = queue.popleft()

@@ -1,4 +1,4 @@
-"""Which constraints forced what: for messages."""
+"""The constraints that forced the value of a term, for error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ORIGINS = 8
 
 
 def origins_of(store: Store, terms: tuple[Row | DimTerm, ...], besides: object) -> tuple[object, ...]:
-    """The origins of the constraints that made `terms` what they are, nearest first, without `besides`."""
+    """The origins of the constraints that determined `terms`, nearest first, without `besides`."""
     found: list[object] = []
     seen: set[int] = set()
     waiting = deque(cause for term in terms for cause in _causes(store, term, store.step + 1))
@@ -37,7 +37,7 @@ def origins_of(store: Store, terms: tuple[Row | DimTerm, ...], besides: object) 
 
 
 def _causes(store: Store, term: Row | DimTerm, before: int) -> Iterator[tuple[int, Rule]]:
-    """The steps before `before` at which `term` got its value, and the rules that took them."""
+    """The steps before `before` in which `term` got its value, and the rules that were run in them."""
     if isinstance(term, Row):
         yield from _row_causes(store, term, before)
     else:
@@ -68,7 +68,7 @@ def _dim_causes(store: Store, term: DimTerm, before: int) -> Iterator[tuple[int,
 
 
 def sides_of(rule: Rule) -> tuple[Row | DimTerm, ...]:
-    """What a rule is about."""
+    """The terms that a rule relates."""
     if isinstance(rule, ClosingRule):
         return ()
     if isinstance(rule, DimAtLeast):

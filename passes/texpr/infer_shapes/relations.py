@@ -1,4 +1,4 @@
-"""What follows from arithmetic between dimensions: products, concatenations and affine axes."""
+"""Inference rules for arithmetic between dimensions: products, concatenations and affine axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.passes.texpr.infer_shapes.totals import Total, exact_root
 
 
 class RelationRules:
-    """Solves each relation for the one dimension of it that is not known."""
+    """Solves each relation for its only unknown dimension."""
 
     def __init__(self, store: Store, dims: DimRules) -> None:
         self.store = store
@@ -103,7 +103,7 @@ class RelationRules:
         )
 
     def _check_bases(self, rule: Relation, dims: Iterable[DimTerm]) -> None:
-        """Arithmetic is on plain sizes: what it makes of a unit is not known."""
+        """Raises `ShapeConflict` for a dimension with a basis: arithmetic is on plain sizes."""
         for dim in dims:
             if isinstance(dim, Dim) and dim.basis is not None:
                 raise self._conflict(rule, f"`{rule.axis}` takes sizes without a basis, found {dim}")
@@ -116,7 +116,9 @@ class RelationRules:
 
 @dataclass(frozen=True, slots=True)
 class OpenRelation:
-    """A relation with unknown dimensions: `parts` without the whole, in order; some of them droppable."""
+    """A relation with unknown dimensions: `parts` are those besides the whole, in order; some of them
+    droppable.
+    """
 
     rule: Relation
     whole: DimTerm

@@ -1,4 +1,4 @@
-"""What follows for rows: how many axes they must have, and which axes meet."""
+"""Inference rules for rows: how many axes they must have, and which axes correspond."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RowRules:
             self._pair_le(rule, res.axes, opnd.axes, range(-before.right - 1, -right - 1, -1))
 
     def _fit(self, rule: RowLe, res: Row, opnd: Row, lacking: int) -> None:
-        """Gives the result as many axes as the operand has."""
+        """Gives the result at least as many axes as the operand has."""
         if res.var is not None:
             if res.var == opnd.var:
                 raise self._cycle(rule)
@@ -107,7 +107,9 @@ class RowRules:
             self.store.wait(rule, (left.var,))
 
     def _equate_open(self, rule: RowEq, left: Row, right: Row) -> None:
-        """One variable contains the other where its own axes fit inside the other's on both sides."""
+        """Equates two open rows: one variable contains the other if its own axes fit inside the other's at
+        both ends.
+        """
         assert left.var is not None
         assert right.var is not None
         more_leading = len(left.leading) - len(right.leading)
@@ -123,9 +125,10 @@ class RowRules:
         self._pair_shared_ends(rule, left, right)
 
     def _overlap(self, rule: RowEq, before: Row, after: Row) -> None:
-        """`before` has more leading axes and `after` more trailing ones: wait until a rank is known.
+        """Equates rows of which `before` has more leading and `after` more trailing axes, once a rank is
+        known.
 
-        First the variables get those axes that they have in any case.
+        The variables get the axes first that they have in any case.
         """
         assert before.var is not None
         assert after.var is not None
@@ -170,7 +173,7 @@ class RowRules:
         self.queue.extend(self.store.row_rules(var))
 
     def _extend(self, var: RowVar, leading: int, trailing: int, rule: RowLe) -> None:
-        """The variable has so many axes at least."""
+        """Gives the variable at least so many axes."""
         if self.store.row(rule.left).known + leading + trailing > MOST_AXES:
             raise self._cycle(rule)
         fresh = self.store.fresh_dim
@@ -191,7 +194,7 @@ class RowRules:
 
 
 def _meeting(split: int, res: Row, opnd: Row) -> tuple[int, int]:
-    """How many axes of the operand have a partner that is known, from the left and from the right."""
+    """The numbers of axes of the operand, from the left and from the right, whose partners are known."""
     left, right = split, len(opnd.trailing)
     if opnd.var is None:
         right += len(opnd.leading) - split
@@ -201,7 +204,7 @@ def _meeting(split: int, res: Row, opnd: Row) -> tuple[int, int]:
 
 
 def _inner(outer: Row, other: Row) -> Row:
-    """What is between the leading and the trailing axes of `other` in `outer`."""
+    """The part of `outer` between the leading and the trailing axes of `other`."""
     trailing = outer.trailing[: len(outer.trailing) - len(other.trailing)]
     return Row(outer.leading[len(other.leading) :], outer.var, trailing)
 

@@ -1,4 +1,4 @@
-"""What the solver runs: constraints, and what follows from them for single axes."""
+"""The rules that the solver runs: constraints, and their consequences for single axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ocannl.passes.texpr.infer_shapes.terms import (
 class AxisRule:
     """Dimension `left` equals, or refines, dimension `right`.
 
-    If it comes from a rule over rows, `place` is the axis in both, counted from the end if negative.
+    For a consequence of a rule over rows, `place` is the axis in both rows, counted from the end if negative.
     """
 
     equal: bool
@@ -32,7 +32,7 @@ class AxisRule:
 
 @dataclass(slots=True, eq=False)
 class ClosingRule:
-    """No constraint but a choice: made when the shapes of leaves and results were demanded."""
+    """A choice of closing rather than a constraint."""
 
     origin: object = None
 

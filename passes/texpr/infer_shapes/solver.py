@@ -1,4 +1,4 @@
-"""The solver: constraints in, shapes out. It knows nothing of programs."""
+"""The constraint solver of shape inference: constraints in, shapes out. It is independent of programs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, DimVar, 
 
 
 class Solver:
-    """Knows at any time everything that the constraints added so far force.
+    """Holds all consequences of the constraints added so far.
 
-    What it knows is a function of the set of constraints, and so are the shapes that `close` chooses.
-    Constraints should hold rows as they are written in the program, not as `row` returns them: its `leading`
-    axes decide where a row broadcasts.
+    These are a function of the set of constraints, and so are the shapes that `close` chooses. Constraints
+    should hold rows as they are written in the program, not as `row` returns them: its `leading` axes decide
+    where a row broadcasts.
     """
 
     def __init__(self) -> None:
@@ -28,24 +28,22 @@ class Solver:
         self._attempts = 0
 
     def fresh_dim(self) -> DimVar:
-        """A dimension of which nothing is known."""
+        """A new dimension variable."""
         return self._store.fresh_dim()
 
     def fresh_row(self) -> RowVar:
-        """A row variable of which nothing is known."""
+        """A new row variable."""
         return self._store.fresh_row()
 
     def reserve(self, dims: int, rows: int) -> None:
-        """Makes the variables numbered below these counts known as variables, without anything known of
-        them.
-        """
+        """Makes the variables numbered below these counts exist."""
         self._store.next_dim = max(self._store.next_dim, dims)
         self._store.next_row = max(self._store.next_row, rows)
 
     def add(self, *constraints: Constraint) -> None:
-        """Adds constraints with all that they force; none of them, if it raises.
+        """Adds constraints with their consequences; none of them, if it raises.
 
-        Raises `ShapeConflict` if they cannot hold together with those before, `RankCycle` if a row would have
+        Raises `ShapeConflict` if they contradict each other or earlier ones, `RankCycle` if a row would have
         to contain itself with more axes.
         """
         if not constraints:
@@ -59,7 +57,7 @@ class Solver:
         """Decides every row and dimension that is still open. Changes nothing, if it raises.
 
         `leaves` are the tensors that no operation computes. Raises `ShapeConflict`, or `MissingDimension` for
-        a parameter that nothing determines.
+        a parameter that no constraint determines.
         """
         with self.attempt():
             Closing(self._propagation, leaves).run()
@@ -78,7 +76,7 @@ class Solver:
 
     @contextmanager
     def attempt(self) -> Generator[None]:
-        """Takes back everything that was added inside, if an exception leaves it."""
+        """A context that undoes everything that was added in it, if an exception leaves it."""
         store = self._store
         mark = len(store.log)
         self._attempts += 1
@@ -94,7 +92,7 @@ class Solver:
                 store.log.clear()
 
     def copy(self) -> Solver:
-        """A solver that knows the same and goes its own way."""
+        """An independent solver with the same knowledge."""
         other = Solver()
         other._use(self._store.copy())
         return other

@@ -1,4 +1,4 @@
-"""The rows that the slots of a spec ask for, and the arithmetic between their dimensions."""
+"""The rows of the slots of an einsum spec, and the arithmetic between their dimensions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimAtLeast, DimPr
 class SpecRows:
     """The rows of one spec's slots: names, row variables and bound dimensions are shared by all slots.
 
-    `relations` are the constraints that the rows do not say themselves.
+    `relations` are the constraints beyond the rows themselves.
     """
 
     solver: Solver
@@ -48,7 +48,7 @@ class SpecRows:
         return Row(leading, var, tuple(self._axis(a) for a in spec.trailing))
 
     def capture_rows(self) -> None:
-        """A dimension bound to the name of a row variable is the product of its axes."""
+        """Constrains a dimension that is bound to the name of a row variable to the product of its axes."""
         for name, var in self.rows.items():
             if name in self.dims:
                 self.relations.append(
@@ -56,7 +56,7 @@ class SpecRows:
                 )
 
     def named(self) -> dict[str, DimTerm]:
-        """The dimensions by name that stand in products, sums and strides."""
+        """The dimensions with names in products, sums and strides."""
         return {name: self.dims[name] for name in sorted(self.spec.structured_names)}
 
     def _row_var(self, name: str) -> RowVar:
@@ -109,9 +109,9 @@ class SpecRows:
         )
 
     def _affine(self, axis: Affine, whole: DimTerm) -> DimSum:
-        """Whole strides, or one less and the window: the last position that is read is the last there is.
+        """An axis read by whole strides and a window: the last position that is read is the last of the axis.
 
-        The first term comes last: what the window leaves is its.
+        The first term comes last, so that it gets the remainder of the window.
         """
         (stride, over), *window = [(self.coefficient(term), self._dim(term.name)) for term in axis.terms]
         if not window or axis.padding is Padding.PADDED:
@@ -127,7 +127,7 @@ class SpecRows:
 
 
 def coefficient_of(term: Term, dims: Mapping[str, DimTerm], known: Callable[[DimTerm], DimTerm]) -> int:
-    """The number of a coefficient, given by keyword if it has a name. Raises `SpecError`."""
+    """The value of a coefficient, which is given by keyword if it has a name. Raises `SpecError`."""
     if isinstance(term.coefficient, int):
         return term.coefficient
     given = dims.get(term.coefficient)
@@ -150,7 +150,7 @@ def axes_of(spec: Spec) -> Iterator[Axis]:
 def check_spec(
     spec: Spec, text: str, dims: Mapping[str, DimTerm], known: Callable[[DimTerm], DimTerm]
 ) -> None:
-    """What the grammar does not say. Raises `SpecError`."""
+    """Checks conditions on a spec beyond its grammar. Raises `SpecError`."""
     if dims:
         _check_bound(spec, text, dims)
     rows = {row.var for slot in spec.slots for row in slot.rows}

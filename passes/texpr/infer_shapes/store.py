@@ -1,4 +1,6 @@
-"""What is known of each variable, why, and which rules wait for more; with an undo log."""
+"""The state of the solver: the value of each variable, its reason, and the rules that wait for it; with an
+undo log.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _MISSING: Any = object()
 
 
 class Watchers(NamedTuple):
-    """A persistent list of waiting rules: appending shares the old list, so that undoing is forgetting."""
+    """A persistent list of waiting rules: appending shares the old list, so that undoing
+    drops the new cell.
+    """
 
     rule: Rule
     rest: Watchers | None
@@ -48,7 +52,7 @@ class RowBinding(NamedTuple):
 
 
 class LowerBound(NamedTuple):
-    """A use demands `size`: the variable is that, or 1."""
+    """A demand of a use: the variable is `size`, or 1."""
 
     size: Dim
     step: int
@@ -56,7 +60,7 @@ class LowerBound(NamedTuple):
 
 
 class Minimum(NamedTuple):
-    """A fixed position in use demands a size of `minimum` or more."""
+    """A demand of a fixed position: the size is `minimum` or more."""
 
     minimum: int
     step: int
@@ -64,9 +68,9 @@ class Minimum(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a broadcasting rule got: axes already paired from each side, and the variables it waits for.
+    """The progress of a broadcasting rule: the axes paired from each side, and the variables it waits for.
 
-    It is done when every axis that the operand can have is paired: it then waits for nothing.
+    It is done, and waits for nothing, when every axis that the operand can have is paired.
     """
 
     left: int = 0
@@ -88,7 +92,7 @@ _Undo: TypeAlias = tuple[dict[Any, Any], Any, Any]
 
 @dataclass(slots=True)
 class Store:
-    """Bindings of variables, kept so that looking a value up never changes what is known."""
+    """Bindings of variables. Looking a value up never changes them."""
 
     next_dim: int = 0
     next_row: int = 0
@@ -112,7 +116,7 @@ class Store:
     log: list[_Undo] = field(default_factory=list[_Undo])
 
     def copy(self) -> Store:
-        """An independent store that knows the same, and has nothing to take back."""
+        """An independent store with the same bindings and an empty undo log."""
         known: Iterator[Any] = (copy(getattr(self, entry.name)) for entry in fields(self))
         other = Store(*known)
         other.log.clear()
@@ -121,12 +125,12 @@ class Store:
     # Writing, and taking back.
 
     def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
-        """Sets an entry of one of this store's tables, so that `undo_to` can take it back."""
+        """Sets an entry of one of this store's tables, and logs it for `undo_to`."""
         self.log.append((table, key, table.get(key, _MISSING)))
         table[key] = value
 
     def undo_to(self, mark: int) -> None:
-        """Takes back every write since the log was `mark` long."""
+        """Undoes every write since the log had `mark` entries."""
         log = self.log
         while len(log) > mark:
             table, key, old = log.pop()
@@ -177,7 +181,7 @@ class Store:
         return value
 
     def row(self, row: Row) -> Row:
-        """`row` with its variable replaced by what is known of it; its dimensions are left as they are."""
+        """`row` with its variable replaced by its value; its dimensions are left as they are."""
         var = row.var
         if var is None:
             return row
@@ -208,7 +212,7 @@ class Store:
         return 0 if minimum is None else minimum.minimum
 
     def _compressed(self, var: RowVar, value: Row) -> Row:
-        """The value of a variable, `value` as bound, whose own variable has a value by now."""
+        """The value of a variable: `value` as it was bound, with its own variable replaced by its value."""
         rows = self.rows
         path = [var.id]
         while value.var is not None and value.var.id in rows:

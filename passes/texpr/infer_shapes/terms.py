@@ -1,6 +1,6 @@
 """The terms of shape inference (dimensions, rows, shapes) and the constraints over them.
 
-Constraints are compared by identity: what the solver keeps of each is found by it.
+Constraints are compared by identity, by which the solver looks up its progress on each.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class LeafKind(Enum):
-    """What a leaf is decides what happens to dimensions of it that nothing determines."""
+    """The kind of a leaf, which decides on its dimensions that no constraint determines."""
 
     PARAM = "parameter"
     CONSTANT = "constant"
@@ -108,10 +108,10 @@ class DimProduct:
 
 @dataclass(eq=False, slots=True)
 class DimSum:
-    """`whole` is `constant` and the sum of `coefficient * dimension` over `terms`: `axis` of a spec.
+    """`whole` is `constant` plus the sum of `coefficient * dimension` over `terms`: `axis` of a spec.
 
-    No dimension of `terms` is less than `least`. The `droppable` ones become that where nothing else is known
-    of them. In a `window` the axis is read at every sum of positions of its terms, and no further.
+    No dimension of `terms` is less than `least`; the `droppable` ones are equal to it where nothing else is
+    known of them. With `window`, the axis is read at every sum of positions of its terms, and has no others.
     """
 
     whole: DimTerm

@@ -1,4 +1,4 @@
-"""What follows from a known number of elements: the shape of data that was given flat."""
+"""Inference rules for a known number of elements: the shape of data that was given flat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ocannl.passes.texpr.infer_shapes.terms import ONE, Dim, DimVar, Row, RowVar
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What is known of the axes that have a fixed number of elements together."""
+    """The axes that together have a fixed number of elements, as far as they are known."""
 
     known: int
     dims: Counter[DimVar]
@@ -67,7 +67,7 @@ class TotalRules:
         self.dims.assign(var, Dim(size), rule)
 
     def _rule_out(self, rule: TotalElements, dims: Counter[DimVar], rest: int) -> None:
-        """A demanded size that does not divide what is left cannot be met: the axis is 1."""
+        """Makes an axis 1 whose demanded size does not divide the remaining number of elements."""
         for var in dims:
             lower = self.store.lower.get(var.id)
             if lower is not None and (lower.size.size == 0 or rest % lower.size.size):
@@ -91,7 +91,7 @@ def exact_root(number: int, degree: int) -> int | None:
 
 
 def open_totals(store: Store) -> Iterator[tuple[TotalElements, Total]]:
-    """The numbers of elements that still have to be met."""
+    """The numbers of elements that are not met yet."""
     for rule in store.totals:
         total = Total.of(store, rule.rows)
         if total.rows or total.dims:
