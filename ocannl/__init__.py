@@ -1,5 +1,5 @@
-"""OCANNL compiles neural-network training: tensor expressions with few shapes, compiled as whole update
-steps.
+"""A compiler for neural-network training: tensor expressions, whose shapes are inferred, are compiled as
+whole training steps.
 """
 
 from difflib import get_close_matches

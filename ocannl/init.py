@@ -1,5 +1,5 @@
-"""How parameters get their initial values: functions of the seed, the parameter's name and the element,
-nothing else.
+"""Initializers of parameters. A random initial value depends on the seed, the parameter's name and the place
+of the element, on nothing else.
 
 The same seed gives the same numbers on every target (Threefry-4x32, `ocannl.runtime.random`).
 """
@@ -35,7 +35,11 @@ Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray
 
 @dataclass(frozen=True)
 class Initializer:
-    """Makes the initial array of a parameter from a random key, its final shape and its dtype."""
+    """Makes the initial array of a parameter.
+
+    `sample` takes a key (uint32 of shape (4,)), the final shape and the dtype of the parameter, and returns
+    an array of the shape's batch, output and input axes, in this order.
+    """
 
     description: str
     sample: Sample
@@ -45,11 +49,12 @@ class Initializer:
 
 
 def fan_in(shape: Shape) -> int:
-    """The number of inputs that each output sums over."""
+    """The number of inputs that each output sums over: the product of the input axes, at least 1."""
     return max(1, math.prod(shape.input.sizes))
 
 
 def fan_out(shape: Shape) -> int:
+    """The number of outputs that each input goes to: the product of the output axes, at least 1."""
     return max(1, math.prod(shape.output.sizes))
 
 
@@ -63,7 +68,7 @@ def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
 
 
 def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
-    """Normal with this mean and standard deviation."""
+    """Normal with mean `mean` and standard deviation `std`."""
 
     def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
         return mean + std * random.normal(key, shape.memory_sizes, dtype)
@@ -101,7 +106,8 @@ def constant(value: float) -> Initializer:
 
 
 def scaled_uniform() -> Initializer:
-    """Uniform in +-sqrt(3 / fan_in): variance 1 / fan_in, so that products keep the scale of their inputs.
+    """Uniform in +-sqrt(3 / fan_in), with variance 1 / fan_in (LeCun et al., 1998), so that products keep the
+    scale of their inputs.
 
     A parameter without input axes, such as a bias, counts its outputs instead. The default of `oc.param`.
     """

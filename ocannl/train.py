@@ -9,8 +9,8 @@ __all__ = ["adam_one", "adam_update", "forward_once", "grad_update", "sgd_one", 
 
 
 def grad_update(loss: oc.Tensor) -> oc.Code:
-    """Code that computes a loss and the gradients of everything that it depends on, and runs the updates
-    that blocks added (running statistics).
+    """Code that computes a loss, runs the updates that blocks have added to it (such as running statistics),
+    and computes the gradients of everything that it depends on. Gradients are set, not added to.
     """
     value = oc.forward(loss) + oc.updates(loss)
     gradients = loss.zero_grads + oc.set(loss.grad, 1) + loss.backprop
@@ -25,8 +25,11 @@ def sgd_update(
     weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> oc.Code:
-    """Code that updates every parameter of a loss that derivatives go to, by stochastic gradient descent (as
-    PyTorch's `optim.SGD`).
+    """Code that updates every parameter that a loss has derivatives for, by stochastic gradient descent (as
+    PyTorch's `optim.SGD`). Gradients are those that `grad_update` leaves.
+
+    With momentum, `v = momentum * v + gradient + weight_decay * p`, and `p -= learning_rate * v`; `nesterov`
+    looks ahead by one momentum step. `learning_rate` may be an expression, for example of an `oc.index`.
     """
     updates = [
         sgd_one(
@@ -45,7 +48,9 @@ def sgd_one(
     weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> oc.Code:
-    """The update of one parameter; its momentum is a node of its own."""
+    """The update of one parameter by stochastic gradient descent; its momentum is a node of the parameter's
+    shape.
+    """
     with oc.code(f"{p.label} sgd step") as step:
         delta = p.grad + weight_decay * p if weight_decay else p.grad
         if momentum:
@@ -65,8 +70,9 @@ def adam_update(
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> oc.Code:
-    """Code that updates every parameter of a loss that derivatives go to, by Adam (Kingma and Ba, 2015), with
-    decoupled weight decay (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`).
+    """Code that updates every parameter that a loss has derivatives for, by Adam (Kingma and Ba, 2015), with
+    decoupled weight decay (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`). Gradients are those that
+    `grad_update` leaves.
     """
     steps = oc.node("adam_steps", output=[])
     with oc.code("adam step count") as counted:
@@ -99,8 +105,8 @@ def adam_one(
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
 ) -> oc.Code:
-    """The update of one parameter in step number `steps`, counted from 1; its moments are nodes of their
-    own. Parameters may share the `corrections` of these for their beginning at zero.
+    """The update of one parameter by Adam in step number `steps`, counted from 1; its moments are nodes of
+    the parameter's shape. Parameters may share `corrections`, the bias corrections of both moments.
     """
     of_mean, of_square = corrections or (1 - beta1**steps, 1 - beta2**steps)
     with oc.code(f"{p.label} adam step") as step:

@@ -1,1 +1,1 @@
-"""Memory, devices, compiled routines and their caches, random numbers."""
+"""Devices and their memory, compilation of routines with its caches, and random numbers."""

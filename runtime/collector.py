@@ -1,4 +1,4 @@
-"""Python's garbage collector, and operations: they refer to each other, and live as long as their module."""
+"""A pause of Python's garbage collector while operations are made."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Nothing is collected: a collection while a module is compiled would look at all of its operations,
-    again and again.
+    """A context without garbage collection. Operations refer to each other and live as long as their module,
+    so that collections would traverse all of them again and again, and free none.
 
-    What was made meanwhile counts as old afterwards, so that the next collection does not look at it either.
+    Objects that were made meanwhile count as old afterwards, so that the next collection does not traverse
+    them.
     """
     if not gc.isenabled():
         yield

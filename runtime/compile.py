@@ -1,4 +1,4 @@
-"""Compiles a module with one routine: passes, then text for a device, and what runs it there."""
+"""The compilation of a module with one routine: passes, the text for a device, and loading it there."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CachedLoops:
 
 @dataclass(frozen=True)
 class Executable:
-    """Code of one routine."""
+    """A routine that is loaded on its device."""
 
     program: Program
     interface: Interface
@@ -77,7 +77,7 @@ class Executable:
 
     @cached_property
     def module(self) -> ModuleOp:
-        """The scheduled routine in a module, to be looked at."""
+        """The scheduled routine in a module, for reports."""
         return self.loops if isinstance(self.loops, ModuleOp) else self.loops.module()
 
     @property
@@ -108,7 +108,7 @@ def compile_module(
 
 
 class Compilation:
-    """One module on its way to native code."""
+    """The compilation of one module."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Compilation:
         return self.finish(routine, self.module)
 
     def inferred(self, store: ObjectCache) -> Inferred:
-        """What inference decides for the program; the passes run if the cache does not have it."""
+        """The inferred types of the program, from the cache or by running the passes."""
         with self.clock("cache"):
             built = entry_key(module_text(self.module))
             inferred = get_inferred(store, built)
@@ -173,7 +173,7 @@ class Compilation:
         run_passes(self.module, passes, verify=self.verify, observe=observe)
 
     def lower(self) -> CompiledText:
-        """Runs the passes after inference, and writes what comes out."""
+        """Runs the passes after inference; returns the text for the device."""
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
         self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
@@ -207,7 +207,7 @@ def timing_table(name: str, seconds: Mapping[str, float]) -> str:
 
 @dataclass
 class Dump:
-    """Writes the stages of one routine as numbered files, if a folder is given."""
+    """Writes the stages of one routine as numbered files in a folder; nothing if there is none."""
 
     folder: Path | None
     routine: str

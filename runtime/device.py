@@ -1,4 +1,4 @@
-"""What the rest of the runtime knows of a device: its memory, its text, and how routines run on it."""
+"""The interface of devices: their memory, the text that they compile, and routines on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.runtime.memory import ArgBlock
 
 
 class Memory(Protocol):
-    """The memory of a C-contiguous array on a device. It is there as long as this object."""
+    """The memory of a C-contiguous array on a device, which is freed with this object."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -24,7 +24,7 @@ class Memory(Protocol):
 
     @property
     def address(self) -> int:
-        """Where it is for the routines of the device."""
+        """The address that routines on the device use."""
         ...
 
     def read(self) -> NDArray[Any]:
@@ -41,7 +41,7 @@ class Run(Protocol):
 
     @property
     def call(self) -> Callable[[], None]:
-        """Runs it once. Raises `DeviceError`, for what goes wrong on a GPU perhaps only after later runs."""
+        """Runs it once. Raises `DeviceError`; for errors on a GPU perhaps only in a later run."""
         ...
 
     def loop(
@@ -73,23 +73,23 @@ class Program(Protocol):
 
 
 class Device(Protocol):
-    """A device. What differs in `key` compiles to different text."""
+    """A device. Devices of one language and one `key` compile the same text."""
 
     @property
     def key(self) -> str: ...
 
     @property
     def name(self) -> str:
-        """What a GPU is called; empty for the CPU."""
+        """The name of a GPU; empty for the CPU."""
         ...
 
     @property
     def language(self) -> str:
-        """What its text is, as a stage of the pipeline is called."""
+        """The language that it compiles, by the name of its stage: "llvm", "ptx" or "metal"."""
         ...
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-        """Zeroed memory. Raises `DeviceError` where there is not so much."""
+        """Zeroed memory. Raises `DeviceError` where there is not enough."""
         ...
 
     def synchronize(self) -> None:

@@ -1,4 +1,4 @@
-"""What the caller of a compiled routine has to know of it."""
+"""The interface of a compiled routine: its arguments, and the nodes that it reads and writes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class NodeFacts:
 
 @dataclass(frozen=True)
 class Interface:
-    """Its name, the slots of its arguments, the ranges of its static indices, what it reads and writes, and
-    the nodes with memory of their own by label.
+    """The name of a routine, the slots of its arguments, the ranges of its static indices, the nodes that it
+    reads and writes, and the nodes with memory of their own by label.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Interface:
 
     @staticmethod
     def of(func: FuncOp) -> Interface:
+        """The interface of a scheduled routine."""
         facts = {
             node.label.data: NodeFacts(
                 node.result.type.get_shape(), dtype_name(node.result.type.element_type), node.why.data

@@ -1,4 +1,4 @@
-"""Where the arguments of a kernel stand among those of its routine."""
+"""The arguments of a kernel among those of its routine."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class MetalDevice:
         return MetalProgram(self, routine, interface.layout, pipelines)
 
     def pipeline(self, library: Any, kernel: Dispatch) -> Any:
-        """What runs a kernel. Raises `DeviceError` where the GPU has not enough threads for it."""
+        """The compute pipeline of a kernel. Raises `DeviceError` if the GPU has too few threads for it."""
         function = library.newFunctionWithName_(kernel.function)
         found, error = self.device.newComputePipelineStateWithFunction_error_(function, None)
         if found is None:
@@ -107,7 +107,7 @@ class MetalDevice:
 class MetalProgram:
     """A routine on a GPU. `address` is that of a function `void f(ptr args)`, as native code has it.
 
-    What goes wrong while it runs is told by `raise_first`; a run after that does nothing.
+    Errors of a run are raised by `raise_first`; until then, further runs do nothing.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class MetalProgram:
         )
 
     def encode_structure(self, encoder: Any, buffers: list[tuple[Any, int]]) -> None:
-        """Passes the addresses of buffers, which Metal is then told to keep where the GPU finds them."""
+        """Passes the addresses of buffers, and makes the buffers resident for the GPU."""
         framework = self.on.framework
         usage = framework.MTLResourceUsageRead | framework.MTLResourceUsageWrite
         for buffer, _ in buffers:
@@ -173,7 +173,9 @@ class MetalProgram:
         )
 
     def raise_first(self) -> None:
-        """Raises `DeviceError` for what went wrong, if anything did, and forgets it. Interrupts stay."""
+        """Raises `DeviceError` for the first error of a run, if there is one, and forgets it. Interrupts
+        stay.
+        """
         failure, self.failure = self.failure, None
         if isinstance(failure, Exception) and not isinstance(failure, DeviceError):
             raise DeviceError(f"Metal could not run the kernels: {failure!r}") from failure

@@ -1,4 +1,4 @@
-"""Contexts: a device, the memory of tensor nodes on it, and the routines compiled for it."""
+"""Contexts: a device, the memory of tensor nodes on it, and the compilation of routines for it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Context:
 
     @staticmethod
     def cpu(threads: int | None = None) -> Context:
-        """The CPU, with so many threads for parallel loops."""
+        """The CPU. Parallel loops run on `threads` threads, by default `OCANNL_THREADS`, else one a core."""
         return Context("cpu", threads)
 
     @staticmethod
@@ -129,19 +129,19 @@ class Context:
 
     @property
     def threads(self) -> int:
-        """How many threads run parallel loops."""
+        """The number of threads of parallel loops."""
         return self.team.threads
 
     def synchronize(self) -> None:
-        """Waits for all runs, of which a GPU may have some to do. Reading a value does so, too.
+        """Waits for all runs, as a GPU runs them asynchronously. Reading a value waits, too.
 
-        Raises `DeviceError` for what went wrong in them.
+        Raises `DeviceError` for errors of these runs.
         """
         self.device.synchronize()
 
     @property
     def arch(self) -> str:
-        """The architecture of NVIDIA's that PTX is for, where none is asked for."""
+        """The architecture that PTX is for by default: that of the NVIDIA GPU, else `sm_80`."""
         return self.device.arch if isinstance(self.device, CudaDevice) else DEFAULT_ARCH
 
     def __repr__(self) -> str:
@@ -152,8 +152,8 @@ class Context:
     ) -> Routine:
         """Compiles code, or the computation of a tensor, into a routine.
 
-        Its schedules are tuned like those of a routine that has `tunings`; by default as `oc.tune` left it in
-        the cache on disk. Raises `ShapeError` and `SpecError` for what shape inference finds.
+        Schedules are those of `tunings` where it has any, by default those that `oc.tune` left in the cache
+        on disk. Raises `ShapeError` and `SpecError` where shape inference fails.
         """
         if not isinstance(code, Code):
             code = as_tensor(code).forward
@@ -198,8 +198,8 @@ class Context:
         return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
-        """Gives initial values to the parameters that a tensor depends on: those that have none, or with
-        `reinit` all.
+        """Gives initial values to the parameters that a tensor or code depends on: to those that have none,
+        or with `reinit` to all.
 
         A parameter's values depend on the seed and its name only.
         """
@@ -219,7 +219,7 @@ class Context:
             node.written = True
 
     def _memory(self, tensor: Tensor) -> Node:
-        """The node of a tensor that is memory, made if need be."""
+        """The node of a tensor that is memory, allocated on first use."""
         key, value = memory_key(tensor.ir_value), tensor.ir_value
         if key not in self._nodes:
             if not graph.known_shape(value).is_final or _element(value) is None:
@@ -230,8 +230,8 @@ class Context:
         return self._nodes[key]
 
     def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:
-        """The value now, in an array of its own: what memory holds, or, for an expression that no routine
-        keeps, what it is for present memory. `float(ctx[loss])` is one number.
+        """The value now, in a new array of shape batch, output, input axes. An expression that no routine
+        keeps is computed from the present memory. `float(ctx[loss])` is one number.
 
         Raises `UninitializedError` where nothing has written it yet.
         """
@@ -248,7 +248,7 @@ class Context:
         return NodeValue.of(node.memory.read())
 
     def _evaluate(self, tensor: Tensor) -> Node:
-        """Computes an expression that no routine keeps, anew each time that it is asked for."""
+        """Computes an expression that no routine keeps, each time that its value is read."""
         value = tensor.ir_value
         if value not in self._evaluations:
             code = tensor.forward
@@ -303,7 +303,7 @@ def _element(value: SSAValue) -> Attribute | None:
 
 
 def _fill(node: Node, value: SSAValue) -> None:
-    """Data begin as their array, nodes with an initial number as that."""
+    """Writes the initial value of data and of nodes that have one."""
     op = value.owner
     if isinstance(op, texpr.DataOp):
         contents = array_of(op)

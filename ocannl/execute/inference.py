@@ -1,4 +1,4 @@
-"""Demanding final shapes, and keeping what compilation decided."""
+"""Inference of final shapes and precisions on demand, and their return to the program under construction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ocannl.program.tensor import TensorLike, as_tensor
 
 
 def infer(target: TensorLike | Code) -> None:
-    """Demands the final shapes and precisions of everything that a tensor or code uses.
+    """Infers the final shapes and precisions of everything that a tensor or code uses.
 
     Raises `ShapeError` where the program does not determine them.
     """
@@ -25,7 +25,7 @@ def infer(target: TensorLike | Code) -> None:
 
 
 def commit(program: ExtractedRoutine) -> None:
-    """What was decided for a module holds for the program under construction from now on."""
+    """Gives the final shapes and precisions of an extracted module to the program under construction."""
     solver = graph.solver()
     for value, copy in program.copies.items():
         written, final = tensor_type(value), tensor_type(copy)

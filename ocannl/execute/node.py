@@ -11,7 +11,7 @@ from ocannl.runtime.device import Memory
 
 
 class Node:
-    """One tensor node on the device: its memory, and whether anything wrote it."""
+    """One tensor node on the device: its memory, and whether anything has written it."""
 
     __slots__ = ("memory", "written")
 
@@ -21,12 +21,11 @@ class Node:
 
 
 class NodeValue(np.ndarray[Any, np.dtype[Any]]):
-    """A NumPy array of which `float` and `int` give the one number, whatever its axes, when it has one
-    element.
-    """
+    """A NumPy array that converts to `float` and `int` if it has one element, whatever its axes."""
 
     @staticmethod
     def of(array: NDArray[Any]) -> NodeValue:
+        """A view of an array."""
         return array.view(NodeValue)
 
     def __float__(self) -> float:

@@ -1,4 +1,4 @@
-"""Tables about compiled routines: what runs and how, what lives where and why."""
+"""Tables about compiled routines: their kernels with work and times, and the memory of their nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def memory_table(func: FuncOp) -> str:
-    """The nodes, and the bytes that they take together; those inside of groups are on the stack."""
+    """The nodes with their bytes, and the bytes in total; nodes inside of groups are on the stack."""
     rows, found = [("node", "bytes", "mode", "offset", "why")], memory_report(func)
     for row in found:
         offset = "" if row.offset is None else str(row.offset)
@@ -42,7 +42,9 @@ def memory_table(func: FuncOp) -> str:
 def schedule_table(
     func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None = None
 ) -> str:
-    """Each nest and group with its work, and where `seconds` tells its time, how fast that is."""
+    """Each nest and group with its scalar operations and bytes; with `seconds`, the time of each, also its
+    rates.
+    """
     if resources is not None or any(isinstance(op, LaunchOp) for op in func.body.block.ops):
         return kernel_table(func, seconds, resources)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
@@ -78,8 +80,8 @@ def _rates(seconds: float, work: int, traffic: int) -> tuple[str, str, str]:
 
 
 def bytes_moved(step: NestOp | GroupOp) -> int:
-    """Bytes of the cells that one run reads or writes, each access counted once; what lives inside a group
-    is not.
+    """Bytes of the cells that one run reads or writes, each access counted once; nodes inside a group do not
+    count.
     """
     return sum(
         cells * element_bytes(op.node)
@@ -101,8 +103,8 @@ def _accesses(step: NestOp | GroupOp) -> dict[tuple[SSAValue, Map], tuple[LoadOp
 
 
 def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None) -> str:
-    """Each kernel with its blocks, threads and register variables; where they are known, with its time, and
-    with what it takes of a GPU.
+    """Each kernel with its blocks, threads and register variables; with its time, its registers and its
+    spilled bytes where these are known.
     """
     rows: list[tuple[str, ...]] = [("kernel", "grid", "block", "registers", "shared bytes")]
     for op in func.body.block.ops:
@@ -122,6 +124,7 @@ def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Seque
 
 
 def space_text(space: Space) -> str:
+    """The variables of a space with their sizes: `i=16 j=8`."""
     return " ".join(f"{n}={s}" for n, s in space)
 
 

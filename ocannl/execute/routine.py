@@ -1,4 +1,4 @@
-"""Compiled routines: running them, their indices, and looking at what was compiled."""
+"""Compiled routines: their runs, indices and profiles, and the text that was compiled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ocannl.runtime.memory import ArgBlock
 
 
 class Compiler(Protocol):
-    """The context of a routine, as far as the routine needs it."""
+    """The part of a context that its routines use."""
 
     backend: str
     target: str
@@ -111,7 +111,7 @@ class Routine:
         return args
 
     def _checked(self, run: Callable[[], None]) -> Callable[[], None]:
-        """A run, and an error after it for ids that were no positions."""
+        """A run that raises `OcannlError` afterwards if ids were no positions."""
 
         def run_and_check() -> None:
             run()
@@ -139,8 +139,8 @@ class Routine:
         self._call()
 
     def _prepare(self) -> None:
-        """Checks the values of indices, and the nodes read: from then on both are right, until an index is
-        advanced, or set to what may be wrong together with others.
+        """Checks the indices, and that the nodes which are read have values. Both stay valid until an index
+        is advanced, or set to a value that may be out of range together with others.
         """
         self._limits.check_run(self._spans())
         for label in sorted(self._facts.reads):
@@ -153,7 +153,7 @@ class Routine:
         self._ready = True
 
     def _unwritten(self, label: str) -> str:
-        """The message for a read without a value; expressions are told by the line that made them."""
+        """The message for reading a node without a value, with the user's line of expressions."""
         value, is_gradient = origin_of(self._program, label)
         op = operation_of(value)
         where = location_text(op)
@@ -164,8 +164,8 @@ class Routine:
         return f"routine {self.name!r} reads {what} which nobody has written{_advice(op, is_gradient)}"
 
     def _starts_at_zero(self, label: str) -> bool:
-        """State that the routine updates from its own value, such as a momentum, begins at zero;
-        parameters do not.
+        """Whether a node is zero before the first run: state that the routine updates from its own value,
+        such as a momentum.
         """
         why = self._executable.interface.nodes[label].why
         return label in self._facts.writes and why in ("node", "gradient")
@@ -211,7 +211,7 @@ class Routine:
         """Runs once for every value of all ranged indices, the last one varying fastest; yields them after
         each run.
 
-        The indices get back the values from before the loop.
+        The indices get back the values from before the loop. Raises as a run does.
         """
         ranged = [Index(name, size) for name, size in self._ranges.items() if size is not None]
         self._limits.check_run(self._ranged_spans())
@@ -223,7 +223,9 @@ class Routine:
                 self._args.values[slot] = value
 
     def _runs(self, ranged: Sequence[Index]) -> Iterator[dict[Index, int]]:
-        """Runs for all values of the indices. Small routines take no longer than what Python does here."""
+        """Runs for all values of the indices. It is written for speed: small routines take no longer than
+        this loop.
+        """
         call, slots = self._call, self._args.values
         if not ranged:
             if not self._ready:
@@ -357,10 +359,10 @@ class Routine:
         )
 
     def schedule(self) -> str:
-        """Each kernel with its loops, register tile, vectors and the work of one run: scalar operations, and
-        bytes of the cells that it reaches. After `profile()` also its time, and what it achieves. The last
-        line tells on what threads parallel loops run, if there are any. For a GPU, each kernel with its
-        blocks, threads and register variables; after `assemble()` also the registers that a thread has.
+        """A table of the kernels. Each has its loops, register tile, vectors and the work of one run: scalar
+        operations, and bytes of the cells that it accesses; after `profile()` also its time, GFLOP/s and
+        GB/s. The last line names the threads of parallel loops, if there are any. For a GPU, each kernel has
+        its blocks, threads and register variables; after `assemble()` also the registers of a thread.
         """
         kernels = schedule_table(self._executable.func, self._seconds, self._resources)
         if not self._executable.interface.layout.is_parallel:
@@ -379,7 +381,8 @@ class Routine:
 
     @contextmanager
     def unchanged(self) -> Generator[Callable[[], None]]:
-        """All nodes have the values from before afterwards; what it gives restores them on the way.
+        """A context after which all nodes have their values from before; its function restores them on the
+        way.
 
         Raises as a run does.
         """
@@ -398,21 +401,21 @@ class Routine:
             restore()
 
     def ptx(self, arch: str | None = None) -> str:
-        """The PTX text of the kernels that the routine is on an NVIDIA GPU of an architecture, by default
-        that of the context's GPU, or `sm_80`. It ends in what a host has to know to run them, as JSON.
+        """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
+        context's GPU, or `sm_80`. It ends in a description of the kernels for their host, as JSON.
         """
         return ptx_text(self._kernels(GPU_PIPELINES), arch or self.context.arch)
 
     def metal(self) -> str:
-        """The Metal text of the kernels that the routine is on the GPU of a Mac.
+        """The Metal text of the routine's kernels for the GPU of a Mac.
 
-        It ends in what a host has to know to run them, as JSON.
+        It ends in a description of the kernels for their host, as JSON.
         """
         return to_metal(self._kernels(("metal",)))
 
     def assemble(self, arch: str | None = None) -> str:
-        """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers that each takes,
-        and the bytes that it keeps in memory for want of them. The architecture is that of `ptx`.
+        """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers of a thread of
+        each, and the bytes that are spilled to memory. The architecture is that of `ptx`.
 
         For a context whose routines are kernels. Raises `DeviceError` where there is no ptxas.
         """
@@ -430,12 +433,12 @@ class Routine:
         return module
 
     def memory(self) -> str:
-        """Where each node lives, how large it is, and why."""
+        """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
         return memory_table(self._executable.func)
 
     @property
     def compile_seconds(self) -> dict[str, float]:
-        """Where compile time went, pass by pass."""
+        """The seconds of compilation, by pass."""
         return dict(self._executable.seconds)
 
     def __repr__(self) -> str:

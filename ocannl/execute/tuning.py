@@ -1,4 +1,4 @@
-"""Tuning: schedules that turn out faster than those of the cost model when they run."""
+"""Tuning: the search for schedules that run faster than those of the cost model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ COMPARISON, FEWEST, MOST, SAMPLE_SECONDS, GAIN = 0.15, 7, 51, 1e-3, 0.01
 
 
 def tune(step: Routine, seconds: float = 10.0) -> Routine:
-    """Tries other schedules for the nests that take most of a routine's time, about as long as it is told;
-    returns the same routine, compiled with the fastest, or `step` itself if that is not faster.
+    """Searches for faster schedules of the nests that take most of a routine's time, for about `seconds`.
+    Returns the routine compiled with these, or `step` itself if that is not faster.
 
     It runs the routine with the values that its nodes and indices have now. All nodes keep their values. Sums
-    may be added up in another order than before, so results may differ by rounding. What is found is kept in
-    the cache on disk: later compilations of programs with such nests take it. Raises as a run does.
+    may be added up in another order than before, so results may differ by rounding. The schedules are kept in
+    the cache on disk, for later compilations of equal nests. Raises `ArgumentError` for a wrong argument,
+    `DeviceError` for a routine that is not of the CPU, and the errors of a run.
     """
     if not isinstance(step, Routine):
         raise ArgumentError(f"oc.tune takes a compiled routine, found {step!r}")
@@ -60,7 +61,7 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
 
 
 def is_faster(tuned: Routine, step: Routine, end: float) -> bool:
-    """Runs both in turns, which leaves the nodes as they were."""
+    """Whether `tuned` is faster than `step`, by alternating runs until `end`; nodes keep their values."""
     times: list[list[float]] = [[], []]
     with tuned.unchanged(), step.unchanged() as restore:
         tuned()
@@ -73,6 +74,7 @@ def is_faster(tuned: Routine, step: Routine, end: float) -> bool:
 
 
 def timed(routine: Routine, runs: int) -> float:
+    """The seconds that some runs take."""
     start = time.perf_counter()
     for _ in range(runs):
         routine()

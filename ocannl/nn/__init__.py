@@ -1,4 +1,6 @@
-"""Blocks of neural networks: configured by keywords, then applied."""
+"""Blocks of neural networks. Calling a block with keywords makes a layer with parameters, which is applied to
+tensors.
+"""
 
 from inspect import isfunction
 

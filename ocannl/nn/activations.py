@@ -1,4 +1,4 @@
-"""Activations, pointwise; those of one operator (`oc.relu`, `oc.tanh`) are used as they are."""
+"""Pointwise activations that are no single operator of the language, as `oc.relu` and `oc.tanh` are."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ def sigmoid(x: oc.Tensor) -> oc.Tensor:
 
 
 def silu(x: oc.Tensor) -> oc.Tensor:
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)` (Elfwing et al., 2018)."""
     return x * oc.sigmoid(x)
 
 
 def gelu(x: oc.Tensor) -> oc.Tensor:
-    """`x` times the probability that a normal variable is below it; exact, by the error function."""
+    """`x` times the standard normal distribution function at `x`, by the error function (Hendrycks and
+    Gimpel, 2016).
+    """
     return 0.5 * x * (1 + oc.erf(x / math.sqrt(2)))
 
 
 def softplus(x: oc.Tensor) -> oc.Tensor:
-    """`log(1 + exp(x))`, without overflow and without loss of small values."""
+    """`log(1 + exp(x))`, without overflow for large `x`, and exact for small results."""
     return oc.relu(x) + _log1p(oc.exp(-oc.abs(x)))
 
 

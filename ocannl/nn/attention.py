@@ -1,4 +1,4 @@
-"""Attention between the positions of sequences."""
+"""Scaled dot-product attention between the positions of sequences (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ocannl.nn.layer import Layer, MaskedLayer
 from ocannl.nn.softmax import softmax
 
 MASKED = -1e9
-"""The score of a position that must not be seen; finite, so that a row without any other is no NaN."""
+"""The score of a masked position; finite, so that a row in which all are masked is no NaN."""
 
 
 class CrossAttention(Protocol):
-    """Attention of the positions of `x` to those of `memory`; with a `train_step` its dropout is on."""
+    """Attention of the positions of `x` to those of `memory`; it has dropout if there is a `train_step`."""
 
     def __call__(
         self,
@@ -27,9 +27,10 @@ class CrossAttention(Protocol):
 
 
 def causal_mask(seq_len: int | None = None) -> oc.Tensor:
-    """1 where a position may be seen, which is not later than its own: position | position -> .
+    """1 where a position may attend to another, which is where the other is not later; else 0: the shape is
+    position | other position -> .
 
-    Without `seq_len` it is as long as the sequences that it is used with.
+    Without `seq_len` its axes are as long as the sequences that it is used with.
     """
     seen = oc.einsum("t => t -> ", oc.range(seq_len or oc.Dim("seen")))
     own = oc.einsum("s => s | ", oc.range(seq_len or oc.Dim("own")))
@@ -46,14 +47,14 @@ def cross_attention(
     pos_embed: Layer | None = None,
     label: str = "attention",
 ) -> CrossAttention:
-    """Multi-head attention of the positions of `x` to those of `memory`: batch, s | features and
-    batch, t | other features to batch, s | out.
+    """Multi-head attention of the positions of `x` to those of `memory`: batch, s | features and batch, t |
+    other features to batch, s | out.
 
     Parameters, without biases: `label.w_q`: features -> num_heads, d_k, `label.w_k`: other features ->
     num_heads, d_k, `label.w_v`: other features -> num_heads, d_v, `label.w_o`: num_heads, d_v -> out. Without
     `out_dim`, `out` is inferred from its use, such as a residual sum. `pos_embed` is applied to queries and
-    keys. A mask is s | t -> , with batch axes in front of `s` if there are any. `dropout_rate` is that of the
-    weights with which a position looks at others.
+    keys. A mask is s | t -> , with batch axes in front of `s` if there are any; where it is 0, `s` does not
+    attend to `t`. `dropout_rate` is that of the attention weights.
     """
     with oc.scope(label):
         w_q, w_k = oc.param("w_q", output=[num_heads, d_k]), oc.param("w_k", output=[num_heads, d_k])

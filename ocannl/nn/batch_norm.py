@@ -1,4 +1,4 @@
-"""Normalization over examples, with running statistics for use after training."""
+"""Batch normalization (Ioffe and Szegedy, 2015), with running statistics for use after training."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ OVER_BATCH = "..n.. | ..out.. => ..out.."
 
 
 def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> TrainingLayer:
-    """To mean 0 and variance 1 over all batch axes, then `gain * x + offset`: batch | out -> batch | out,
-    with parameters `label.gain`, `label.offset`: out and nodes `label.running_mean`,
+    """Normalizes to mean 0 and variance 1 over all batch axes, then `gain * x + offset`: batch | out -> batch
+    | out, with parameters `label.gain`, `label.offset`: out and nodes `label.running_mean`,
     `label.running_variance`: out.
 
     With a `train_step`, statistics are those of the batch, and `oc.updates(loss)`, which `train.grad_update`
-    runs, moves the running ones by `1 - momentum` towards them. Without, they are the running ones.
+    runs, sets the running ones to `momentum * running + (1 - momentum) * batch`. Without, the running ones
+    are used.
     """
     with oc.scope(label):
         gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])

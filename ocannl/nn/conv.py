@@ -1,4 +1,4 @@
-"""Convolutions: of images batch, height, width | channels, and of what has one or three spatial axes."""
+"""Convolutions over one, two or three spatial axes; images are batch, height, width | channels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def conv2d(
     bias: bool = True,
     label: str = "conv",
 ) -> Layer:
-    """Sums of products with a window of the image: batch, height, width | in -> batch, height', width' | out,
+    """Convolution of images: batch, height, width | in -> batch, height', width' | out,
     with parameters `label.w`: kernel height, kernel width, in -> out and `label.b`: out.
 
     With padding, height is `stride * height'`; the window's middle is at `stride * position`, of an even
@@ -76,8 +76,8 @@ def conv_transpose2d(
     bias: bool = True,
     label: str = "conv",
 ) -> Layer:
-    """Adds a window to the image for each position, which is what the gradient of `conv2d` does: batch,
-    height', width' | in -> batch, height, width | out, with the sizes and parameters of `conv2d`.
+    """Transposed convolution (Dumoulin and Visin, 2016), the gradient of `conv2d` with respect to its input:
+    batch, height', width' | in -> batch, height, width | out, with the sizes and parameters of `conv2d`.
     """
     spec, sizes = _spec("hw", kernel_size, stride, dilation, groups, transposed=True)
     return _convolution(spec, sizes, use_padding, out_channels, bias, label)
@@ -93,9 +93,10 @@ def depthwise_separable_conv2d(
     bias: bool = True,
     label: str = "conv",
 ) -> Layer:
-    """A convolution of each channel by itself, and then a product over channels: batch, height, width | in ->
-    batch, height', width' | out, with parameters `label.depthwise.w`: kernel height, kernel width -> in,
-    `label.pointwise.w`: in -> out and `label.pointwise.b`: out.
+    """Depthwise separable convolution (Chollet, 2017): one of each channel by itself, then one of 1 x 1 over
+    the channels: batch, height, width | in -> batch, height', width' | out, with parameters
+    `label.depthwise.w`: kernel height, kernel width -> in, `label.pointwise.w`: in -> out and
+    `label.pointwise.b`: out.
     """
     steps = sizes_of("stride", stride, 2), sizes_of("dilation", dilation, 2)
     spec = f"..., {windows('hw', *steps)} | ..c..; kh, kw -> ..c.. => ..., oh, ow | ..c.."

@@ -1,4 +1,4 @@
-"""The layer of which most vision models are made."""
+"""Convolution, batch normalization and relu, the layer of most vision models."""
 
 from __future__ import annotations
 

@@ -7,10 +7,11 @@ from ocannl.nn.layer import TrainingLayer
 
 
 def dropout(rate: float = 0.1, *, label: str = "dropout") -> TrainingLayer:
-    """In training, each element is 0 with probability `rate`, else divided by `1 - rate`; shape kept.
+    """Sets each element to 0 with probability `rate`, and divides the others by `1 - rate`; the shape is
+    kept.
 
-    Which ones are dropped differs between applications, and with each value of `train_step`. Without a
-    `train_step`, and with rate 0, nothing is compiled. Raises `ArgumentError` for a rate outside [0, 1).
+    Each application has random numbers of its own, which change with `train_step`. Without a `train_step`,
+    and with rate 0, the result is `x` itself. Raises `ArgumentError` for a rate outside [0, 1).
     """
     if not 0 <= rate < 1:
         raise oc.ArgumentError(f"a dropout rate is at least 0 and less than 1, found {rate!r}")

@@ -1,4 +1,4 @@
-"""What blocks are, once they are configured."""
+"""The types of configured blocks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Layer: TypeAlias = Callable[[oc.Tensor], oc.Tensor]
 
 
 class TrainingLayer(Protocol):
-    """A block that is trained where it is given a `train_step`, and used where it is not."""
+    """A function of a tensor that differs in training: it is in training mode if there is a `train_step`."""
 
     def __call__(self, x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
 
 
 class MaskedLayer(Protocol):
-    """A block over sequences, trained where it is given a `train_step`; the mask is not 0 where a position
-    may look at another.
+    """A function of sequences, in training mode if there is a `train_step`. The mask is 0 where a position
+    may not attend to another.
     """
 
     def __call__(

@@ -1,4 +1,4 @@
-"""LeNet-5 (LeCun et al., 1998), with relu and maxima."""
+"""LeNet-5 (LeCun et al., 1998), with relu and max pooling."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ocannl.nn.pool import max_pool2d
 
 
 def lenet(*, num_classes: int = 10, use_padding: bool = True, label: str = "lenet") -> Layer:
-    """Convolutions to 6 and to 16 channels with windows of 5 x 5, each with relu and a pool, then layers of
-    120, 84 and `num_classes`: batch, height, width | channels -> batch | num_classes.
+    """Convolutions to 6 and to 16 channels with windows of 5 x 5, each with relu and max pooling, then layers
+    of 120, 84 and `num_classes`: batch, height, width | channels -> batch | num_classes.
 
     Height and width are multiples of 4. Without padding they are 16, 20, 24, ...; the original has 32.
     """

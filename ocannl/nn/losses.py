@@ -1,4 +1,4 @@
-"""Losses: one number each, the mean over a batch."""
+"""Losses, each one number: the mean over a batch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ocannl.nn.softmax import log_softmax
 
 
 def nll(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
-    """The negative logarithm of the target's probability: batch | classes and batch | to one number.
+    """The negative log-likelihood of the target: batch | classes and batch | to one number.
 
-    The target is integer ids with an empty output row, or a distribution over the output row: then the
-    logarithms are weighted by it.
+    The target is integer ids with an empty output row, or a distribution over the output row, by which the
+    logarithms are weighted then.
     """
     target = oc.as_tensor(target)
     if target.shape.output == ():
@@ -22,7 +22,7 @@ def nll(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
 
 
 def cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
-    """`nll` of the probabilities that softmax over the output row gives: batch | classes and batch | (ids)
+    """Cross entropy, the `nll` of softmax over the output row: batch | classes and batch | (ids)
     or batch | classes (distributions) to one number.
     """
     return nll(log_softmax(spec="... | ... -> ..classes..")(logits), target)
@@ -34,5 +34,5 @@ def mse(a: oc.Tensor, b: oc.Tensor) -> oc.Tensor:
 
 
 def hinge(margin: oc.Tensor) -> oc.Tensor:
-    """The mean of `max(0, 1 - margin)`; the margin of a class 1 or -1 is `target * score`."""
+    """Hinge loss, the mean of `max(0, 1 - margin)`. For targets 1 and -1, the margin is `target * score`."""
     return mean(oc.relu(1 - margin))

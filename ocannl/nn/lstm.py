@@ -1,4 +1,4 @@
-"""Long short-term memory."""
+"""Long short-term memory (Hochreiter and Schmidhuber, 1997)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ocannl.nn.layer import Layer
 
 
 def lstm(hid_dim: int, *, label: str = "lstm") -> Layer:
-    """One layer, from zero states: batch, position | features -> batch, position | hid_dim.
+    """One LSTM layer, whose states start at zero: batch, position | features -> batch, position | hid_dim.
 
     The parameters `label.w_x`: features -> 4, hid_dim, `label.w_h`: hid_dim -> 4, hid_dim and `label.b`: 4,
     hid_dim have the input, forget, cell and output gate along their axis of 4. The positions are unrolled, so
-    their number has to be known.
+    their number has to be known: `ShapeError` if it is not, `ArgumentError` if it is 0.
     """
     with oc.scope(label):
         w_x, w_h = oc.param("w_x", output=[4, hid_dim]), oc.param("w_h", input=hid_dim, output=[4, hid_dim])

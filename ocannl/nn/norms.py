@@ -8,8 +8,8 @@ from ocannl.nn.means import output_mean
 
 
 def layer_norm(*, epsilon: float = 1e-5, label: str = "layer_norm") -> Layer:
-    """To mean 0 and variance 1 over the output row, then `gain * x + offset`: batch | out -> batch | out,
-    with parameters `label.gain`, `label.offset`: out.
+    """Layer normalization (Ba et al., 2016) to mean 0 and variance 1 over the output row, then
+    `gain * x + offset`: batch | out -> batch | out, with parameters `label.gain`, `label.offset`: out.
     """
     with oc.scope(label):
         gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
@@ -23,8 +23,8 @@ def layer_norm(*, epsilon: float = 1e-5, label: str = "layer_norm") -> Layer:
 
 
 def rms_norm(*, epsilon: float = 1e-5, label: str = "rms_norm") -> Layer:
-    """To mean square 1 over the output row, then `gain * x`: batch | out -> batch | out, with the parameter
-    `label.gain`: out.
+    """Root mean square normalization (Zhang and Sennrich, 2019) to mean square 1 over the output row, then
+    `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out.
     """
     with oc.scope(label):
         gain = oc.param("gain", 1.0, input=[])

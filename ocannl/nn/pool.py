@@ -1,4 +1,4 @@
-"""Pooling: what the windows of an image have in common."""
+"""Pooling: the maximum or mean over windows of an image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def max_pool2d(
     """The maximum of each window: batch, height, width | channels -> batch, height', width' | channels, where
     height is `stride * (height' - 1) + window_size`.
 
-    With padding, height is `stride * height'`, and windows that reach over the border see what is inside.
+    With padding, height is `stride * height'`; of a window that reaches over the border, the cells inside
+    count.
     """
     spec, sizes = _spec(stride, window_size, "oh, ow")
     return lambda x: oc.einmax(spec, x, use_padding=use_padding, **sizes).named(label)
@@ -54,7 +55,9 @@ def smooth_max_pool2d(
 
 
 def global_avg_pool2d(x: oc.Tensor) -> oc.Tensor:
-    """The mean over the image: batch, height, width | channels -> batch | channels."""
+    """Global average pooling (Lin et al., 2013), the mean over the image: batch, height, width | channels ->
+    batch | channels.
+    """
     h, w = oc.Dim("h"), oc.Dim("w")
     return oc.einsum("..., h, w | ... => ... | ...", x, h=h, w=w) / (h * w)
 

@@ -1,4 +1,4 @@
-"""Where in its sequence a position is: added to features, or turned into queries and keys."""
+"""Positional encodings: added to features, or applied to queries and keys as rotations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from ocannl.nn.layer import Layer
 
 
 def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> Layer:
-    """`x` plus sines and cosines of the position: batch, position | features, shape kept.
+    """`x` plus sines and cosines of the position (Vaswani et al., 2017): batch, position | features, shape
+    kept.
 
     Feature 2k has the sine of `position / base ** (2k / features)`, feature 2k + 1 the cosine.
     """
@@ -26,7 +27,8 @@ def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> 
 
 
 def learned_positions(*, num: int | None = None, label: str = "positions") -> Layer:
-    """`x + w`: batch, position | features, with the parameter `label.w`: position | features.
+    """Learned positional embedding, `x + w`: batch, position | features, with the parameter `label.w`:
+    position | features.
 
     There are `num` positions, or as many as the sequences have.
     """
@@ -37,10 +39,10 @@ def learned_positions(*, num: int | None = None, label: str = "positions") -> La
 
 
 def rotary(*, base: float = 10000.0, label: str = "rotary") -> Layer:
-    """Rotates queries or keys by angles that grow with the position (Su et al., 2021), so that their products
-    depend on distances: batch, position | heads, features, shape kept.
+    """Rotary positional embedding (Su et al., 2021) of queries or keys, whose products then depend on the
+    distance of positions: batch, position | heads, features, shape kept.
 
-    Feature k turns with feature k + features / 2, by `position / base ** (2k / features)`.
+    Features k and k + features / 2 are rotated by the angle `position / base ** (2k / features)`.
     """
 
     def apply(x: oc.Tensor) -> oc.Tensor:
@@ -56,5 +58,5 @@ def rotary(*, base: float = 10000.0, label: str = "rotary") -> Layer:
 
 
 def _positions() -> oc.Tensor:
-    """0, 1, 2, ... along the last batch axis, as many as its use has."""
+    """The positions 0, 1, 2, ... along the last batch axis; their number is inferred."""
     return oc.einsum("p => p | ", oc.range(oc.Dim("positions")))

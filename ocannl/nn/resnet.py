@@ -12,8 +12,8 @@ from ocannl.nn.layer import TrainingLayer
 def resnet_block(
     *, stride: int = 1, out_channels: int | oc.Dim | None = None, label: str = "resnet_block"
 ) -> TrainingLayer:
-    """Two convolutions, added to a shortcut: batch, height, width | in -> batch, height / stride,
-    width / stride | out.
+    """A residual block, two convolutions added to a shortcut: batch, height, width | in -> batch, height /
+    stride, width / stride | out.
 
     The shortcut is `x` itself, with as many channels, unless there is a stride or `out_channels`: then it is
     a convolution of one cell, and a batch norm. Without `out_channels`, `out` is inferred.

@@ -1,4 +1,4 @@
-"""Softmax over any axes."""
+"""Softmax and its logarithm, over any axes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: st
 
 
 def log_softmax(*, spec: str = LAST_OUTPUT_AXIS, label: str = "log_softmax") -> Layer:
-    """The logarithm of `softmax(spec=spec)`, also where that is too small for a number."""
+    """The logarithm of `softmax(spec=spec)`, finite also where softmax underflows; shapes are kept."""
     over = _reduction(spec)
 
     def apply(x: oc.Tensor) -> oc.Tensor:

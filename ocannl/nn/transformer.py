@@ -1,4 +1,4 @@
-"""Transformers: layers of attention and feed-forward blocks, each added to what it reads."""
+"""Transformers (Vaswani et al., 2017): residual layers of attention and feed-forward blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocannl.nn.norms import layer_norm
 
 
 class Decoder(Protocol):
-    """Layers over `x` that look at `memory` too; with a `train_step` their dropout is on."""
+    """Layers over `x` with attention to `memory`; they have dropout if there is a `train_step`."""
 
     def __call__(
         self,
@@ -40,13 +40,15 @@ def feed_forward(
 
 
 class Residual(Protocol):
-    """A part of a layer, added to what it reads."""
+    """A residual connection around a part `f` of a layer."""
 
     def __call__(self, x: oc.Tensor, f: Layer, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
 
 
 def residual(*, pre_norm: bool = True, dropout_rate: float = 0.0, label: str = "norm") -> Residual:
-    """`x + dropout(f(norm(x)))`, or `norm(x + dropout(f(x)))`; shape kept."""
+    """`x + dropout(f(norm(x)))` with `pre_norm` (Xiong et al., 2020), else `norm(x + dropout(f(x)))`; the
+    shape is kept.
+    """
     norm, drop = layer_norm(label=label), dropout(dropout_rate)
 
     def apply(x: oc.Tensor, f: Layer, train_step: oc.TensorLike | None = None) -> oc.Tensor:

@@ -1,4 +1,4 @@
-"""Windows over the spatial axes of images, as specs have them."""
+"""Windows over the spatial axes of images, in the notation of einsum specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a value is of a type, as annotations write it."""
+"""A test whether a value is of the type of an annotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CALLABLE = typing.get_origin(Callable[[], None])
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value can be of a type; where that cannot be told, it can."""
+    """Whether a value is of a type: false only where that is certain."""
     if hint is None or hint is types.NoneType:
         return value is None
     origin, args = typing.get_origin(hint), typing.get_args(hint)

@@ -15,13 +15,16 @@ from ocannl.runtime.collector import collector_paused
 
 
 class InlineParam(Expression):
-    """A parameter of a block instance: itself in expressions; calling it the first time configures it."""
+    """A parameter of a block instance. It is made on first use; a call before that gives its initial value
+    and rows.
+    """
 
     def __init__(self, params: Params, name: str) -> None:
         self._params = params
         self._name = name
 
     def tensor(self) -> Tensor:
+        """The parameter, made now if nothing has made it before."""
         return self._params.get(self._name)
 
     def __call__(self, *args: Any, **rows: Any) -> Tensor:
@@ -35,8 +38,8 @@ class InlineParam(Expression):
 
 
 class Params:
-    """The parameters of one block instance: `p.w` is made on first use, `p.b(0.0, output=16)` configures
-    it first.
+    """The parameters of one block instance, as attributes: `p.w` is a parameter of the default initial value
+    and inferred shape, `p.b(0.0, output=16)` one that is given these, as `oc.param` takes them.
     """
 
     def __init__(self, path: tuple[str, ...]) -> None:
@@ -57,10 +60,11 @@ class Params:
 
 
 def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
-    """Makes a block of `function(p, x, ..., *, configuration)`.
+    """Makes a block of `function(p, x, ..., *, configuration)`, whose first argument has the parameters.
 
-    Calling the block with its keyword-only arguments, and a `label` for its scope, configures an instance;
-    calling the instance applies it, with the same parameters each time.
+    Calling the block with its keyword-only arguments, and with a `label` for its scope (by default the
+    function's name), makes an instance. Calling the instance with tensors applies it, with the same
+    parameters each time. Raises `ArgumentError` for keywords that the function does not have.
     """
     parameters = inspect.signature(function).parameters.values()
     settings = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -16,9 +16,9 @@ def convert(x: TensorLike, element: Attribute) -> Tensor:
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
-    """The value in a floating dtype, rounded to the nearest number of it, and to the even one of two.
+    """The value in a floating dtype, rounded to nearest, ties to even; the shape is kept.
 
-    What is too large becomes infinity, or NaN where there is none. The gradient is converted back. Raises
+    Overflow gives infinity, or NaN in a dtype without infinity. The gradient is converted back. Raises
     `PrecisionError` for a dtype that no target stores, and for integers.
     """
     return convert(x, float_element(dtype, "a cast is to a value"))

@@ -8,12 +8,14 @@ from typing import SupportsIndex
 from ocannl.program.errors import ArgumentError
 
 LARGEST = 2**63 - 1
-"""The greatest number that a routine can count to."""
+"""The greatest integer of a routine, which has 64 bits and a sign."""
 
 
 def integer(value: object, what: str, least: int | None = 0) -> int:
-    """`value` as an int. Raises `ArgumentError` for what is no integer, for less than `least`, and for a
-    size or count, which has a least value, that is too large for 64 bits.
+    """`value` as an int; `what` names it in messages.
+
+    Raises `ArgumentError` for what is no integer, for less than `least`, and, unless `least` is None, for
+    more than `LARGEST`.
     """
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise ArgumentError(f"{what} is an integer, found {value!r}")

@@ -1,4 +1,4 @@
-"""Code: what a routine does, in order; and the blocks that collect it."""
+"""Code, the statements of a routine in order, and the blocks that collect it."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def is_recording() -> bool:
 
 @contextmanager
 def code(label: str) -> Generator[Code, None, None]:
-    """Collects the assignments made inside: `t[...] = value`, `t += value`, `oc.accumulate`, and other
-    code by `oc.run`.
+    """A context in which assignments are collected as code: `t[...] = value`, `t += value` and its like,
+    `oc.accumulate`, `oc.set`, and other code by `oc.run`. `label` is a comment in the IR.
     """
     block = Code([_comment(label)], label)
     token = _recording.set(block)
@@ -70,7 +70,7 @@ def code(label: str) -> Generator[Code, None, None]:
 
 
 def emit(op: Operation, label: str = "") -> Code:
-    """One statement: part of the open block, if there is one."""
+    """The code of one statement, which is added to the open block if there is one."""
     statement = Code([graph.add(op)], label)
     block = _recording.get()
     if block is not None:
@@ -79,7 +79,7 @@ def emit(op: Operation, label: str = "") -> Code:
 
 
 def run(other: Code) -> Code:
-    """Runs other code at this point of the open block."""
+    """Adds other code to the open `oc.code` block, and returns it. Raises `OcannlError` without a block."""
     block = _recording.get()
     if block is None:
         raise OcannlError("oc.run needs an open `with oc.code(...)` block; outside, code is added up with +")
@@ -88,7 +88,7 @@ def run(other: Code) -> Code:
 
 
 def block_comment(text: str, body: Code) -> Code:
-    """The same code under a heading."""
+    """The same code after a comment with a text, which is its label."""
     if not isinstance(body, Code):
         raise ArgumentError(f"a heading stands over code, found {type(body).__name__}")
     return Code([_comment(text), *body.statements], text)

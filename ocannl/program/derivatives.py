@@ -1,4 +1,4 @@
-"""Derivatives as expressions, to be used and differentiated like all others; gradients of one's own."""
+"""Derivatives as expressions, which can be differentiated again; and operations with custom gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 KeyT = TypeVar("KeyT")
 Tensors: TypeAlias = TensorLike | Sequence[TensorLike] | Mapping[Any, TensorLike]
-"""One tensor, several, or several by name."""
+"""One tensor, a sequence, or a mapping by name."""
 Pulled: TypeAlias = TensorLike | Sequence[TensorLike | None] | None
 Pullback: TypeAlias = Callable[[Tensor], Pulled]
 
@@ -51,12 +51,12 @@ def vjp(
     y: TensorLike, xs: Mapping[KeyT, TensorLike], cotangent: TensorLike | None = None
 ) -> dict[KeyT, Tensor]: ...
 def vjp(y: TensorLike, xs: Tensors, cotangent: TensorLike | None = None) -> Any:
-    """The gradients with respect to `xs` of the sum of `y * cotangent` (reverse mode), each of the shape of
-    its `x`; zeros where `y` does not depend on it.
+    """The vector-Jacobian products of `y` (reverse mode): the gradients of the sum of `y * cotangent` with
+    respect to `xs`, each of the shape of its `x`; zeros where `y` does not depend on it.
 
     `xs` is one tensor or expression, a sequence or a mapping, and so is the result. The cotangent is
-    broadcast to the shape of `y`; without one `y` is one number. Raises `ShapeError` where the cotangent
-    does not fit, and when compiled `OcannlError` where there is no gradient.
+    broadcast to the shape of `y`; without one `y` is one number. Raises `ShapeError` where the cotangent does
+    not fit, and when compiled `OcannlError` where there is no gradient.
     """
     value = as_tensor(y).ir_value
     weights = None if cotangent is None else as_tensor(cotangent).ir_value
@@ -75,7 +75,7 @@ def grad(y: TensorLike, xs: Sequence[TensorLike]) -> tuple[Tensor, ...]: ...
 @overload
 def grad(y: TensorLike, xs: Mapping[KeyT, TensorLike]) -> dict[KeyT, Tensor]: ...
 def grad(y: TensorLike, xs: Tensors) -> Any:
-    """The gradients of one number with respect to `xs`, as expressions: `oc.vjp(y, xs)`."""
+    """The gradients of one number with respect to `xs`, each of the shape of its `x`: `oc.vjp(y, xs)`."""
     return vjp(y, xs)
 
 
@@ -86,11 +86,12 @@ def jvp(y: Sequence[TensorLike], xs: Tensors, tangents: Tensors) -> tuple[Tensor
 @overload
 def jvp(y: Mapping[KeyT, TensorLike], xs: Tensors, tangents: Tensors) -> dict[KeyT, Tensor]: ...
 def jvp(y: Tensors, xs: Tensors, tangents: Tensors) -> Any:
-    """How `y` changes when each of `xs` changes by its tangent (forward mode), in the shape of `y`.
+    """The Jacobian-vector product of `y` (forward mode), its directional derivative when each of `xs` changes
+    by its tangent; of the shape of `y`.
 
     `y` is one tensor, a sequence or a mapping, and so is the result; `xs` and `tangents` have one form.
-    Tangents are broadcast to the shapes of `xs`. Raises `ShapeError` where they do not fit, and when
-    compiled `OcannlError` where there is no derivative.
+    Tangents are broadcast to the shapes of `xs`. Raises `ShapeError` where they do not fit, and when compiled
+    `OcannlError` where there is no derivative.
     """
     directions, by_key = _several(xs), _several(tangents)
     if directions.keys() != by_key.keys():
@@ -106,13 +107,13 @@ def jvp(y: Tensors, xs: Tensors, tangents: Tensors) -> Any:
 
 
 def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Callable[..., Tensor]:
-    """Makes an operation with a gradient of its own, from a function that returns a tensor and its pullback
-    (as `jax.custom_gradient`).
+    """Makes an operation with a custom gradient, from a function that returns a tensor and its pullback (as
+    `jax.custom_gradient`).
 
-    The pullback takes the cotangent of the result, and gives what reaches each positional argument: a tensor,
-    or as many in a tuple as there are arguments, None for nothing. It is summed over the axes that the
-    argument is broadcast along. No gradient goes to tensors that the function takes from elsewhere. Forward
-    mode transposes the pullback, which has to be linear in the cotangent then.
+    The pullback takes the cotangent of the result, and returns the cotangent of each positional argument: a
+    tensor, or a tuple of as many as there are arguments, with None for zero. It is summed over the axes that
+    the argument is broadcast along. No gradient goes to tensors that the function takes from elsewhere.
+    Forward mode transposes the pullback, which has to be linear in the cotangent then.
     """
 
     @functools.wraps(function)
@@ -129,7 +130,7 @@ def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Cal
 
 
 def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[SSAValue, SSAValue]]:
-    """What a pullback gives, by argument."""
+    """The arguments that a pullback has cotangents for, with these."""
     given = found if isinstance(found, Sequence) else [found]
     if len(given) != len(xs):
         raise ArgumentError(
@@ -140,7 +141,7 @@ def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[SSAValue, SSAVal
 
 
 def stop_gradient(x: TensorLike) -> Tensor:
-    """The same value; no gradient goes through it."""
+    """The same value and shape, with derivative zero."""
     return Tensor(
         expressions.apply(Arg(0), [as_tensor(x).ir_value], logic=".", stop=True, label="stop_gradient")
     )

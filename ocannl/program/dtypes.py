@@ -1,4 +1,4 @@
-"""The element types of tensors as NumPy dtypes. `ml_dtypes` has those that NumPy lacks."""
+"""The element types of tensors as NumPy dtypes; those that NumPy lacks are of `ml_dtypes`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def element_of(dtype: DTypeLike | None) -> Attribute | None:
 
 
 def stored_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """The dtype, if targets store it. Raises `PrecisionError`."""
+    """The dtype, if targets store it. Raises `PrecisionError` for others."""
     try:
         found = np.dtype(dtype)
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def stored_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def float_element(dtype: DTypeLike, what: str) -> Attribute:
-    """The element type of a floating dtype. Raises `PrecisionError`."""
+    """The element type of a floating dtype. Raises `PrecisionError`, which begins with `what`, for others."""
     element = ELEMENTS[stored_dtype(dtype)]
     if not is_float(element):
         raise PrecisionError(here(f"{what} of a floating dtype, found {np.dtype(dtype)}"))
@@ -68,11 +68,12 @@ def _stored() -> str:
 
 
 def dtype_of(element: Attribute) -> np.dtype[Any]:
+    """The NumPy dtype of an element type."""
     return DTYPES[element]
 
 
 def computed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which what is stored as another one is computed."""
+    """The dtype in which values that are stored in `dtype` are computed."""
     return DTYPES[computed_in(ELEMENTS[dtype])]
 
 

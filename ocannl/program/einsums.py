@@ -1,4 +1,4 @@
-"""Sums and maxima of products and sums by einsum specs, and what joins tensors."""
+"""Einsum and its variants with other operators, concatenation and stacking."""
 
 from __future__ import annotations
 
@@ -10,40 +10,44 @@ from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, by_spec
 
 
 def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`. One operand is summed.
+    """Sums of products of one to three operands by a spec: `oc.einsum("i j; j k => i k", a, b)`.
 
-    `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`) dimensions of the spec by name, and give the numbers of
-    named coefficients. Windows `s*o + d*k` are padded with zeros if `use_padding` is set; else they stay
-    inside the axis.
+    Axes that the result does not have are summed over. `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`)
+    dimensions of the spec by name, and give the numbers of named coefficients. Windows `s*o + d*k` are padded
+    with zeros if `use_padding` is set; else they stay inside the axis.
+
+    Raises `SpecError` for a malformed spec or a wrong number of operands, `ShapeError` where shapes do not
+    fit it.
     """
     return by_spec(spec, "add", "mul", args, dims, use_padding=use_padding)
 
 
 def einmax(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """The maximum over the axes that the spec leaves out; several operands are multiplied."""
+    """Maxima of products by a spec, over the axes that the result does not have; otherwise as `oc.einsum`."""
     return by_spec(spec, "max", "mul", args, dims, use_padding=use_padding)
 
 
 def tropical(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """The maximum of sums (tropical product) by a spec."""
+    """Maxima of sums by a spec, the product of the tropical semiring; otherwise as `oc.einsum`."""
     return by_spec(spec, "max", "add", args, dims, use_padding=use_padding)
 
 
 def outer_sum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """The sum of sums by a spec."""
+    """Sums of sums by a spec; otherwise as `oc.einsum`."""
     return by_spec(spec, "add", "add", args, dims, use_padding=use_padding)
 
 
 def concat(spec: str, *args: TensorLike, **dims: int | Dim) -> Tensor:
-    """Joins any number of tensors along an axis: `oc.concat("a; b; c => a^b^c", x, y, z)`.
+    """Concatenates any number of tensors along an axis: `oc.concat("a; b; c => a^b^c", x, y, z)`.
 
-    What the result says several times, or not at all, is summed. Raises as `oc.einsum` does.
+    Axes that the result does not have are summed over. Raises as `oc.einsum` does.
     """
     return by_spec(spec, "add", "add", args, dims, most=None)
 
 
 def stack(tensors: Sequence[TensorLike], axis: RowKind) -> Tensor:
-    """Tensors of one shape along a new axis: the first of the `axis` row, "batch", "input" or "output".
+    """Stacks tensors of one shape along a new axis: the first of the `axis` row, "batch", "input" or
+    "output".
 
     Raises `ShapeError` where the shapes differ.
     """

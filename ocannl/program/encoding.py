@@ -1,4 +1,4 @@
-"""Integers as vectors."""
+"""Encodings of integers as vectors."""
 
 from __future__ import annotations
 

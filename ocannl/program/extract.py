@@ -28,15 +28,19 @@ from ocannl.program.location import user_location
 
 @dataclass
 class Numbering:
-    """Keys for random numbers that were given none: the calls under each label, numbered as they are met."""
+    """Keys for calls of random numbers that were given none: the label and a number, in the order in which
+    calls of the label are first compiled.
+    """
 
     numbers: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
 
     def key(self, label: str, call: int) -> str:
+        """The key of a call with a label, the same each time."""
         earlier = sum(known == label for known, _ in self.numbers)
         return f"{label}#{self.numbers.setdefault((label, call), earlier + 1)}"
 
     def copy(self) -> Numbering:
+        """The same keys for the same calls; later ones are numbered apart."""
         return Numbering(dict(self.numbers))
 
 
@@ -45,7 +49,7 @@ class ExtractedRoutine:
     """A module with one routine, and which value of the program under construction each of its nodes
     stands for.
 
-    `checks` are the operations whose ids it checks, with what counts those that are no positions.
+    `checks` are the operations whose ids it checks, with the tensor that counts those that are no positions.
     """
 
     module: ModuleOp
@@ -105,7 +109,7 @@ def extract(
 
 
 def with_counting(statements: Sequence[Operation]) -> list[Operation]:
-    """Statements; before the first that uses an operation whose ids are checked, the one that counts them."""
+    """Statements, with those that count invalid ids, each before the first that uses its operation."""
     found: list[Operation] = []
     for statement in statements:
         counting = id_checks(needed([statement])).values()

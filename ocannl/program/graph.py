@@ -1,7 +1,7 @@
-"""The program under construction: operations appended by the API, with everything known about their shapes.
+"""The program under construction: the operations that the API appends, and the solver of their shapes.
 
-The operations are the only truth. The solver's knowledge is derived from them, eagerly, so that a clash is
-reported at the line that makes it.
+The solver learns from each operation when it is appended, so that shapes that do not fit are reported at the
+user's line. It knows nothing that does not follow from the operations.
 """
 
 from __future__ import annotations
@@ -28,19 +28,22 @@ _solver = Solver()
 
 
 def solver() -> Solver:
-    """What is known about the shapes of the program under construction."""
+    """The solver of the shapes of the program under construction."""
     return _solver
 
 
 def fresh_dim() -> DimVar:
+    """A variable for an unknown dimension."""
     return _solver.fresh_dim()
 
 
 def fresh_row() -> Row:
+    """A row of unknown axes."""
     return Row((), _solver.fresh_row(), ())
 
 
 def fresh_type(element: Attribute | None = None) -> TensorType:
+    """A tensor type of unknown shape; without an element type, that is unknown, too."""
     return TensorType.of(Shape(fresh_row(), fresh_row(), fresh_row()), element)
 
 

@@ -1,4 +1,4 @@
-"""Operations that count the ids that they cannot use, so that a run can raise an error."""
+"""Checks of ids at run time: statements that count invalid ids, and the error for a count above zero."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def scatter(
 
 
 class _Indexing:
-    """A sum over positions, of what is at a position where an id is equal to it."""
+    """A gather or scatter as an einsum over all positions, with terms where an id equals the position."""
 
     def __init__(
         self,

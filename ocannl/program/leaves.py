@@ -1,4 +1,4 @@
-"""The tensors that no operation computes: data, parameters, constants, ranges and nodes."""
+"""Tensors without operands: data, parameters, constants, ranges and nodes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _initializers: WeakKeyDictionary[Operation, Initializer] = WeakKeyDictionary()
 
 
 def array_of(op: Operation) -> NDArray[Any] | None:
-    """The array that a data tensor was made from."""
+    """The array of a data tensor; None for another operation."""
     return _arrays.get(op)
 
 
 def initializer_of(op: Operation) -> Initializer | None:
-    """How a parameter or a node gets its first value."""
+    """The initializer of a parameter or node; None if it has none."""
     return _initializers.get(op)
 
 
@@ -171,7 +171,9 @@ def _array_init(contents: NDArray[Any]) -> Initializer:
 
 
 def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> dict[str, RowSizes | None]:
-    """The rows that an initial array leaves no choice about."""
+    """The rows, with those that are not given taken from the shape of an initial array, where that decides
+    them.
+    """
     sizes = list(contents.shape)
     given = {kind: list(row_of(sizes_).axes) for kind, sizes_ in rows.items() if sizes_ is not None}
     taken = sum(len(axes) for axes in given.values())
@@ -194,7 +196,7 @@ def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> 
 
 
 def constant(value: float, *, label: str | None = None) -> Tensor:
-    """A number at every point of its inferred shape."""
+    """A number at every point of its shape, which is inferred from its uses."""
     return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type()), label))
 
 
@@ -235,7 +237,7 @@ def node(
 
 
 def at_least_f32(element: Attribute | None) -> Attribute | None:
-    """Memory that is updated again and again would lose what a small float has no room for."""
+    """The element type of memory that is updated: f32 for smaller floats, which would lose small updates."""
     return computed_in(element) if element is not None and is_float(element) else element
 
 

@@ -1,4 +1,4 @@
-"""Arguments that make no sense, and who says so."""
+"""Errors for arguments of wrong types, found by annotations after a call of a public function has failed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ocannl.program.tensor import TensorLike
 
 
 def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
-    """Public functions, and the constructors and methods of public classes, blame arguments of wrong types.
+    """Makes public functions, and constructors and methods of public classes, raise `ArgumentError` for
+    arguments of wrong types, in place.
 
-    Types are looked at only where a call has failed, so that calls cost nothing.
+    Types are checked only after a call has failed, so that calls cost nothing.
     """
     for name in names:
         value = public[name]
@@ -36,8 +37,8 @@ def explained(
 ) -> Callable[..., Any]:
     """The function, which raises `ArgumentError` where it fails and an argument is not of its type.
 
-    What such an argument raises depends on where it is used first, so every exception is looked into; one
-    that the arguments do not explain, nor what `look_further` raises, goes on.
+    The exception of a wrong argument depends on where it is used first, so arguments are checked after any.
+    If all are right, `look_further` may raise another error; else the exception is raised again.
     """
 
     @functools.wraps(function)
@@ -55,7 +56,7 @@ def explained(
 
 
 def explained_block(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of a block, when it is configured and when it is applied."""
+    """`explained` for a block: for its configuration, and for the function that this returns."""
     configure = explained(function)
 
     @functools.wraps(function)

@@ -15,8 +15,8 @@ from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
 def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:
     """The parameters that a tensor or code depends on, by name, in the order of their first use.
 
-    Parameters of the same name are told apart by a number: `w`, `w2`. Of a tensor, `trained` leaves out those
-    that no derivative goes to, because of `oc.stop_gradient`.
+    Parameters of the same name get a number: `w`, `w2`. With `trained`, only those that the tensor has
+    derivatives for, not behind `oc.stop_gradient`. Raises `ArgumentError` for `trained` of code.
     """
     if isinstance(target, Code):
         ops = needed(target.statements)
@@ -42,7 +42,7 @@ def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Ten
 
 
 def _reached(op: Operation) -> set[Operation]:
-    """The operations that derivatives of one go to."""
+    """The operations that the derivative of one reaches."""
     found, stack = set[Operation](), [op]
     while stack:
         op = stack.pop()

@@ -26,7 +26,7 @@ _INFERRED = ParamPrecision()
 
 
 def param_precision() -> ParamPrecision:
-    """What holds where a parameter is made."""
+    """The precision of parameters that are made now."""
     return _precision.get(_INFERRED)
 
 

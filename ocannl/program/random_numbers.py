@@ -1,4 +1,4 @@
-"""Random numbers in programs: functions of a key, a counter and the place of each element."""
+"""Counter-based random numbers in programs: functions of a key, a counter and the place of each element."""
 
 from __future__ import annotations
 

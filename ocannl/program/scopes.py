@@ -27,14 +27,14 @@ def inside(path: tuple[str, ...]) -> Generator[None, None, None]:
 
 
 def scope(label: str) -> AbstractContextManager[None]:
-    """Parameters made inside are called `label.name`; scopes nest."""
+    """A context in which parameters are named `label.name`; scopes nest."""
     if not isinstance(label, str):
         raise ArgumentError(f"a scope is named by a string, found {label!r}")
     return inside((*_scope.get(), label))
 
 
 def scoped(name: str) -> str:
-    """The full name of a parameter made here."""
+    """The full name of a parameter that is made now: the labels of the open scopes and its own, with dots."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"a parameter is called by a string, found {name!r}")
     return ".".join((*_scope.get(), name))

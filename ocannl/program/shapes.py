@@ -15,7 +15,7 @@ RowSizes: TypeAlias = int | Dim | Sequence[int | Dim]
 
 
 def row_of(sizes: RowSizes | None) -> Row:
-    """The row that a user gave, closed; a row that nobody gave is one fresh variable."""
+    """The row of given sizes, without further axes; for None a row of unknown axes."""
     if sizes is None:
         return graph.fresh_row()
     axes = list(sizes) if isinstance(sizes, list | tuple) else [sizes]

@@ -1,4 +1,4 @@
-"""Looking at a program at any stage of its compilation."""
+"""The text of a program at any stage of its compilation."""
 
 from __future__ import annotations
 

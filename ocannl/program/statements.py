@@ -10,7 +10,10 @@ from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assi
 
 
 def set(target: Tensor, value: TensorLike) -> Code:
-    """Code that sets memory to the value of an expression, broadcast to its shape."""
+    """Code that sets memory to the value of an expression, broadcast to its shape.
+
+    Raises `OcannlError` for a target that is an expression.
+    """
     return assign(target, value)
 
 
@@ -23,11 +26,12 @@ def accumulate(
     logic: str | None = None,
     reset: bool = False,
 ) -> Code:
-    """Code that accumulates an expression into memory: `oc.accumulate(top, "max", oc.relu(p), spec="...->...
-    => 0")`.
+    """Code that accumulates an expression into memory:
+    `oc.accumulate(top, "max", oc.relu(p), spec="...->... => 0")`.
 
     `accum` is an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
-    or "T". With `reset` the memory starts at the accumulation's neutral element.
+    or "T". With `reset` the memory is set to the neutral element first. Raises `OcannlError` for another
+    operator, and for a target that is no memory.
     """
     entry = SCALAR_OPS.get(accum)
     if entry is None or entry.neutral is None:

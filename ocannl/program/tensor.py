@@ -54,10 +54,11 @@ class Expression(Arithmetic["TensorLike", "Tensor"]):
 
 
 class Dim(Expression):
-    """A dimension by name: bound by an einsum (`d=d`), then a size for parameters and a number in
-    expressions.
+    """A dimension with a name. An einsum captures one (`d=d`); it is then a size for parameters, and a number
+    in expressions.
 
-    `int(d)` is its size, once that is known. A dimension with a `basis` (a unit) matches only its like.
+    `int(d)` is its size; `ArgumentError` if that is not known yet. A dimension with a `basis` (a unit)
+    matches only those of the same basis.
     """
 
     def __init__(self, name: str, size: int | None = None, *, basis: str | None = None) -> None:
@@ -69,7 +70,7 @@ class Dim(Expression):
 
     @classmethod
     def of(cls, var: DimVar) -> Dim:
-        """A handle on a dimension that inference made."""
+        """The dimension of a variable of inference."""
         dim = cls.__new__(cls)
         dim.name, dim.term = str(var), var
         return dim
@@ -103,7 +104,7 @@ Axis: TypeAlias = int | Dim | EllipsisType
 
 
 class ShapeView:
-    """What is known of a shape now. Looking closes nothing.
+    """A shape as far as it is known now. Reading it decides nothing.
 
     `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input`
     and `output` are tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
@@ -114,23 +115,29 @@ class ShapeView:
 
     @property
     def batch(self) -> tuple[Axis, ...]:
+        """The sizes of the batch axes."""
         return _axes(self._shape.batch)
 
     @property
     def input(self) -> tuple[Axis, ...]:
+        """The sizes of the input axes."""
         return _axes(self._shape.input)
 
     @property
     def output(self) -> tuple[Axis, ...]:
+        """The sizes of the output axes."""
         return _axes(self._shape.output)
 
     @property
     def is_final(self) -> bool:
+        """Whether all sizes are known."""
         return self._shape.is_final
 
     @property
     def array(self) -> tuple[int, ...]:
-        """The shape of the array that holds the tensor: batch, output, input axes; only for a final shape."""
+        """The shape of the tensor's array: batch, output, input axes. Raises `ArgumentError` if it is not
+        final.
+        """
         if not self._shape.is_final:
             raise ArgumentError(f"the shape {self} is not final: ask for oc.infer first")
         return self._shape.memory_sizes
@@ -189,6 +196,7 @@ class Index(Expression):
         return Tensor(graph.add(self._tag(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)))))
 
     def slice(self, tensor: Tensor) -> Tensor:
+        """The part of a tensor at this index, along its leftmost batch axis."""
         op = texpr.SliceOp(tensor.ir_value, Linear.var(self.name), graph.fresh_type())
         return Tensor(graph.add(self._tag(op)))
 
@@ -230,23 +238,23 @@ class Tensor(Expression):
 
     @property
     def shape(self) -> ShapeView:
-        """What is known of the shape now; closes nothing."""
+        """The shape, as far as it is known now. Reading it decides nothing."""
         return ShapeView(graph.known_shape(self.ir_value))
 
     @property
     def T(self) -> Tensor:
-        """Swaps the input and the output row."""
+        """The transpose: input and output row exchanged."""
         return Tensor(expressions.apply(Arg(0), [self.ir_value], logic="T"))
 
     @property
     def grad(self) -> Tensor:
-        """The gradient node: memory that `backprop` adds to."""
+        """The gradient node, of the tensor's shape: memory that `backprop` adds to."""
         return Tensor(graph.memory_of_tensor(self.ir_value, texpr.GradOp))
 
     @property
     def value(self) -> Tensor:
-        """The memory that the last computation of this expression left; asking for it keeps it on the
-        device.
+        """The memory of this expression's last computed value. Routines that are compiled afterwards keep it
+        on the device.
         """
         if is_memory(self.ir_value):
             return self
@@ -259,7 +267,7 @@ class Tensor(Expression):
 
     @property
     def zero_grads(self) -> Code:
-        """Code that sets to zero the gradients of everything that this depends on."""
+        """Code that sets the gradients of everything that this depends on to zero."""
         return emit(texpr.ZeroGradsOp(self.ir_value))
 
     @property

@@ -1,4 +1,4 @@
-"""Code that a step of training runs beside its gradients, such as running statistics."""
+"""Updates: code that belongs to an expression and runs in training steps, such as running statistics."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _updates: WeakKeyDictionary[Operation, Code] = WeakKeyDictionary()
 
 
 def add_update(tensor: Tensor, code: Code) -> None:
-    """Makes `code` an update of every loss that depends on an expression.
+    """Adds `code` to the updates of every loss that depends on an expression.
 
-    Computing the expression does not run it: `oc.updates(loss)` is code to run.
+    Computing the expression does not run it; `oc.updates(loss)` returns it.
     """
     op = as_tensor(tensor).op
     _updates[op] = _updates.get(op, Code()) + code

@@ -66,7 +66,7 @@ class MetalTarget(Target):
 
 
 class UsageError(Exception):
-    """Something on the command line that names nothing."""
+    """A name on the command line that is unknown."""
 
 
 def verify(module: ModuleOp) -> None:
@@ -90,7 +90,7 @@ def _verify(op: OpT, check: Callable[[OpT], None]) -> None:
 
 
 def check_defined(region: Region, outside: set[SSAValue]) -> None:
-    """Values are defined before they are used. Where there are several blocks, any order of them is good."""
+    """Raises `VerifyException` for a value that is used before its definition. Blocks may be in any order."""
     defined = outside.union(*(block.args for block in region.blocks))
     if len(region.blocks) > 1:
         defined.update(result for block in region.blocks for op in block.ops for result in op.results)

@@ -1,4 +1,4 @@
-"""What the project adds to xDSL's tools: its dialects and passes, as an xDSL universe."""
+"""The dialects and passes of the project as an xDSL universe, for the tools of xDSL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Origins of operations beside their text in the cache: by the places of tensor expressions in the program as
-built, as their lines are those of the program that finds the text there.
+"""Origins of operations in the cache on disk, beside the text of these. They are places of tensor expressions
+in the program as built, whose lines differ in each program of the same text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CachedOrigins:
 
     @staticmethod
     def of(module: ModuleOp, program: Sequence[LocationAttr]) -> CachedOrigins:
-        """Those of a module that was compiled from a program, of which the locations are given.
+        """The origins in a module that was compiled from a program, whose locations are given.
 
         Many operations have the same set of origins, which is one object.
         """
@@ -38,6 +38,7 @@ class CachedOrigins:
     def give(self, module: ModuleOp, program: Sequence[LocationAttr]) -> None:
         """Gives the operations of a module their origins in an equal program, by the locations of that."""
         fields = json.loads(self.text)
-        several = [union(UNKNOWN_LOC, *(program[place] for place in places)) for places in fields["sets"]]
+        sets: list[list[int]] = fields["sets"]
+        several = [union(UNKNOWN_LOC, *(program[place] for place in places)) for places in sets]
         for op, number in zip(module.walk(), fields["operations"], strict=True):
             op.location = several[number]

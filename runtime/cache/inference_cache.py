@@ -1,6 +1,4 @@
-"""What inference decided, in the cache on disk by the text of a program as built: where that was seen before,
-nothing is inferred again.
-"""
+"""Inferred types of programs in the cache on disk, by the text of a program as built."""
 
 from __future__ import annotations
 
@@ -29,6 +27,7 @@ class Inferred:
 
     @staticmethod
     def of(tensors: Sequence[SSAValue], text: str) -> Inferred:
+        """The types that tensors have now."""
         return Inferred(tuple(map(tensor_type, tensors)), text)
 
     def refine(self, tensors: Sequence[SSAValue]) -> None:
@@ -46,11 +45,13 @@ def tensors_of(module: ModuleOp) -> list[SSAValue]:
 
 
 def get_inferred(store: ObjectCache, text: str) -> Inferred | None:
+    """The types inferred for a program, by the key of its text as built; None if the cache has none."""
     data = store.get(_key(text))
     return None if data is None else decoded(data)
 
 
 def put_inferred(store: ObjectCache, text: str, inferred: Inferred) -> None:
+    """Stores the types inferred for a program, by the key of its text as built."""
     store.put(_key(text), encoded(inferred))
 
 
@@ -59,7 +60,7 @@ def _key(text: str) -> str:
 
 
 def encoded(inferred: Inferred) -> bytes:
-    """Tensors have few types that differ."""
+    """JSON, in which each type is written once, and numbered: tensors have few different types."""
     numbers = {type: number for number, type in enumerate(dict.fromkeys(inferred.types))}
     fields = {
         "text": inferred.text,
@@ -70,6 +71,7 @@ def encoded(inferred: Inferred) -> bytes:
 
 
 def decoded(data: bytes) -> Inferred:
+    """The inverse of `encoded`."""
     fields = json.loads(data)
     context = Context()
     for dialect in (Builtin, TEXPR):

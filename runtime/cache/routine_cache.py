@@ -1,5 +1,5 @@
-"""Whole routines in the cache on disk, by their text with shapes and precisions: a routine that was compiled
-before skips the rest of the pipeline.
+"""Compiled routines in the cache on disk, by their text with shapes and precisions. A cached routine skips
+the rest of the pipeline.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CompiledText:
 
 @dataclass(frozen=True)
 class CachedRoutine:
-    """A routine with the text of its scheduled loops or kernels, to be looked at, and their origins."""
+    """A routine with the text of its scheduled loops or kernels, for reports, and their origins."""
 
     loops: str
     origins: CachedOrigins
@@ -48,11 +48,13 @@ def routine_key(text: str, target: str, tunings: str) -> str:
 
 
 def get_routine(store: ObjectCache, key: str) -> CachedRoutine | None:
+    """The routine of a key; None if the cache has none."""
     data = store.get(key)
     return None if data is None else decoded(data)
 
 
 def put_routine(store: ObjectCache, key: str, routine: CachedRoutine) -> None:
+    """Stores a routine under a key."""
     store.put(key, encoded(routine))
 
 
@@ -69,6 +71,7 @@ def encoded(routine: CachedRoutine) -> bytes:
 
 
 def decoded(data: bytes) -> CachedRoutine:
+    """The inverse of `encoded`."""
     line, texts = zlib.decompress(data).decode().split("\n", 1)
     fields = json.loads(line)
     loops, texts = texts[: fields["loops"]], texts[fields["loops"] :]
@@ -99,9 +102,9 @@ def _limit(fields: dict[str, Any]) -> IndexLimit:
 
 @cache
 def compiler_version() -> str:
-    """Changes with every file of the compiler, and with the libraries that it is written with.
+    """A digest of the compiler's files, by their times and sizes, and of the libraries that it uses.
 
-    xDSL is told by its file, as asking for its version imports much.
+    Of xDSL it has a file, as the import of its version is slow.
     """
     files = [(str(file), file.stat()) for file in (*sorted(_source_files()), Path(getfile(xdsl)))]
     sources = [f"{name} {status.st_mtime_ns} {status.st_size}" for name, status in files]

@@ -19,14 +19,14 @@ from ocannl.runtime.host.processor import host_target
 
 @dataclass(frozen=True)
 class Tunings:
-    """Where choices are found; `version` differs when others may be found."""
+    """Tuned schedules by the text of a nest or group; equal versions have equal schedules."""
 
     version: str
     find: FindChoices
 
 
 def stored_tunings(store: ObjectCache, target: str) -> Tunings | None:
-    """What was kept for this processor and compiler; None if nothing was."""
+    """The tuned schedules in the cache for this processor and compiler; None if there are none."""
     version = store.get(version_key(target))
     if version is None:
         return None
@@ -39,7 +39,7 @@ def stored_tunings(store: ObjectCache, target: str) -> Tunings | None:
 
 
 def with_tunings(before: Tunings | None, found: Mapping[str, Choices]) -> Tunings:
-    """Choices by the text of a nest or group, and for the others what there was before."""
+    """Tuned schedules by the text of a nest or group; where there are none, those from before."""
     parts = (part for text in sorted(found) for part in (text, encoded(found[text])))
     version = entry_key("" if before is None else before.version, *parts)
     earlier = no_choices if before is None else before.find
@@ -47,9 +47,9 @@ def with_tunings(before: Tunings | None, found: Mapping[str, Choices]) -> Tuning
 
 
 def keep_tunings(store: ObjectCache, target: str, found: Mapping[str, Choices]) -> None:
-    """Keeps choices for later compilations, in this process and in others.
+    """Stores tuned schedules for later compilations, in this process and in others.
 
-    The version is written last: who reads it finds all that belongs to it.
+    The version is written last, so that a process that reads it finds all its schedules.
     """
     for text, choices in found.items():
         store.put(step_key(text, target), encoded(choices).encode())
@@ -57,24 +57,28 @@ def keep_tunings(store: ObjectCache, target: str, found: Mapping[str, Choices]) 
 
 
 def step_key(text: str, target: str) -> str:
+    """The key of the tuned schedules of a nest or group."""
     return entry_key("tuned step", text, *environment(target))
 
 
 def version_key(target: str) -> str:
+    """The key of the version of all tuned schedules."""
     return entry_key("version of tunings", *environment(target))
 
 
 def environment(target: str) -> tuple[str, ...]:
-    """What a tuning is good for."""
+    """The target, processor and compiler that tuned schedules are for."""
     host = host_target()
     return target, host.triple, host.cpu, host.features, compiler_version()
 
 
 def encoded(choices: Choices) -> str:
+    """Schedules and packed panels as JSON; null where a nest is left to the cost model."""
     return json.dumps([None if c is None else [schedule_text(c.schedule), c.packed] for c in choices])
 
 
 def decoded(text: str) -> Choices:
+    """The inverse of `encoded`."""
     return tuple(
         None if choice is None else Choice(parsed_schedule(choice[0]), tuple(choice[1]))
         for choice in json.loads(text)

@@ -55,8 +55,8 @@ def openmp() -> OpenMP | None:
 
 @contextmanager
 def brief_waiting() -> Generator[None]:
-    """Threads of a runtime that starts here sleep soon; what is running already, and child processes, do as
-    they would.
+    """A context in which a runtime that starts has threads that sleep soon when they wait. Runtimes that have
+    started, and child processes, are not affected.
     """
     own = {} if any(name in os.environ for name in POLICIES) else WAITING
     os.environ.update(own)
@@ -89,7 +89,7 @@ def loaded_libraries(maps: Path) -> Iterator[str]:
 
 
 def installed_libraries() -> Iterator[str]:
-    """Where packages keep a runtime: Intel's in the environment's `lib`, PyTorch's and Homebrew's own."""
+    """The runtimes of packages: Intel's in the environment's `lib`, PyTorch's and Homebrew's."""
     folders = [Path(sys.prefix, "lib"), *map(Path, FOLDERS)]
     torch = find_spec("torch")
     if torch is not None and torch.origin is not None:

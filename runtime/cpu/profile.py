@@ -1,4 +1,4 @@
-"""How long each kernel of a routine takes, by running a variant of it that reads the processor's clock."""
+"""Profiles of routines: a variant of the code reads the processor's clock around each kernel."""
 
 import ctypes
 import time

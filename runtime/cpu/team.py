@@ -13,7 +13,7 @@ from ocannl.runtime.memory import aligned_array
 
 
 class Team:
-    """As many threads as asked for, if there is an OpenMP runtime to provide them; else one.
+    """The threads of an OpenMP runtime, as many as wanted; one if there is no runtime.
 
     A team of one never calls the runtime. Neither does a team in a forked process: libgomp's threads do not
     survive the fork, and waiting for them would never end.
@@ -22,13 +22,13 @@ class Team:
     def __init__(self, threads: int) -> None:
         self.wanted = threads
         self.memory: NDArray[np.int64] = aligned_array((1 + len(FUNCTIONS),), np.int64).view(np.int64)
-        """What compiled code reads: the number of threads, and the addresses of the runtime's functions."""
+        """The number of threads and the addresses of the runtime's functions, as compiled code reads them."""
         self.memory[0] = 1
         _teams.add(self)
 
     @property
     def runtime(self) -> OpenMP | None:
-        """Where the threads come from; None for a team of one."""
+        """The OpenMP runtime of the threads; None for a team of one."""
         return None if self.wanted == 1 or _state.is_forked else openmp()
 
     @property

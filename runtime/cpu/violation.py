@@ -1,4 +1,4 @@
-"""What an emulated GPU found wrong: a place in the memory of the compiled code."""
+"""Invalid accesses and races that an emulated GPU has found, in the memory of the compiled code."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class CudaDevice(Gpu):
         return program
 
     def function(self, module: Any, kernel: Dispatch) -> Any:
-        """A kernel of a module, which may have the shared memory that it needs. Raises `DeviceError`."""
+        """A kernel of a module, with leave to use the shared memory that it needs. Raises `DeviceError`."""
         found = self.ask("cuModuleGetFunction", module, kernel.function.encode())
         if kernel.given_shared_bytes:
             most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -49,7 +49,7 @@ class CudaDevice(Gpu):
         return found
 
     def load(self, text: str) -> Any:
-        """A module of PTX, which the driver compiles. Raises `DeviceError` with what it says of the text."""
+        """A module of PTX, compiled by the driver. Raises `DeviceError` with the log of the driver."""
         options, log = self.driver.api.CUjit_option, bytearray(LOG_BYTES)
         try:
             return self.driver.call(
@@ -70,7 +70,9 @@ class CudaDevice(Gpu):
             raise CudaError(f"{error}\n{said}" if said else str(error), error.code) from None
 
     def unload(self, module: Any) -> None:
-        """Unloads a module after its last kernel has run. An error has been told elsewhere."""
+        """Unloads a module after its last kernel. Its errors are those of an earlier call, which has raised
+        them.
+        """
         self.driver.api.cuCtxSetCurrent(self.context)
         self.driver.api.cuStreamSynchronize(self.stream)
         self.driver.api.cuModuleUnload(module)

@@ -21,7 +21,7 @@ NO_GPU = "the NVIDIA driver finds no GPU; CUDA_VISIBLE_DEVICES may hide it"
 
 
 class CudaError(DeviceError):
-    """What the driver answers if a call fails: `code` is a name such as `CUDA_ERROR_OUT_OF_MEMORY`."""
+    """A failed call of the driver; `code` is a name such as `CUDA_ERROR_OUT_OF_MEMORY`."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class Driver:
         return results[0] if results else None
 
     def error(self, failure: str, code: Any) -> CudaError:
-        """The error for a result that is no success, in the driver's words."""
+        """The error for a result other than success, with the driver's description."""
         answers = [get(code) for get in (self.api.cuGetErrorName, self.api.cuGetErrorString)]
         name, words = (f"error {int(code)}" if unknown else text.decode() for unknown, text in answers)
         return CudaError(f"{failure}: {words} ({name})", name)

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU: its memory, and the stream in which all that a context does with it happens, in order."""
+"""An NVIDIA GPU: its memory, and the stream in which all copies and launches of a context are, in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ocannl.runtime.cuda.ptx import ARCHS
 
 # The pool keeps all memory that is freed, for what is allocated next.
 KEPT_BYTES = 2**64 - 1
-# What a kernel may do wrong: the driver tells of it at some later call, and refuses all others from then on.
+# Errors of kernels: the driver reports them at some later call, and fails all others from then on.
 KERNEL_ERRORS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS",
     "CUDA_ERROR_MISALIGNED_ADDRESS",
@@ -106,7 +106,9 @@ class Gpu:
         return address
 
     def free(self, address: int) -> None:
-        """Frees memory after all that was launched before. An error has been told elsewhere."""
+        """Frees memory after all earlier launches. Its errors are those of an earlier call, which has raised
+        them.
+        """
         self.driver.api.cuCtxSetCurrent(self.context)
         self.driver.api.cuMemFreeAsync(address, self.stream)
 
@@ -117,7 +119,7 @@ class Gpu:
         self.running.clear()
 
     def explained(self, error: CudaError) -> CudaError:
-        """An error, with what helps to find the kernel where it is that of one."""
+        """An error; where it is one of a kernel, with the routines that may have it."""
         if error.code not in KERNEL_ERRORS:
             return error
         ran = f"; routines that ran: {', '.join(map(repr, self.running))}" if self.running else ""
@@ -185,6 +187,6 @@ def arch_of(name: str, capability: tuple[int, int]) -> str:
 
 
 def close(driver: Driver, handle: Any, stream: Any) -> None:
-    """Gives a stream and the GPU back. An error has been told elsewhere."""
+    """Releases a stream and the GPU. Its errors are those of an earlier call, which has raised them."""
     driver.api.cuStreamDestroy(stream)
     driver.api.cuDevicePrimaryCtxRelease(handle)

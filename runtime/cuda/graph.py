@@ -1,4 +1,4 @@
-"""Kernels in order as a graph, which one launch runs."""
+"""CUDA graphs of kernels in order, run by one launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocannl.runtime.cuda.gpu import Gpu
 
 
 class Launch:
-    """A kernel with its arguments, where the driver finds them: `values` are what it is called with."""
+    """A kernel with its arguments, whose `values` are in memory that the driver reads."""
 
     def __init__(self, device: Gpu, kernel: Dispatch, function: Any, values: NDArray[np.int64]) -> None:
         self.device = device

@@ -53,7 +53,7 @@ class BoundLaunch(Launch):
         super().__init__(program.device, kernel, program.functions[kernel.function], values)
 
     def take(self, indices: Sequence[int]) -> bool:
-        """Takes its own among the indices of a routine; returns whether one of them has changed."""
+        """Sets the kernel's indices from those of the routine; returns whether one of them has changed."""
         now = [indices[position] for position in self.positions]
         if now == self.indices:
             return False
@@ -85,7 +85,7 @@ class CudaRun:
         return [BoundLaunch(self.program, kernel, self.args) for kernel in self.program.routine.kernels]
 
     def launch_graph(self) -> None:
-        """Launches all kernels at once; those that read an index which has changed are told before."""
+        """Launches all kernels at once, after it has set the arguments of those with a changed index."""
         if not self.launches:
             return
         self.device.enter()

@@ -1,4 +1,4 @@
-"""PTX, the assembly text of NVIDIA GPUs, by LLVM's code generator."""
+"""PTX, the virtual assembly of NVIDIA GPUs, by LLVM's code generator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:
 
 
 def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
-    """The PTX of kernels, and what a host has to know of them.
+    """The PTX of kernels, and the description of them for their host.
 
     Raises `DeviceError` for an architecture that is not one of `ARCHS`.
     """
@@ -43,7 +43,7 @@ def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
 
 
 def kernel_resources(module: ModuleOp, arch: str = DEFAULT_ARCH) -> list[Resources]:
-    """What each kernel of a module takes of a GPU, in the order in which they run. Raises `DeviceError`."""
+    """The resources of each kernel of a module, in the order in which they run. Raises `DeviceError`."""
     device = kernels_to_device(module)
     found = assemble(assembly(device, arch), arch)
     return [found[kernel.function] for routine in device.routines for kernel in routine.kernels]

@@ -1,4 +1,4 @@
-"""NVIDIA's assembler: it checks PTX, and tells what a kernel takes of a GPU."""
+"""NVIDIA's assembler, which checks PTX and reports the resources of kernels."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True)
 class Resources:
-    """What a thread of a kernel has in registers, what it keeps in memory for want of them, and the shared
-    memory of a block; the last two in bytes.
+    """The resources of a kernel: registers of a thread, its bytes spilled to memory, and the bytes of shared
+    memory of a block.
     """
 
     registers: int
@@ -41,7 +41,7 @@ def find_ptxas() -> str | None:
 
 
 def assemble(ptx: str, arch: str) -> dict[str, Resources]:
-    """Assembles PTX for an architecture; returns what each kernel takes.
+    """Assembles PTX for an architecture; returns the resources of each kernel by name.
 
     Raises `DeviceError` if there is no assembler, or if it rejects the text.
     """
@@ -59,7 +59,7 @@ def assemble(ptx: str, arch: str) -> dict[str, Resources]:
 
 
 def resources(report: str) -> dict[str, Resources]:
-    """What the verbose report of ptxas tells of each kernel."""
+    """The resources of each kernel by name, from a verbose report of ptxas."""
     parts = KERNEL.split(report)[1:]
     return {
         kernel: Resources(_sum(USED, text), _sum(SPILLS, text), _sum(SHARED, text))

@@ -1,4 +1,4 @@
-"""The values that memory of a GPU has after each of many runs."""
+"""The recording of a GPU's memory after each of many runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT_BYTES = 2**26
 
 
 class Recorder:
-    """Keeps the values of some memory `runs` times, in an array of shape (runs, *its shape)."""
+    """Records the values of some memory `runs` times, in an array of shape (runs, *its shape)."""
 
     def __init__(self, device: Gpu, memory: Memory, runs: int) -> None:
         self.device = device
@@ -28,7 +28,7 @@ class Recorder:
         self.count = 0
 
     def keep(self) -> None:
-        """Keeps the values that memory has after what was launched so far."""
+        """Copies the values after all launches so far."""
         if self.count == self.room:
             self.flush()
         if self.bytes:
@@ -38,11 +38,12 @@ class Recorder:
         self.count += 1
 
     def flush(self) -> None:
-        """Reads what is kept, which waits for the runs."""
+        """Reads the copies, after waiting for the runs."""
         self.kept.read_into(self.values[self.read : self.read + self.count])
         self.read += self.count
         self.count = 0
 
     def finish(self) -> NDArray[Any]:
+        """All recorded values, after waiting for the runs."""
         self.flush()
         return self.values

@@ -13,10 +13,10 @@ from ocannl.runtime.memory import ArgBlock, HostMemory, bind_call
 
 
 class Failures(Protocol):
-    """Where a GPU, or an emulated one that checks, tells what went wrong."""
+    """The errors of runs on a GPU, or on an emulated one that checks accesses."""
 
     def raise_first(self) -> None:
-        """Raises `DeviceError` for the first thing that went wrong, and forgets it."""
+        """Raises `DeviceError` for the first error, if there is one, and forgets it."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Chooses among alternatives for many things at once, by measuring them together."""
+"""A local search over options for many keys at once, which are measured in the same trials."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TypeVar
 Key = TypeVar("Key", bound=Hashable)
 Option = TypeVar("Option", bound=Hashable)
 
-# How many alternatives of a thing are measured beside what it is.
+# The number of alternatives for a key that are measured beside the best one so far.
 WIDTH = 4
-# What is not faster by this part is not faster.
+# The part of the time by which an alternative has to be faster.
 MARGIN = 0.03
 
 

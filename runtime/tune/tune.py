@@ -1,4 +1,4 @@
-"""Tunes the schedules of a routine: runs it with others, and sees by the clock which nests become faster."""
+"""The tuning of a routine's schedules: trial runs, in which the time of each nest is measured."""
 
 from __future__ import annotations
 
@@ -67,10 +67,11 @@ class Tuner:
         return {text: choices for text, choices in best.items() if choices != notable[text]}
 
     def has_time(self) -> bool:
-        """Half of the last round fits in what is left."""
+        """Whether half of the time of the last round is left."""
         return time.perf_counter() + self.round_seconds / 2 < self.end
 
     def others(self, text: str, choices: Choices) -> Iterable[Choices]:
+        """The alternatives to the schedules of a nest or group, the most promising first."""
         return alternatives(self.steps[text], choices, TargetDescription())
 
     def measure(self, trials: list[dict[str, Choices]]) -> list[dict[str, list[float]]]:
@@ -121,5 +122,6 @@ class Variant:
         return total
 
     def keep_sample(self, runs: int) -> None:
+        """Adds a sample to the times."""
         for text, ticks in self.sample(runs).items():
             self.times[text].append(ticks)
