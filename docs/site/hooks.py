@@ -25,8 +25,8 @@ _layout = TemporaryDirectory(prefix="ocannl-site-")
 @event_priority(100)
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     lay_out(Path(_layout.name))
-    handlers: Any = config.plugins["mkdocstrings"].config["handlers"]
-    handlers["python"]["paths"] = [_layout.name]
+    plugins: dict[str, Any] = dict(config.plugins)
+    plugins["mkdocstrings"].config["handlers"]["python"]["paths"] = [_layout.name]
     return config
 
 
