@@ -9,7 +9,7 @@ from typing import Any
 
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import param
-from ocannl.program.scopes import inside, scope_path
+from ocannl.program.scopes import Scope, scope
 from ocannl.program.tensor import Expression, Tensor
 from ocannl.runtime.collector import collector_paused
 
@@ -42,8 +42,8 @@ class Params:
     and inferred shape, `p.b(0.0, output=16)` one that is given these, as `oc.param` takes them.
     """
 
-    def __init__(self, path: tuple[str, ...]) -> None:
-        self._path = path
+    def __init__(self, own: Scope) -> None:
+        self._scope = own
         self._made: dict[str, Tensor] = {}
 
     def __getattr__(self, name: str) -> InlineParam:
@@ -54,7 +54,7 @@ class Params:
     def get(self, name: str, *args: Any, **rows: Any) -> Tensor:
         """The parameter of that name, made by `oc.param(name, *args, **rows)` on first use."""
         if name not in self._made:
-            with inside(self._path):
+            with self._scope:
                 self._made[name] = param(name, *args, **rows)
         return self._made[name]
 
@@ -78,11 +78,11 @@ def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
         if unknown:
             known = ", ".join(["label", *settings])
             raise ArgumentError(f"{function.__name__}() is configured by {known}; it has no `{unknown[0]}`")
-        path = (*scope_path(), label)
-        params = Params(path)
+        own = scope(label)
+        params = Params(own)
 
         def instance(*args: Any, **kwargs: Any) -> Any:
-            with inside(path), collector_paused():
+            with own, collector_paused():
                 return function(params, *args, **{**configuration, **kwargs})
 
         return instance

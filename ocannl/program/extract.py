@@ -5,7 +5,7 @@ depend on nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
@@ -24,6 +24,7 @@ from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.id_checks import id_checks
 from ocannl.program.location import user_location
+from ocannl.program.names import memory_names
 
 
 @dataclass
@@ -95,7 +96,7 @@ def extract(
     if checks:
         statements = with_counting(statements)
         ops = needed(statements)
-    copier = _Copier(numbering or Numbering())
+    copier = _Copier(numbering or Numbering(), memory_names(ops))
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
     routine = texpr.TexprRoutineOp(symbol, _indices(ops), location=here)
@@ -145,12 +146,18 @@ class _Copier:
     """Copies operations with unique labels, keys for random numbers, and densely numbered variables."""
 
     numbering: Numbering
+    memory: dict[texpr.MemoryOp, str]
+    """The names of what the routine keeps."""
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     statements: Counter[str] = field(default_factory=Counter[str])
+    kept: frozenset[str] = field(init=False)
     rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
     dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
+
+    def __post_init__(self) -> None:
+        self.kept = frozenset(self.memory.values())
 
     def copy(self, op: Operation) -> Operation:
         copy = copied(op, self.copies)
@@ -220,8 +227,11 @@ class _Copier:
             kind = "grad" if isinstance(op, texpr.GradOp) else "value"
             copy.result.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
             return self.names.setdefault(op.result, f"{self.names[op.source]}.{kind}")
-        wanted = op.label.data if isinstance(op, texpr.MemoryOp) else op.result.name_hint
-        label = self._unique(wanted or f"n{len(self.values)}")
+        if isinstance(op, texpr.MemoryOp):
+            label = self._unique(self.memory[op])
+        else:
+            wanted = op.result.name_hint or f"n{len(self.values)}"
+            label = self._unique(wanted, self.kept)
         self.values[label] = op.result
         self.names[op.result] = label
         copy.result.name_hint = graph.hint(label)
@@ -229,13 +239,13 @@ class _Copier:
             copy.properties["label"] = StringAttr(label)
         return label
 
-    def _unique(self, wanted: str) -> str:
+    def _unique(self, wanted: str, kept: Collection[str] = ()) -> str:
         """`w`, `w2`, `w3`, ...: labels stay different as names of values and beside the labels of
         gradients.
         """
         base = f"{wanted}_" if wanted.endswith(".grad") else wanted
         label, count = base, 1
-        while label in self.values:
+        while label in self.values or label in kept:
             count += 1
             label = f"{base}{count}" if not base[-1].isdigit() else f"{base}x{count}"
         return label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,10 +25,13 @@ from ocannl.program.checks import integer
 from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
+from ocannl.program.names import note_path
 from ocannl.program.precision import param_precision
-from ocannl.program.scopes import scoped
+from ocannl.program.scopes import MemoryPath, memory_path
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
+
+MemoryOpT = TypeVar("MemoryOpT", bound=texpr.MemoryOp)
 
 # Contents of data, and how parameters and nodes begin: not part of the program's text.
 _arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()
@@ -65,7 +68,8 @@ def data(
         raise SpecError(here(f"flat data have the axes of their uses, so axes={axes!r} is not given"))
     element = element_of(contents.dtype)
     type = graph.fresh_type(element) if flat else TensorType.of(_data_shape(contents.shape, axes), element)
-    op = graph.add(texpr.DataOp(label or "data", type, contents.size if flat else None), label)
+    path = memory_path(label or "data", in_scope=False)
+    op = _memory(texpr.DataOp(path.text, type, contents.size if flat else None), path)
     _arrays[op] = contents
     return Tensor(op)
 
@@ -153,14 +157,21 @@ def param(
         if dtype is None and contents.dtype == np.float64 and isinstance(init, np.ndarray):
             dtype = np.float64
         rows = _rows_of_array(contents, rows)
-    label = scoped(name)
+    path = memory_path(name)
+    label = path.text
     shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
     setting = param_precision()
     element = element_of(dtype) or setting.kept
-    op = graph.add(texpr.ParamOp(label, TensorType.of(shape, element)), label)
+    op = _memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
     _initializers[op] = initializer
     kept = Tensor(op)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
+
+
+def _memory(op: MemoryOpT, path: MemoryPath) -> MemoryOpT:
+    """Adds memory to the program, where its path says."""
+    note_path(op, path)
+    return graph.add(op, path.text)
 
 
 def _array_init(contents: NDArray[Any]) -> Initializer:
@@ -230,7 +241,8 @@ def node(
     else:
         shape = Shape(row_of(batch), row_of(input), row_of(output))
         element = element_of(dtype)
-    op = graph.add(texpr.NodeOp(scoped(label), TensorType.of(shape, element)), label)
+    path = memory_path(label)
+    op = _memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
     if init is not None:
         _initializers[op] = constant_init(init)
     return Tensor(op)

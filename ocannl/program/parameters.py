@@ -9,14 +9,16 @@ from ocannl.passes.analysis.derivative_paths import differentiable_operands
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import needed
+from ocannl.program.names import memory_names
 from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
 
 
 def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:
     """The parameters that a tensor or code depends on, by name, in the order of their first use.
 
-    Parameters of the same name get a number: `w`, `w2`. With `trained`, only those that the tensor has
-    derivatives for, not behind `oc.stop_gradient`. Raises `ArgumentError` for `trained` of code.
+    Parameters of the same path are told apart by numbers in the order in which they were made: `linear.w`,
+    `linear_1.w`. With `trained`, only those that the tensor has derivatives for, not behind
+    `oc.stop_gradient`. Raises `ArgumentError` for `trained` of code.
     """
     if isinstance(target, Code):
         ops = needed(target.statements)
@@ -25,14 +27,8 @@ def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Ten
     else:
         tensor = as_tensor(target)
         ops = [*needed([tensor.op]), tensor.op]
-    found: dict[str, Tensor] = {}
-    for op in ops:
-        if isinstance(op, texpr.ParamOp):
-            label, count = op.label.data, 1
-            while label in found:
-                count += 1
-                label = f"{op.label.data}{count}"
-            found[label] = Tensor(op)
+    names = memory_names(op for op in ops if isinstance(op, texpr.ParamOp))
+    found = {names[op]: Tensor(op) for op in ops if isinstance(op, texpr.ParamOp)}
     if not trained:
         return found
     if isinstance(target, Code):

@@ -1,40 +1,85 @@
-"""The scopes that name parameters."""
+"""Scopes, which give memory its path: blocks, scopes and a label."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+import itertools
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import TracebackType
 
 from ocannl.program.errors import ArgumentError
 
-_scope: ContextVar[tuple[str, ...]] = ContextVar("scope", default=())
+_made = itertools.count()
 
 
-def scope_path() -> tuple[str, ...]:
-    """The labels of the open scopes, the outermost first."""
-    return _scope.get()
+class Scope:
+    """One scope, which may be entered again. Others of its label are not the same; `order` counts them all in
+    the order in which they were made.
+    """
+
+    __slots__ = ("_around", "_entered", "label", "order")
+
+    def __init__(self, label: str, around: tuple[Scope, ...]) -> None:
+        self.label = label
+        self.order = next(_made)
+        self._around = around
+        self._entered: list[Token[tuple[Scope, ...]]] = []
+
+    @property
+    def path(self) -> tuple[Scope, ...]:
+        """The scopes around it, the outermost first, and itself."""
+        return (*self._around, self)
+
+    def __enter__(self) -> None:
+        self._entered.append(_open.set(self.path))
+
+    def __exit__(
+        self,
+        error: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _open.reset(self._entered.pop())
 
 
-@contextmanager
-def inside(path: tuple[str, ...]) -> Generator[None, None, None]:
-    """The scopes of a path, in place of those that are open."""
-    token = _scope.set(path)
-    try:
-        yield
-    finally:
-        _scope.reset(token)
+# The path of the scope that is open.
+_open: ContextVar[tuple[Scope, ...]] = ContextVar("scopes", default=())
 
 
-def scope(label: str) -> AbstractContextManager[None]:
-    """A context in which parameters are named `label.name`; scopes nest."""
+def scope(label: str) -> Scope:
+    """Parameters made in `with oc.scope("mlp"):` are called `mlp.name`; scopes nest.
+
+    Two scopes of one label are told apart by numbers, in the order in which they were made, where names would
+    repeat: `mlp.w`, `mlp_1.w`. To go on in the same one, keep it: `at = oc.scope("mlp")`, `with at:`.
+    """
     if not isinstance(label, str):
         raise ArgumentError(f"a scope is named by a string, found {label!r}")
-    return inside((*_scope.get(), label))
+    return Scope(label, _open.get())
 
 
-def scoped(name: str) -> str:
-    """The full name of a parameter that is made now: the labels of the open scopes and its own, with dots."""
-    if not isinstance(name, str) or not name:
-        raise ArgumentError(f"a parameter is called by a string, found {name!r}")
-    return ".".join((*_scope.get(), name))
+@dataclass(frozen=True, eq=False, slots=True)
+class MemoryPath:
+    """Where memory was made: in what scopes, the outermost first, under what label, and when, in the order
+    of all scopes and memory.
+    """
+
+    scopes: tuple[Scope, ...]
+    label: str
+    order: int
+
+    @property
+    def text(self) -> str:
+        """The labels, without numbers."""
+        return ".".join([*(scope.label for scope in self.scopes), self.label])
+
+
+def memory_path(label: str, *, in_scope: bool = True) -> MemoryPath:
+    """The path of memory that is made here: in the open scope, or in none."""
+    if not isinstance(label, str) or not label:
+        raise ArgumentError(f"a parameter is called by a string, found {label!r}")
+    return MemoryPath(_open.get() if in_scope else (), label, next(_made))
+
+
+def scoped(label: str) -> str:
+    """A label with those of the scopes that are open."""
+    return memory_path(label).text
