@@ -1,4 +1,4 @@
-"""What routines have in common at every level: a name, static indices and one block of code."""
+"""Routines, the functions of every level: a name, static indices and one block of code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nodes have memory: of their own, or in a routine's arena; and which of them share none."""
+"""Memory of nodes: buffers of their own, or ranges of the routine's arena; and which nodes may alias."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ocannl.passes.analysis.memory import byte_size
 
 
 def has_own_memory(node: NodeOp) -> bool:
-    """The node is passed by pointer, and keeps its values between runs."""
+    """Whether a node has a buffer of its own, passed by pointer, that keeps its values between runs."""
     return node.mode.data in OWN_MEMORY
 
 
 def arena_range(node: NodeOp) -> tuple[int, int]:
-    """Offset and size of a local node in the arena, in bytes. Raises `OcannlError` if it has no place."""
+    """Offset and size of a local node in the arena, in bytes. Raises `OcannlError` if it has none."""
     if node.mode.data != "local":
         raise OcannlError(at_line(node, f"{node.mode.data} node `{node.label.data}` is in use"))
     if node.offset is None:
@@ -28,7 +28,7 @@ def arena_range(node: NodeOp) -> tuple[int, int]:
 
 
 def arena_ranges(values: Iterable[SSAValue]) -> dict[SSAValue, tuple[int, int]]:
-    """Offset and size in the arena of the nodes among some values that have no memory of their own."""
+    """Offsets and sizes in the arena, in bytes, of those values that are nodes in it."""
     owners = {value: value.owner for value in values}
     return {
         value: arena_range(node)
@@ -38,7 +38,7 @@ def arena_ranges(values: Iterable[SSAValue]) -> dict[SSAValue, tuple[int, int]]:
 
 
 def disjoint(nodes: Sequence[SSAValue], ranges: Mapping[SSAValue, tuple[int, int]]) -> set[SSAValue]:
-    """The nodes that share no memory with another one of these; `ranges` are the places in the arena."""
+    """The nodes that alias none of the others; `ranges` are offsets and sizes in the arena."""
     places = sorted([(ranges[node], k) for k, node in enumerate(nodes) if node in ranges])
     shared: set[SSAValue] = set()
     end, last = 0, 0

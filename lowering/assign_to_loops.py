@@ -1,4 +1,4 @@
-"""From assignments to compact nests: one nest an assignment, and one that fills where a reset needs it."""
+"""`lower-assign-to-loops`: a nest for each assignment, and one that fills the node where a reset needs it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Space = Sequence[tuple[str, int]]
 
 @dataclass
 class Body:
-    """Scalar operations of one block, computed in one float type; reads and writes convert."""
+    """The scalar operations of a block under construction, in one float type: loads and stores convert."""
 
     type: ScalarType
     builder: ArithBuilder = field(init=False)
@@ -91,7 +91,9 @@ def compute_type(op: assign.AccumOp) -> ScalarType:
 
 
 def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
-    """A nest that writes each cell once; else one that fills, and one that adds to cells in turn."""
+    """The nests of an assignment: one that writes each element once if that can be; else one that fills the
+    node, and one that accumulates into its elements.
+    """
     type, accum = compute_type(op), None if op.accum is None else op.accum.data
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     outer = dict.fromkeys(n for index in lhs_map for n in index.names if n in space)
@@ -146,7 +148,7 @@ def shape_of(op: assign.AccumOp) -> tuple[int, ...]:
 def accumulate_apart(
     op: assign.AccumOp, label: str, taken: Iterable[str]
 ) -> tuple[assign.NodeOp, list[assign.AccumOp]]:
-    """The accumulation in a node of its own, which is rounded in the end."""
+    """The nests of an accumulation into a wider node, and one that rounds its values in the end."""
     type = MemRefType(compute_type(op), shape_of(op))
     node = assign.NodeOp(label, "local", f"accumulates for {node_label(op.lhs)}", type)
     cells, space = whole(shape_of(op), taken)
@@ -163,7 +165,7 @@ def accumulate_apart(
 
 
 def is_copy(op: assign.AccumOp) -> bool:
-    """The elements move as they are: integers, too, which a float could not hold."""
+    """Whether an assignment copies elements without arithmetic, also integers that a float could not hold."""
     if (
         op.accum is not None
         or not isinstance(op.term.data, Arg)
@@ -207,7 +209,7 @@ def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
 
 
 def upper_bits(number: SSAValue, node: SSAValue, b: ArithBuilder) -> SSAValue:
-    """As many bits of a number in [0, 1) as a small float has: rounding might give 1."""
+    """Truncates a number in [0, 1) to the bits of a small float, since rounding might give 1."""
     format = small_format(element_type(node))
     if format is None:
         return number
@@ -217,13 +219,13 @@ def upper_bits(number: SSAValue, node: SSAValue, b: ArithBuilder) -> SSAValue:
 
 
 def place_in_memory(node: SSAValue, indices: Sequence[Linear]) -> Linear:
-    """The number of an element of a row-major node, from 0."""
+    """The index of an element of a row-major node in memory, counted from 0."""
     address = flatten(node, tuple(indices))
     return Linear(address.terms, address.constant)
 
 
 def place_type(node: SSAValue) -> IntegerType:
-    """The narrowest type of places that counts all elements."""
+    """The narrowest integer type that can index all elements."""
     return i32 if math.prod(memref_shape(node)) <= 2**32 else i64
 
 

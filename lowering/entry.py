@@ -1,4 +1,4 @@
-"""What the entry of a routine `void name(ptr args)` finds in its slots, and where in them the nodes are."""
+"""The calling convention of a routine, `void name(ptr args)`: slots with addresses and indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ocannl.passes.analysis.parallel_tasks import task_count
 
 @dataclass(frozen=True)
 class EntryLayout:
-    """What a routine's entry `void name(ptr args)` expects in its slots of 8 bytes.
+    """The slots, of 8 bytes each, that a routine's entry `void name(ptr args)` takes.
 
     Slot 0 holds the arena's address. `nodes` are the labels of the nodes with memory of their own, whose
     addresses stand from `node_slot` on; `indices` are the static indices, with their values from `index_slot`
@@ -66,9 +66,9 @@ def entry_layout(func: FuncOp) -> EntryLayout:
 
 
 class EntrySlots:
-    """Where the nodes that a routine uses are: the slot of an address, and the bytes from there.
+    """The address of each node that a routine uses, as a slot and an offset in bytes.
 
-    `ranges` are those in the arena. Raises `OcannlError` for a node without memory.
+    `ranges` are the offsets and sizes of nodes in the arena. Raises `OcannlError` for a node without memory.
     """
 
     def __init__(self, func: FuncOp) -> None:
@@ -88,7 +88,7 @@ class EntrySlots:
 
 
 def used_names(step: Operation, ranges: Mapping[str, int | None]) -> tuple[list[SSAValue], list[str]]:
-    """The routine's nodes and static indices that a step of it uses, by first use."""
+    """The nodes and static indices of a routine that one of its steps uses, in the order of first use."""
     nodes: dict[SSAValue, None] = {}
     indices: dict[str, None] = {}
     block = step.regions[0].block

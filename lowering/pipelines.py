@@ -50,7 +50,7 @@ from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 
-# What all targets have in common.
+# The passes of all targets.
 SHARED: tuple[type[ModulePass], ...] = (
     InferShapesPass,
     InferPrecisionsPass,
@@ -90,7 +90,7 @@ class WithOptions:
 
 PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 
-# What all GPUs have in common. Their cells search at once, where a scatter adds in turn.
+# The passes of all GPUs. There is no index-by-comparison: elements search in parallel, a scatter would not.
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**26),))
 ON_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),

@@ -1,4 +1,4 @@
-"""From tensor expressions to assignments: what has memory, and in what order it is written.
+"""`lower-texpr-to-assign`: nodes and their assignments, in order, for tensor expressions and code.
 
 An expression is computed where code first needs it, once, until memory that it depends on is written again.
 """
@@ -175,7 +175,9 @@ class Lowering:
         self.computed[value] = self.clock
 
     def _apply(self, op: texpr.ApplyOp, node: SSAValue) -> None:
-        """Parts of which none accumulates reach every cell together; else the first one resets all."""
+        """Assigns the parts of an operation. Without an accumulation they cover the node; else the first
+        resets it.
+        """
         if not op.is_projected:
             raise OcannlError(at_line(op, "an operation has no index maps yet: run infer-projections first"))
         parts = op.parts
@@ -283,7 +285,7 @@ class Lowering:
             wanted = f"{self._label_of_source(op.source)}.grad"
         else:
             wanted = memory.name_hint or "n"
-        # What keeps its value is known by its name outside; nothing else takes it.
+        # Nodes that persist are known outside by their names: no other node may take these.
         reserved = frozenset[str]() if self._is_kept(memory) else self.kept_names
         label, count = wanted, 0
         while label in self.labels or label in reserved:

@@ -329,7 +329,7 @@ class AssignRoutineOp(RoutineOp):
 
 
 def check_labels(routine: RoutineOp) -> None:
-    """Nodes are known by their labels, also to those who run the routine."""
+    """Checks that the labels of nodes, by which they are known outside, are unique."""
     labels: set[str] = set()
     for op in routine.walk():
         if isinstance(op, NodeOp):
@@ -346,7 +346,7 @@ def check_accumulator(name: str) -> None:
 
 
 def check_names(op: IRDLOperation, names: Sequence[str], sizes: Mapping[str, int]) -> None:
-    """Every name of an index is an iteration variable or a static index of the routine."""
+    """Checks that every name in an index is an iteration variable or a static index of the routine."""
     routine = enclosing_routine(op)
     for name in names:
         if name not in sizes and (routine is None or name not in routine.ranges):
@@ -354,7 +354,7 @@ def check_names(op: IRDLOperation, names: Sequence[str], sizes: Mapping[str, int
 
 
 def check_space(op: IRDLOperation, names: Iterable[str]) -> None:
-    """Iteration variables have names of their own."""
+    """Checks that no iteration variable has the name of a static index."""
     routine = enclosing_routine(op)
     for name in names:
         if routine is not None and name in routine.ranges:
@@ -362,7 +362,7 @@ def check_space(op: IRDLOperation, names: Iterable[str]) -> None:
 
 
 def check_set_once(indices: Sequence[Linear], sizes: Mapping[str, int]) -> None:
-    """Where nothing accumulates, no cell is set twice for want of a variable."""
+    """Checks that, without an accumulation, every variable is in the index: no element is set twice."""
     used = {name for index in indices for name in index.names}
     for name, size in sizes.items():
         if size > 1 and name not in used:
@@ -376,9 +376,7 @@ def check_access(
     sizes: Mapping[str, int],
     bounds: Sequence[Bound] = (),
 ) -> None:
-    """The indices fit the node: as many as it has axes, names known, extremes inside the axes where bounds
-    hold.
-    """
+    """Checks indices of an array: one for each axis, names known, and in bounds where `bounds` hold."""
     shape = memref_shape(value)
     if len(indices) != len(shape):
         raise VerifyException(f"{len(indices)} indices for {len(shape)} axes")

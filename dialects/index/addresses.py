@@ -27,13 +27,13 @@ class Address:
         return 0
 
     def after(self, first: int) -> Address:
-        """The same position, counted from an element."""
+        """The same position relative to element `first`."""
         return Address(self.terms, self.constant - first) if first else self
 
     def merge(self, groups: Iterable[tuple[str, ...]]) -> Address:
         """The same position over loops that merge variables, each called by their names with `*` between.
 
-        The variables of a group move as one: each outer one by as much as all steps of the next.
+        The variables of a group have to form one loop: see `moves_as_one`.
         """
         terms = dict(self.terms)
         for names in groups:

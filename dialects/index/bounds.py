@@ -1,4 +1,4 @@
-"""Bounds: linear expressions that must stay below a number, where a space has more points than are meant."""
+"""Bounds of index expressions, which exclude the points of a space in excess of what is computed."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def parse_bounds(parser: AttrParser) -> tuple[Bound, ...]:
 
 
 def collapsed(index: Linear, bounds: Iterable[Bound]) -> tuple[Linear, dict[str, int]]:
-    """The index with a variable in place of each bounded expression in it, and the sizes of these variables.
+    """The index with each bounded subexpression replaced by a new variable, and the sizes of these variables.
 
-    A variable is named as the text of its expression, which is no name of a program's variable.
+    A new variable is named by the text of its expression, which is no name of a program's variable.
     """
     sizes: dict[str, int] = {}
     for bound in map(unshifted, bounds):
@@ -81,7 +81,7 @@ def unshifted(bound: Bound) -> Bound:
 
 
 def _factor(index: Linear, part: Linear) -> int:
-    """How often a part with several terms, or with one, is contained in an index; 0 if it is not whole."""
+    """The factor of `part` in an index that contains a multiple of all its terms; 0 if it contains none."""
     if not part.terms or part.constant:
         return 0
     name, coefficient = part.terms[0]
@@ -99,7 +99,7 @@ def extremes_within(
 
 
 def clashing_within(indices: Map, sizes: Mapping[str, int], bounds: Sequence[Bound]) -> set[str]:
-    """The variables that two points, where the bounds hold, may differ in and still reach the same cell."""
+    """The variables in which two points inside the bounds may differ and still reach the same element."""
     space = dict(sizes)
     for bound in bounds:
         name = bound.index.variable

@@ -1,4 +1,4 @@
-"""What index maps reach: which cells, and whether each of them once."""
+"""Images of index maps: the elements of an array that they reach, and whether each is reached once."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Box: TypeAlias = tuple[Interval, ...]
 
 
 def covers(indices: Sequence[Linear], space: Mapping[str, int], sizes: Sequence[int]) -> bool:
-    """The map from the space onto an array of these sizes is a bijection."""
+    """Whether the map from the space to an array of these sizes is a bijection."""
     return tiles([(tuple(indices), space)], sizes)
 
 
 def tiles(parts: Iterable[tuple[Map, Mapping[str, int]]], sizes: Sequence[int]) -> bool:
-    """The maps reach every cell of an array of these sizes, each by one point of one space."""
+    """Whether the maps together reach every element of an array of these sizes exactly once."""
     boxes = [box_of(indices, space) for indices, space in parts]
     found = [box for box in boxes if box is not None]
     return len(found) == len(boxes) and fill(found, sizes)
 
 
 def fill(boxes: Sequence[Box], sizes: Sequence[int]) -> bool:
-    """Boxes inside an array of these sizes have no cell in common, and together all cells."""
+    """Whether boxes inside an array of these sizes are a partition of its elements."""
     if any(_overlap(a, b) for a, b in combinations(boxes, 2)):
         return False
     return sum(math.prod(size for _, size in box) for box in boxes) == math.prod(sizes)
@@ -44,7 +44,10 @@ def box_of(indices: Map, space: Mapping[str, int]) -> Box | None:
 
 
 def _interval(index: Linear, space: Mapping[str, int]) -> Interval | None:
-    """Mixed radix: each coefficient is the number of values of the terms below it."""
+    """The interval that an index reaches if its terms are digits of a mixed-radix number, else None.
+
+    Then each coefficient is the product of the sizes of the variables with smaller coefficients.
+    """
     extent = 1
     for name, coefficient in sorted(index.terms, key=lambda term: term[1]):
         if coefficient != extent:

@@ -102,7 +102,7 @@ Space: TypeAlias = tuple[tuple[str, int], ...]
 
 
 def clashing_variables(indices: Map, space: Mapping[str, int]) -> set[str]:
-    """The variables of the space that two points may differ in and still reach the same cell."""
+    """The variables of a space in which two points may differ and still reach the same element."""
     unknown = {name for name, size in space.items() if size > 1}
     while determined := {name for index in indices for name in _determined(index, space, unknown)}:
         unknown -= determined

@@ -1,4 +1,4 @@
-"""What holds where an operation of `loops` or of a kernel stands."""
+"""The operations, iteration variables and bounds around an operation."""
 
 from __future__ import annotations
 

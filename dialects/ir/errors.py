@@ -1,4 +1,4 @@
-"""What can go wrong in a user's program. Every message names the user's line, where there is one."""
+"""The errors of users' programs. Every message names the user's line, where there is one."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _element(values: Callable[[object], Values], index: int) -> property:
 
 
 def _operands(values: Callable[[object], Values], start: int, others_after: int) -> property:
-    """Operands before the last ones."""
+    """A property for the operands from `start` on, without the last ones."""
 
     def found(op: object) -> object:
         operands = values(op)

@@ -59,15 +59,15 @@ from ocannl.dialects.loops import check_fresh
 from ocannl.dialects.loops.values import parse_array
 from ocannl.dialects.routine import check_no_arguments, parse_body
 
-# What copies go from and to, as errors call it.
+# The operands of copies, as error messages call them.
 ARRAY = "a node or a shared array"
-# What a GPU copies asynchronously at a time.
+# The bytes that a GPU can copy asynchronously at a time.
 ASYNC_BYTES = (4, 8, 16)
 
 
 @operation_definition
 class BarrierOp(TogetherOp):
-    """Every thread of the block has come here before one goes on, and sees what the others stored."""
+    """A barrier: all threads of a block arrive before any goes on, and see what the others stored."""
 
     name = BARRIER
 
@@ -86,12 +86,13 @@ class BarrierOp(TogetherOp):
 class CopyOp(TogetherOp):
     """`kernel.copy %w[16*t + i, k] to %s[k, i] over (i = 16, k = 8) where 16*t + i < 100`
 
-    The threads of a block share the points of the space: neighbours take points that are neighbours along
+    The threads of a block share the points of the space: neighbouring threads take neighbouring points along
     the last variable. `by 4` is for those along which 4 neighbours are one access to memory: a thread takes
     all of them. Barriers before and after are the kernel's. Where a bound does not hold, the target gets
     zero.
 
-    What an `async` copy gives is there when a `kernel.wait` says so, and for other threads after a barrier.
+    The elements of an `async` copy are visible to the thread after a `kernel.wait`, to others after a
+    barrier.
     """
 
     name = "kernel.copy"
@@ -129,7 +130,7 @@ class CopyOp(TogetherOp):
 
     @property
     def by(self) -> int:
-        """How many neighbours a thread copies at a time."""
+        """The number of neighbouring elements that a thread copies at a time."""
         return 1 if self.width is None else self.width.data
 
     @property
@@ -196,9 +197,9 @@ class CopyOp(TogetherOp):
         return self.by * element_bytes(self.target)
 
     def fault_of_neighbours(self, by: int) -> str | None:
-        """Why threads cannot take so many neighbours at a time.
+        """The reason why threads cannot copy so many elements at a time, None if they can.
 
-        These are aligned in both arrays, and inside or outside of the bounds as a whole.
+        They must be contiguous and aligned in both arrays, and all be inside or outside of each bound.
         """
         if by == 1:
             return None
@@ -224,7 +225,7 @@ class CopyOp(TogetherOp):
 
 @operation_definition
 class CommitOp(TogetherOp):
-    """Ends a group of asynchronous copies: those since the last such end."""
+    """Makes a group of the asynchronous copies since the last commit (`cp.async.commit_group` of PTX)."""
 
     name = "kernel.commit"
 
@@ -241,7 +242,7 @@ class CommitOp(TogetherOp):
 
 @operation_definition
 class WaitOp(TogetherOp):
-    """`kernel.wait 1`: a thread's own copies are there, but for those of the last group."""
+    """`kernel.wait 1`: waits for the thread's own copies, but for those of the last group."""
 
     name = "kernel.wait"
     pending = prop_def(IntAttr)
@@ -264,9 +265,9 @@ class WaitOp(TogetherOp):
 
 @operation_definition
 class CombineOp(TogetherOp):
-    """`kernel.combine add %v across (k) via %s`: accumulates over threads; all get the result.
+    """`kernel.combine add %v across (k) via %s`: an all-reduce over threads that differ in a variable.
 
-    In a warp values move from register to register, between warps through the shared array.
+    Inside a warp values move by shuffles, between warps through the shared array.
     """
 
     name = "kernel.combine"
@@ -322,7 +323,7 @@ class CombineOp(TogetherOp):
 
 @operation_definition
 class ForOp(IRDLOperation):
-    """`kernel.for (k = 3) { ... }`: each thread runs the body for every value in turn."""
+    """`kernel.for (k = 3) { ... }`: a sequential loop in each thread."""
 
     name = "kernel.for"
     space = prop_def(SpaceAttr)
@@ -374,12 +375,12 @@ class WhereOp(IRDLOperation):
 
 
 class BlockReduction:
-    """How values are combined over a variable of the block.
+    """How an all-reduce over a variable of the block is done: shuffles in a warp, then shared memory.
 
     Attributes:
-        masks: within a warp each thread takes the value of the thread whose number differs in these bits.
-        step: the distance, in threads, of the values that then lie in shared memory.
-        count: how many those are; 1 where the warp is all.
+        masks: butterfly shuffles: a thread takes the value of that whose number differs in these bits.
+        step: the distance, in threads, of the values that are then exchanged through shared memory.
+        count: the number of those values; 1 if shuffles are all.
     """
 
     def __init__(self, size: int, stride: int, threads: int) -> None:
@@ -398,7 +399,7 @@ class BlockReduction:
 
 
 def block_reduction(launch: LaunchOp, across: str) -> BlockReduction:
-    """How a kernel combines values over one of its block's variables."""
+    """The all-reduce of a kernel over a variable of its block."""
     names = launch.block.names
     sizes = [size for _, size in launch.block.data]
     place = names.index(across)

@@ -1,4 +1,4 @@
-"""Facts of GPUs that kernels are made for."""
+"""Facts of the GPUs that kernels are made for: threads, shared memory and accesses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ THREADS = 256
 PROCESSORS = 128
 # Shared memory that a block may have on all NVIDIA GPUs since sm_80.
 MOST_SHARED_BYTES = 99 * 2**10
-# What a kernel for an NVIDIA GPU may declare of it; the host gives it what is more.
+# Shared memory that a kernel for an NVIDIA GPU may declare; more is dynamic, given by the host at launch.
 STATIC_SHARED_BYTES = 48 * 2**10
 SHARED_ALIGNMENT = 16
 # Shared memory has so many banks, which give a word each at a time.

@@ -1,4 +1,4 @@
-"""Kernels, their shared arrays, and what holds of operations in them."""
+"""Kernels, their shared arrays, and checks of operations in them."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class LaunchOp(StepOp):
                 check_slot(op, op.node, op.indices.data)
 
     def _verify_store(self, store: StoreOp) -> None:
-        """Threads store to cells of their own; those of shared memory may have one writer after another, as
-        may those of a block between barriers.
+        """Checks for races: different blocks store to different elements, and so do the threads of a block
+        between barriers. Stores to shared memory are not checked.
         """
         if isinstance(store.node.owner, SharedOp):
             return
@@ -181,7 +181,7 @@ class SharedOp(IRDLOperation):
 
 
 class TogetherOp(IRDLOperation):
-    """Base of what all threads of a block do together: it stands where all of them come."""
+    """Base of operations that synchronize a block: no bound around them may depend on the thread."""
 
     def verify_(self) -> None:
         divergent = {name for scope in scopes(self) for name in _thread_names(scope)}
@@ -194,7 +194,9 @@ class TogetherOp(IRDLOperation):
 
 
 def _turns(scope: Operation) -> tuple[str, ...]:
-    """The variables of a loop whose points threads begin together: there is a barrier in each."""
+    """The variables of a loop that has a barrier in its body, so that threads begin each iteration
+    together.
+    """
     if isinstance(scope, LaunchOp) or not any(op.name == BARRIER for op in scope.regions[0].block.ops):
         return ()
     return tuple(name for p in scope.properties.values() if isinstance(p, SpaceAttr) for name in p.names)
@@ -205,7 +207,7 @@ def _thread_names(scope: Operation) -> list[str]:
 
 
 def check_slot(op: Operation, array: SSAValue, indices: Map) -> None:
-    """All threads agree on which array of a ring they mean."""
+    """Checks that all threads use the same buffer of a ring."""
     launch = enclosing_launch(op)
     if launch is None or not is_ring(array):
         return

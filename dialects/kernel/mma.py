@@ -1,4 +1,4 @@
-"""Products of small matrices by the threads of a warp: each has some of the elements in registers."""
+"""Matrix multiply-accumulate on tensor cores (`mma`): a warp multiplies fragments held in its registers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import TogetherOp, enclosing_launch
 from ocannl.dialects.loops import ReduceOp
 
-# The rows of a product of fragments, its columns, and the threads of a warp side by side.
+# The rows and the columns of a product of fragments, and the threads of a warp along its columns.
 ROWS, COLUMNS, ACROSS = 16, 8, 4
 Point: TypeAlias = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Fragments:
-    """How elements of one type are spread over a warp.
+    """The layout of fragments of an element type over the threads of a warp.
 
     Attributes:
-        depth: how many products each element of the result adds up.
-        pack: the neighbours along the depth that a thread has in one register of 32 bits.
+        depth: the length of the reduction.
+        pack: the elements, neighbours along the depth, in one 32-bit register of a thread.
     """
 
     depth: int

@@ -67,7 +67,7 @@ __all__ = [
 
 
 class StepOp(IRDLOperation):
-    """Base of what a routine does in turn: nests, groups of nests, kernels."""
+    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels."""
 
 
 class ScheduledOp(StepOp):
@@ -95,7 +95,9 @@ class ScheduledOp(StepOp):
     @property
     @abstractmethod
     def clashing(self) -> set[str]:
-        """The variables in which points that store to the same cell may differ: such points run in turn."""
+        """The variables in which points may differ that store to the same element: such points run
+        in turn.
+        """
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -118,7 +120,7 @@ class ScheduledOp(StepOp):
 class NestOp(ScheduledOp):
     """`loops.nest "h1" (b = 10, o = 16) { ... }`: the body at every point, in any order.
 
-    Points that store to the same cell run one after the other.
+    Points that store to the same element run one after the other.
     """
 
     name = "loops.nest"
@@ -135,13 +137,16 @@ class NestOp(ScheduledOp):
 
     @property
     def clashing(self) -> set[str]:
-        """As for all steps; nothing follows from a position that is found at run time."""
+        """The variables in which points may differ that store to the same element: these points run in turn.
+
+        Positions that are found at run time determine no variable.
+        """
         space = dict(self.space.data)
         stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
         return {name for store in stores for name in clashing_variables(static_part(store), space)}
 
     def clashes(self, variables: Iterable[str]) -> bool:
-        """Some points that differ in these variables only store to the same cell."""
+        """Whether points that differ in these variables only may store to the same element."""
         sizes = dict(self.space.data)
         space = {name: sizes[name] for name in variables if name in sizes}
         stores = (op for op in self.body.block.ops if isinstance(op, StoreOp))
@@ -168,8 +173,8 @@ class NestOp(ScheduledOp):
 class GroupOp(ScheduledOp):
     """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space.
 
-    The nodes that it declares live inside one point. What one point stores, no other one touches, but for
-    cells that several points load, add to and store: these points run in turn.
+    The nodes that it declares live inside one point. No other point touches what one point stores, but for
+    elements that several points accumulate into: these points run in turn.
     """
 
     name = "loops.group"
@@ -184,7 +189,7 @@ class GroupOp(ScheduledOp):
 
     @property
     def clashing(self) -> set[str]:
-        """The variables in which points that store to the same cell of a node from outside may differ."""
+        """The variables in which points may differ that store to the same element of a node from outside."""
         own, found = {node.result for node in self.nodes}, set[str]()
         for nest in self.nests:
             space = dict((*self.space.data, *nest.space.data))
@@ -336,7 +341,7 @@ class FuncOp(RoutineOp):
 
 
 def check_fresh(op: Operation, names: Sequence[str]) -> None:
-    """The variables of an operation are none of those around it."""
+    """Checks that an operation declares no variable that there is around it."""
     outer = scope_sizes(op)
     for name in names:
         if name in outer:

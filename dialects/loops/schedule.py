@@ -21,8 +21,8 @@ class Schedule:
     `parallel` cuts the space into tasks that threads share: blocks of so many points of its variables.
     `merged` are groups of variables of one space, outermost first, over which one loop runs: all accesses
     move by equal steps over the points of a group. The other parts call it by its names with `*` between.
-    Reductions whose lanes are the nest's add up in `chains` parts, each for steps of its own.
-    `tuned` ones were chosen by running the nest.
+    Reductions whose lanes are the nest's have `chains` accumulator chains, each for steps of its own.
+    A `tuned` schedule was chosen by running the nest.
     """
 
     order: tuple[str, ...] = ()

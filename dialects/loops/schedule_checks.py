@@ -47,7 +47,7 @@ def check_tile(schedule: Schedule, own: Collection[str], reduced: Collection[str
 
 
 def check_parallel(schedule: Schedule, space: Space, clashing: Collection[str], kind: str) -> None:
-    """Threads share whole tiles along loops whose points store to cells of their own."""
+    """Parallel blocks are whole tiles, along loops whose points store to different elements."""
     names = [name for name, _ in schedule.parallel]
     if len(set(names)) < len(names):
         raise VerifyException("a variable stands twice in the schedule's `parallel`")

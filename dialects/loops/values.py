@@ -1,4 +1,4 @@
-"""What the blocks of `loops` compute with: elements of nodes, their positions, indices, random numbers."""
+"""The operations of `loops` with values: loads, stores, positions, indices and random numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, pri
 class PositionOp(IRDLOperation):
     """`%v, %inside = loops.position %id below 65`: a number as a position of an axis, and whether it is one.
 
-    The number is one of 0..64, or the position is 0. So what is accessed at a position is always there.
+    If the number is none of 0..64, the position is 0. So an access at a position is always in bounds.
     """
 
     name = "loops.position"
@@ -93,7 +93,7 @@ POSITION = "at$"
 
 
 def static_part(op: LoadOp | StoreOp) -> Map:
-    """The index expressions of an access that no position takes part in."""
+    """The index expressions of an access without positions, which are only known at run time."""
     return tuple(index for index in op.indices.data if not has_position(index))
 
 
@@ -209,7 +209,7 @@ def parse_access(parser: Parser) -> tuple[SSAValue, Map, list[SSAValue]]:
 
 
 def check_positions(op: LoadOp | StoreOp) -> None:
-    """Positions come from `loops.position`, and with them, too, the map stays inside the node."""
+    """Checks that positions come from `loops.position`, and that the map stays inside the node."""
     sizes = position_sizes(op)
     if {n for index in op.indices.data for n in index.names if n.startswith(POSITION)} != sizes.keys():
         raise VerifyException(f"the map {op.indices.data} has not {len(sizes)} positions")
@@ -298,7 +298,7 @@ def address_of(op: LoadOp | StoreOp | IndexOp) -> Address:
 
 
 def parse_array(parser: Parser, kind: str = "a node") -> SSAValue:
-    """Parses an operand that is memory; `kind` tells users which."""
+    """Parses an operand that is an array; `kind` is what error messages expect."""
     pos = parser.pos
     array = parse_defined_operand(parser)
     if not isinstance(array.type, MemRefType):

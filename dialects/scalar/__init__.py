@@ -1,4 +1,4 @@
-"""The one table of scalar operators, and the terms over them.
+"""The table of scalar operators.
 
 To add an operator is to add one entry to `SCALAR_OPS`. Every level and every target reads this table.
 """

@@ -1,4 +1,4 @@
-"""The one form of every tensor operation after projection inference.
+"""Terms over operands with index maps, the form of every tensor operation after projection inference.
 
 For all points of an iteration space, `lhs[f(p)] = accum(lhs[f(p)], term(rhs1[g1(p)], rhs2[g2(p)], ...))`,
 written `add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`.
@@ -133,7 +133,7 @@ class Combination:
 
 
 def check_term(term: Term, num_operands: int) -> None:
-    """The term reads every operand, and in their order, so that its notation says all."""
+    """Checks that a term reads every operand, first reads in order, so that its text has them all."""
     order = list(dict.fromkeys(_reads(term)))
     if order != list(range(num_operands)):
         raise VerifyException(

@@ -1,4 +1,4 @@
-"""A check that nothing is computed in floats that are only stored."""
+"""A check that arithmetic is not in small floats, which are storage formats only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.scalar.small_floats import small_format
 
-# What may be done with a small float beside loading and storing it.
+# Operations on small floats that are allowed beside loads and stores.
 ALLOWED = (arith.ConstantOp, arith.ExtFOp, arith.TruncFOp, arith.SelectOp, arith.BitcastOp)
 
 

@@ -1,4 +1,4 @@
-"""Streams of random numbers: which numbers the elements of a tensor are.
+"""Streams of random numbers: how the elements of a tensor are computed from counters.
 
 Element `p` of a tensor, counted in memory order, has a block of four words of its own at a counter `c`:
 Threefry-4x32 of (low word of `p`, high word of `p`, low word of `c`, high word of `c`), under the key that

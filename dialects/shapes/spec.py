@@ -19,7 +19,7 @@ ROW_NAMES: tuple[RowName, ...] = ("batch", "input", "output")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The dimension of this name."""
+    """An axis with a named dimension."""
 
     name: str
 
@@ -39,7 +39,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """An axis about which nothing is said."""
+    """`_`: any axis."""
 
     def __str__(self) -> str:
         return "_"

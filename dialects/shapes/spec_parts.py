@@ -1,7 +1,7 @@
-"""The separate iteration spaces of a spec: concatenated parts run in turn.
+"""The iteration spaces of a spec with concatenations (`a^b`): one for each consistent choice of parts.
 
-In one space every concatenation that can stands at one of its parts. A name that is a part stands at the same
-part in every axis; an operand that has no axis in this space is left out of it.
+In a space each concatenation that can be is at one of its parts; a name that is a part is chosen in every
+axis that has it. An operand whose axes have no part in a space is not read there.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class ApplyOp(TensorOp):
         )
 
     def project(self, parts: Sequence[Part], accum: str | None) -> None:
-        """Has these parts from now on in place of a logic; its value stays the same one."""
+        """Replaces the logic by parts with index maps, in place: the result stays the same SSA value."""
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
@@ -261,7 +261,7 @@ def _operands_of(parts: Sequence[Part]) -> tuple[SSAValue, ...]:
 
 
 def _properties_of(parts: Sequence[Part], accum: str | None, *, stop: bool) -> dict[str, Attribute]:
-    """What a projected operation says of its parts: the first in its own properties."""
+    """The properties of a projected operation: the first part in its own, further ones in `more`."""
     first, *more = parts
     further = [
         PartAttr(TermAttr(part.combination.term), MapAttr(part.result_map), SpaceAttr(part.space))

@@ -160,7 +160,7 @@ class AssignOp(IRDLOperation):
 
 
 class OnTensorOp(IRDLOperation):
-    """Code about one tensor."""
+    """Base of code with one tensor as its operand."""
 
     tensor = operand_def(TensorType)
 
@@ -178,7 +178,7 @@ class OnTensorOp(IRDLOperation):
 
 @operation_definition
 class ForwardOp(OnTensorOp):
-    """Computes an expression here and leaves its value in memory."""
+    """Computes an expression at this point of the code, and keeps its value in memory."""
 
     name = "texpr.forward"
 

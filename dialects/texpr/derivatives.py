@@ -1,8 +1,8 @@
 """Derivatives as operations of the `texpr` dialect: gone after the pass `differentiate`.
 
-Reverse mode is `texpr.vjp`, forward mode `texpr.jvp`. Both are about small changes that are added to values:
-`y` as a function of what is added to each `x`. So `x` may be any value that `y` depends on, and a change of
-one passes through the others.
+Reverse mode is `texpr.vjp`, forward mode `texpr.jvp`. Both differentiate `y`
+with respect to perturbations that are added to each `x`. So `x` may be any value that `y` depends on, also an
+intermediate one, and the perturbation of one propagates through the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
 
 class DerivativeOp(LikeOp):
-    """An operation of this file."""
+    """Base of derivatives: the result has the shape of the value that they are about."""
 
     def verify_(self) -> None:
         wanted, found = shape_of(self.like), shape_of(self.result)
@@ -78,7 +78,7 @@ class VjpOp(DerivativeOp):
 
 @operation_definition
 class JvpOp(DerivativeOp):
-    """`texpr.jvp %y wrt (%x = %tx)`: how `y` changes when each `x` changes by its tangent."""
+    """`texpr.jvp %y wrt (%x = %tx)`: the directional derivative of `y` along the tangent of each `x`."""
 
     name = "texpr.jvp"
     tensor = operand_def(TensorType)
@@ -116,7 +116,9 @@ class JvpOp(DerivativeOp):
 
 @operation_definition
 class AdjointOp(DerivativeOp):
-    """`texpr.adjoint %y`: the cotangent that reaches a custom gradient of `y`; it has no value elsewhere."""
+    """`texpr.adjoint %y`: stands for the cotangent of `y` inside a custom gradient of it, and
+    nowhere else.
+    """
 
     name = "texpr.adjoint"
     source = operand_def(TensorType)
@@ -142,8 +144,8 @@ class AdjointOp(DerivativeOp):
 class CustomOp(DerivativeOp):
     """`texpr.custom %y adjoint %ct pullback (%x = %g)`: the value of `y`, with a gradient of its own.
 
-    What reaches it as `ct` reaches each `x` as `g`, summed over the axes that `x` is broadcast along, and
-    nothing else.
+    In reverse mode a cotangent `ct` becomes the cotangent `g` of each `x`, summed over the axes along which
+    `x` is broadcast. Nothing flows to other values that `y` depends on.
     """
 
     name = "texpr.custom"

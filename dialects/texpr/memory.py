@@ -1,4 +1,4 @@
-"""The operations of `texpr` that stand for memory: parameters, data, nodes, and what belongs to a tensor."""
+"""Operations of `texpr` that are memory: parameters, data, nodes, gradients and last values of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operations on tensors share: one tensor as the result, and shapes that follow from operands."""
+"""Base classes of operations with one tensor as the result, and the check of index maps to tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def parse_result_type(parser: Parser) -> TensorType:
 
 
 class LikeOp(TensorOp, ABC):
-    """An operation whose result has the shape of a value, and its precision, or f32 for integers."""
+    """An operation whose result has the shape and the precision of a value; of integers the
+    precision is f32.
+    """
 
     @property
     @abstractmethod

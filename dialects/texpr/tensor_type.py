@@ -200,12 +200,12 @@ def shape_of(value: SSAValue) -> Shape:
 
 @lru_cache(maxsize=2**12)
 def known_type(shape: Shape, element: Attribute | None) -> TensorType:
-    """The type of a shape that many values have: making a type takes long."""
+    """The tensor type of a shape and an element type, cached: to construct one is slow."""
     return TensorType.of(shape, element)
 
 
 def refine_type(value: SSAValue, type: TensorType) -> None:
-    """Gives a value the type that inference found for it; the value stays the same one."""
+    """Sets the type of a value to the inferred one, in place."""
     set_type(value, type)
 
 

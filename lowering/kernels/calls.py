@@ -1,4 +1,4 @@
-"""The kernels of a module and the calls that make up its routines, for the targets that write kernels."""
+"""The kernels of a routine and their launches, for all emitters of kernels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from ocannl.dialects.loops import FuncOp
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """What a host launches: a kernel by name, its blocks, the threads and the bytes of shared memory of each,
-    and its arguments: first the addresses of nodes, in one `structure` or not, then the values of static
-    indices, as 64-bit numbers.
+    """The launch of a kernel by a host: blocks, threads of each, bytes of shared memory of each, and
+    arguments.
+
+    These are first the addresses of nodes, all in one `structure` or each by itself, then the values of
+    static indices, as 64-bit numbers.
     """
 
     kernel: str
@@ -51,7 +53,7 @@ class KernelCall:
 
 
 def routines(module: ModuleOp) -> Iterator[FuncOp]:
-    """The routines of a module. Raises `OcannlError` for what is none yet."""
+    """The routines of a module. Raises `OcannlError` for other operations."""
     for op in module.body.block.ops:
         if not isinstance(op, FuncOp):
             raise OcannlError(
@@ -61,7 +63,7 @@ def routines(module: ModuleOp) -> Iterator[FuncOp]:
 
 
 def launches(func: FuncOp) -> Iterator[LaunchOp]:
-    """The kernels of a routine, in order. Raises `OcannlError` for what is no kernel yet."""
+    """The kernels of a routine, in order. Raises `OcannlError` for steps that are not lowered."""
     for step in func.body.block.ops:
         if isinstance(step, LaunchOp):
             yield step

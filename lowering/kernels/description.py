@@ -1,4 +1,4 @@
-"""What a host has to know of the text of kernels to run them, as JSON at the end of the text."""
+"""Metadata with which a host runs the kernels of a text: buffers and launches, as JSON at its end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ HEADING = "// What a host has to know, as JSON:"
 
 @dataclass(frozen=True)
 class Buffer:
-    """A node with elements of a type of the target: a buffer of its own; with an `offset`, a part of the
-    arena.
+    """A node, with the target's name of its element type: a buffer of its own, or with an `offset` a part of
+    the arena.
     """
 
     name: str
@@ -36,8 +36,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A kernel in the order in which they run: so many blocks of so many threads of a function, with so many
-    bytes of shared memory each.
+    """One launch of a kernel: blocks, threads of each, and bytes of shared memory of each.
 
     Its arguments are the buffers, then the values of static indices, of 8 bytes each. With a `structure` one
     argument, of the GPU addresses of all buffers, comes in place of these.
@@ -53,7 +52,7 @@ class Dispatch:
 
     @property
     def given_shared_bytes(self) -> int:
-        """The shared memory that an NVIDIA GPU gives at the launch: a kernel does not declare so much."""
+        """The bytes of dynamic shared memory on an NVIDIA GPU: all, if a kernel cannot declare as many."""
         return self.shared_bytes if self.shared_bytes > STATIC_SHARED_BYTES else 0
 
 
@@ -108,7 +107,7 @@ def _node(value: SSAValue) -> NodeOp:
 
 
 def description_text(routines: Sequence[RoutineDescription]) -> str:
-    """The comment that tells a host what it has to know."""
+    """The comment with the metadata."""
     text = f'{{"routines": [\n{_rows(map(_routine_text, routines))}]}}'
     return "\n".join([HEADING, *(f"// {line}" for line in text.splitlines())]) + "\n"
 
@@ -127,7 +126,7 @@ def _rows(texts: Iterable[str]) -> str:
 
 
 def descriptions(text: str) -> list[RoutineDescription]:
-    """What the text of kernels says of its routines."""
+    """Reads the metadata of routines from a text of kernels."""
     _, _, comment = text.rpartition(HEADING)
     found = json.loads("".join(line.removeprefix("//") for line in comment.splitlines()))
     return [

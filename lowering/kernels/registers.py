@@ -1,4 +1,4 @@
-"""Which register variables of a kernel each value depends on: it has a register at each of their points."""
+"""Register variables of kernels: a value has a register for each point of those that it depends on."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _visit(block: Block, variables: Variables, found: dict[SSAValue, Variables])
 
 
 def names_of(op: Operation) -> set[str]:
-    """The variables in the index maps and bounds of an operation itself."""
+    """The variables in the index maps and bounds of an operation, but not of those inside it."""
     names: set[str] = set()
     for attribute in op.properties.values():
         if isinstance(attribute, MapAttr):
@@ -68,15 +68,15 @@ def names_of(op: Operation) -> set[str]:
 
 
 def needs_all_threads(op: Operation) -> bool:
-    """Whether threads wait for each other in an operation."""
+    """Whether an operation, or one inside it, synchronizes the threads of a block."""
     return isinstance(op, TOGETHER) or (bool(op.regions) and any(isinstance(o, TOGETHER) for o in op.walk()))
 
 
 def last_step(op: ReduceOp) -> Operation | None:
-    """What the step of a reduction does itself: the product that it adds, or the inner reduction that it
-    goes on with.
+    """The operation that a reduction fuses into its accumulation: a product that becomes a
+    fused multiply-add, or an inner reduction that goes on with the same accumulators.
 
-    Only the step uses it, and no thread waits for others between it and the step.
+    None if there is no such operation, if it has other uses, or if threads synchronize after it.
     """
     step = op.yielded.owner
     block = op.body.block
@@ -93,6 +93,6 @@ def last_step(op: ReduceOp) -> Operation | None:
 
 
 def is_aligned(array: SSAValue) -> bool:
-    """Whether vectors may be read from the start of an array on; a place in the arena is the program's."""
+    """Whether an array begins where vectors may be read; offsets in the arena may be any."""
     node = array.owner
     return not isinstance(node, NodeOp) or node.offset is None or node.offset.data % VECTOR_BYTES == 0

@@ -1,4 +1,4 @@
-"""Accesses to memory that are checked where a GPU is emulated: for bounds, and for races between threads.
+"""Checked accesses to memory where a GPU is emulated: for bounds, and for races between threads.
 
 Time is counted in steps: it advances where a kernel and where a block begins, and at each barrier. A cell
 remembers when and by which thread it was last written, and last read. Two accesses of which one writes are
@@ -175,10 +175,10 @@ read:
 
 
 class CheckedAccess(ElementAccess):
-    """Loads and stores whose place is checked first; outside the array they go nowhere.
+    """Loads and stores that are checked first; those outside the array reach a dummy instead.
 
     Attributes:
-        arguments: what `@check` wants to know of the array: its address, the size of an element, how many
+        arguments: those of `@check` about the array: its address, the size of an element, how many
             there are, its cells, and since when accesses count.
     """
 
@@ -231,7 +231,7 @@ class CheckedAccess(ElementAccess):
 
 
 def text_constant(name: str, text: str) -> str:
-    """A global with a text that ends in a zero."""
+    """A global constant with a zero-terminated string."""
     data = text.encode() + b"\0"
     letters = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
     return f'{name} = internal constant [{len(data)} x i8] c"{letters}"'

@@ -43,7 +43,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
 # Parameters of a kernel take 4352 bytes, each of them 8.
 MOST_ARGUMENTS = 4352 // 8
-# The registers of a processor, and what is enough for a thread with so many sums on tensor cores.
+# The registers of a multiprocessor, and how many a thread needs with at most so many sums on tensor cores.
 REGISTERS, ENOUGH_REGISTERS, FEW_SUMS = 2**16, 168, 32
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
@@ -118,8 +118,8 @@ class _DeviceEmitter:
 
 
 def limits(launch: LaunchOp) -> str:
-    """What ptxas is told: how many threads a block has; and for the few sums of a small tile on tensor
-    cores, how many blocks on a processor are enough, as ptxas would rather spill than have fewer.
+    """Attributes that limit the registers ptxas uses: the threads of a block; and for small tiles on tensor
+    cores the blocks that a multiprocessor must hold (occupancy), since ptxas would else spill to hold more.
     """
     told = f'"nvvm.maxntid"="{launch.threads}"'
     if any(sums_of(launch, op) <= FEW_SUMS for op in launch.body.walk() if isinstance(op, MmaOp)):
@@ -128,7 +128,7 @@ def limits(launch: LaunchOp) -> str:
 
 
 def sums_of(launch: LaunchOp, product: MmaOp) -> int:
-    """How many sums of products a thread has."""
+    """The accumulators of a product on tensor cores that a thread has."""
     return math.prod(size for name, size in launch.registers.data if name not in product.depth_names)
 
 
@@ -144,9 +144,10 @@ def check_arguments(launch: LaunchOp, nodes: int, indices: int) -> None:
 
 
 def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[SSAValue, str]]:
-    """What holds of each node in a kernel: that nothing else reaches its memory, and that it is only read.
+    """Attributes of each node's pointer in LLVM: `noalias`, where nothing else reaches its memory;
+    `readonly`.
 
-    Other threads reach what they wait for.
+    Memory that threads exchange values through at barriers is not `noalias`.
     """
     ops = list(launch.body.walk())
     written = {op.node for op in ops if isinstance(op, StoreOp)}
@@ -157,10 +158,10 @@ def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[
 
 
 class DeviceKernel(ThreadEmitter):
-    """Emits what a thread of a kernel does.
+    """Emits the code of a kernel's thread for an NVIDIA GPU.
 
     Attributes:
-        shared: the bytes of the kernel's shared arrays by name; 0 of the one that the host gives.
+        shared: the bytes of the kernel's shared arrays by name; 0 for dynamic shared memory.
     """
 
     # A step of a contraction: its loads from shared memory move up past the products of those before.
@@ -185,9 +186,9 @@ class DeviceKernel(ThreadEmitter):
         self.emit_ops(self.launch.body.block.ops)
 
     def place_shared(self, arrays: Sequence[SharedOp]) -> None:
-        """Pointers to any memory: LLVM finds out that this is shared memory.
+        """Makes generic pointers to the shared arrays; LLVM infers their address space.
 
-        What is more than a kernel may declare is part of one array that the host gives it.
+        If they take more than a kernel may declare, all are parts of dynamic shared memory.
         """
         place, is_given = 0, self.launch.shared_bytes > STATIC_SHARED_BYTES
         for number, op in enumerate(arrays):
@@ -215,7 +216,7 @@ class DeviceKernel(ThreadEmitter):
             self.copy_async(op)
 
     def copy_async(self, op: CopyOp) -> None:
-        """What is whole goes past the first-level cache; zeros are written where nothing is read."""
+        """Copies with `cp.async`: 16 bytes bypass the first-level cache; out of bounds it writes zeros."""
         source, inside = self.copy_source(op)
         target = self.in_space(self.copy_target(op).at(0), SHARED_SPACE)
         origin = self.in_space(source.at(0), GLOBAL_SPACE)
@@ -257,7 +258,7 @@ class DeviceKernel(ThreadEmitter):
         self.define(op.result, names)
 
     def elements(self, register: str, type: ValueType) -> list[str]:
-        """What a register of 32 bits has in it."""
+        """The elements, one or two, in a register of 32 bits."""
         if type.bytes == REGISTER_BYTES:
             return [self.b.emit(f"bitcast i32 {register} to {type.text}")]
         pair = self.b.emit(f"bitcast i32 {register} to <2 x {type.text}>")
@@ -270,7 +271,7 @@ class DeviceKernel(ThreadEmitter):
         known: dict[tuple[str, ...], str] = {}
 
         def registers(elements: list[str]) -> list[str]:
-            """Those of an operand, each made once."""
+            """The 32-bit registers of an operand, each made once."""
             parts = [tuple(elements[k : k + pack]) for k in range(0, len(elements), pack)]
             for part in parts:
                 if part not in known:
@@ -322,7 +323,7 @@ class DeviceKernel(ThreadEmitter):
         )
 
     def gather(self, op: CombineOp, value: str, type: ValueType) -> str:
-        """Accumulates over what lies some threads apart, in order, through shared memory."""
+        """Accumulates the values of threads of several warps, in order, through shared memory."""
         assert op.scratch is not None
         b, how, array = self.b, block_reduction(self.launch, op.across.data), self.pointers[op.scratch]
         thread = b.emit(f"zext i32 {self.thread} to i64")

@@ -1,6 +1,6 @@
-"""Kernels as LLVM IR for a CPU: the threads of a block run in loops that end at barriers.
+"""Kernels as LLVM IR for a CPU that emulates a GPU: loops over the threads of a block between barriers.
 
-A value that is used beyond the end of its loop has an array, with an element a thread.
+A value that is used after its loop is kept in an array with an element for each thread.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class EmulatedKernel(ThreadEmitter):
         self.allocations: list[str] = []
         self.slots: dict[SSAValue, Registers] = {}
         self.waiting = {op for op in launch.body.walk() if needs_all_threads(op)}
-        # What waits for other threads is no part of a step in one of them.
+        # Operations that synchronize threads are not fused into the code of one of them.
         self.steps = {op: None if step in self.waiting else step for op, step in self.steps.items()}
         self.in_steps -= self.waiting
         self.index_of_thread = ""
@@ -101,7 +101,7 @@ class EmulatedKernel(ThreadEmitter):
         return self.b.emit(f"trunc i64 {number} to i32")
 
     def shuffled(self, index: str, count: int) -> str:
-        """The number that comes at a place in the order in which blocks or threads run."""
+        """The number of the `index`-th block or thread to run, in an order that is permuted on request."""
         if self.shuffle is None or count == 1:
             return index
         step = 2 * self.shuffle + 3
@@ -111,10 +111,10 @@ class EmulatedKernel(ThreadEmitter):
         moved = self.b.emit(f"add i64 {scaled}, {(7 * self.shuffle + 5) % count}")
         return self.b.emit(f"urem i64 {moved}, {count}")
 
-    # What all threads do together.
+    # Synchronized operations.
 
     def emit_together(self, ops: Iterable[Operation]) -> None:
-        """Operations between which threads wait for each other."""
+        """Emits operations of all threads, in phases that end where threads synchronize."""
         phase: list[Operation] = []
         for op in ops:
             if op not in self.waiting:
@@ -146,14 +146,14 @@ class EmulatedKernel(ThreadEmitter):
         self.emit_phase(phase)
 
     def mark(self, *instructions: str) -> None:
-        """What checking needs to know of time."""
+        """Emits code that advances the clock of race checks, if accesses are checked."""
         if self.check:
             self.b.declarations.add(HELPERS)
             for instruction in instructions:
                 self.b.emit_void(instruction)
 
     def reduce_together(self, op: ReduceOp) -> None:
-        """A reduction in whose body threads wait: its accumulators have arrays."""
+        """A reduction whose body synchronizes threads: its accumulators are kept in arrays."""
         slots = self.make_slots(op.result)
         self.each_thread(partial(self.fill, slots, neutral(op.accum.data, slots.type)))
 

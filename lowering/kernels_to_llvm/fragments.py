@@ -83,7 +83,7 @@ def emulated(type: Attribute, converted: frozenset[str]) -> str:
 
 
 def load(b: FunctionBuilder, array: str, first: str, offset: int, type: Attribute) -> str:
-    """What a thread has of an operand, as an f32 that the product takes."""
+    """An element of an operand, as the f32 that the emulated product takes."""
     stored = value_type(type)
     thread = b.emit(f"add i64 {first}, {offset}")
     at = b.emit(f"getelementptr {stored.element}, ptr {array}, i64 {thread}")

@@ -21,7 +21,7 @@ from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.types import value_type
 
 MATRIX_ROWS, ROW_BYTES, REGISTER_BYTES = 8, 16, 4
-# What stands in addresses for the row of which a thread gives the address, and for where its matrix begins.
+# Variables in addresses: the row whose address a thread gives, and the start of its matrix.
 ROW, MATRIX = "row$", "matrix$"
 
 

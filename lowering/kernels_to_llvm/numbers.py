@@ -33,7 +33,7 @@ def variables(b: FunctionBuilder, number: str, space: Space) -> dict[str, Positi
 
 
 def holds(b: FunctionBuilder, bounds: Sequence[Bound], positions: dict[str, Position]) -> str:
-    """Whether all bounds hold: an `i1`."""
+    """An `i1`: whether all bounds hold."""
     condition = ""
     for bound in bounds:
         value, constant, _ = linear_value(b, Address(bound.index.terms, 0), positions)
@@ -51,7 +51,7 @@ def gathered(
     type: ValueType,
     load: Callable[[str], str],
 ) -> str:
-    """Accumulates the values of a thread's group that lie some threads apart, in order."""
+    """Accumulates the values that lie `how.step` threads apart in the group of a thread, in order."""
     first = first_of_group(b, thread, how)
 
     def step(value: str, number: str) -> str:

@@ -286,7 +286,9 @@ class ThreadEmitter(ThreadValues):
         return self.access(op.target, op.target_map.data)
 
     def copy_source(self, op: CopyOp) -> tuple[ElementAccess, str]:
-        """Where a thread reads: the start of the array where a bound does not hold; and whether they do."""
+        """The access that a thread reads, at the start of the array where a bound does not hold; and an `i1`,
+        whether all hold.
+        """
         access = self.access(op.source, op.source_map.data)
         if not op.bounds:
             return access, "true"
@@ -295,7 +297,7 @@ class ThreadEmitter(ThreadValues):
         return self.element(op.source, pointer, Address((), 0), {}), inside
 
     def copy_load(self, op: CopyOp) -> str:
-        """The neighbours, or zeros where a bound does not hold."""
+        """Loads the elements that a thread copies at a time, or zeros where a bound does not hold."""
         access, inside = self.copy_source(op)
         value = access.load_whole(op.by)
         if inside == "true":

@@ -31,7 +31,7 @@ from ocannl.lowering.llvm.types import I64, value_type, vector
 
 # The bytes of an access to memory that is a vector.
 VECTORS = (4, 8, VECTOR_BYTES)
-# What stands for the array of a ring in addresses.
+# The variable in addresses that stands for the buffer of a ring.
 SLOT = "slot$"
 
 
@@ -96,7 +96,7 @@ class ThreadValues:
         self.define(op.result, names)
 
     def offset(self, address: Address, point: Point) -> int:
-        """How far a point is from where the register variables are zero; the address has the fixed ones."""
+        """The offset of a point, in elements, from that where register variables that are not fixed are 0."""
         return sum(address.stride(name) * value for name, value in point.items() if name not in self.fixed)
 
     # Memory.
@@ -109,7 +109,7 @@ class ThreadValues:
         return PointAccesses(self, op, *self.place(op.node, op.indices.data))
 
     def place(self, array: SSAValue, indices: Map) -> tuple[Address, dict[str, Found]]:
-        """The address of an element; that of a ring is in terms of which of its arrays it is."""
+        """The address of an element, and the slot of a ring, a variable of it that is found at run time."""
         if not is_ring(array):
             return flatten(array, indices), {}
         first, rest = indices[0], indices[1:]
@@ -127,7 +127,7 @@ class ThreadValues:
     def element(
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
     ) -> ElementAccess:
-        """The places of an array at an address from a pointer into it."""
+        """The access to an array at an address, from a pointer into it."""
         type = value_type(element_type(array))
         return ElementAccess(self.b, pointer, address, self.positions, type, found)
 
@@ -165,14 +165,16 @@ class ThreadValues:
                 accesses.at(point).store_whole(whole, width, offset - lane)
 
     def position(self, op: PositionOp) -> None:
-        """The position of a number, or 0 where it is none, and whether it is one."""
+        """Defines the position that a number is, 0 if it is out of range, and whether it is in range."""
         number, here = self.values[op.number], self.points(self.over[op.position])
         found = [emit_position(self.b, number.at(p), number.type, I64, op.size.data) for p in here]
         self.define(op.position, [position for position, _ in found])
         self.define(op.inside, [inside for _, inside in found])
 
     def vector_width(self, accesses: PointAccesses, over: Variables) -> int:
-        """How many elements along the last register variable are one access: those of an aligned vector."""
+        """The elements along the last register variable that one aligned access takes; 1 if only
+        one can be.
+        """
         address = accesses.address
         if not over or over[-1] in self.fixed or over[-1] in accesses.over or address.stride(over[-1]) != 1:
             return 1
@@ -188,7 +190,7 @@ class ThreadValues:
 
 
 class PointAccesses:
-    """The places that a load or store has, at all points of the register variables.
+    """The accesses of a load or store, one for each point of the register variables.
 
     Attributes:
         address: where they are, in the variables of the kernel.

@@ -1,4 +1,4 @@
-"""Whole modules: a Metal function for each different kernel, and what a host has to know of them."""
+"""Whole modules as Metal text: a function for each different kernel, and metadata for the host."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ocannl.lowering.kernels_to_metal.small_floats import functions
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
 
-# What a threadgroup and a kernel may have on every GPU of Apple's.
+# Limits that every GPU of Apple's allows: bytes of threadgroup memory, arguments of a kernel.
 THREADGROUP_BYTES, MOST_ARGUMENTS, MOST_NODES = 32 * 2**10, 31, 512
 
-# Arithmetic is meant as it is written: the expansions of functions depend on each rounding.
+# No fast math: the expansions of functions depend on each rounding.
 HEAD = """\
 // Metal Shading Language 3.1
 #include <metal_stdlib>

@@ -23,7 +23,7 @@ OWN = re.compile(r"[pvsw]\d+|(?:float|half|bfloat|int|uint|long|uchar)[24]")
 
 
 class VariableNames:
-    """What the variables of a kernel and the static indices are called."""
+    """Identifiers for the variables of a kernel and the static indices, by their names in the program."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}

@@ -121,7 +121,7 @@ ACCUMULATIONS = {
 def expression(op: Operation, operands: Sequence[str]) -> str:
     """The value of an operation on operands that are names or literals.
 
-    Raises `OcannlError` for an operation that Metal has not, `NotInMetal` for a type.
+    Raises `OcannlError` for an operation that Metal lacks, `NotInMetal` for a type.
     """
     first, result = op.operands[0].type, op.results[0].type
     return _template(op, first, result).format(

@@ -1,4 +1,4 @@
-"""Functions that widen and narrow the floats that Metal has not: those of 8 bits."""
+"""Functions that convert the floats that Metal lacks, those of 8 bits, from and to f32."""
 
 from __future__ import annotations
 

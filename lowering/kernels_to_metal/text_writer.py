@@ -71,7 +71,7 @@ class TextWriter:
 
     @contextmanager
     def bounded(self, op: Operation, bounds: Sequence[Bound]) -> Generator[None]:
-        """Where bounds hold."""
+        """An `if` around code that runs where bounds hold, if there are any."""
         if not bounds:
             yield
             return
@@ -87,12 +87,12 @@ class TextWriter:
         return f"{letter}{self.count}"
 
     def array(self, name: str, type: str, over: Variables) -> str:
-        """Declares a value with a register at each point; returns that at the point where the loops are."""
+        """Declares an array over register variables; returns its element at the point of the open loops."""
         self.line(f"{type} {name}{''.join(f'[{self.sizes[variable]}]' for variable in over)};")
         return name + "".join(f"[{self.variables[variable]}]" for variable in over)
 
     def filled(self, type: str, over: Variables, text: str) -> str:
-        """Declares a value that is first that of an expression at each point."""
+        """Declares and initializes a value over register variables; returns its element at the open loops."""
         if not over:
             name = self.fresh()
             self.line(f"{type} {name} = {text};")
@@ -107,7 +107,7 @@ class TextWriter:
         return tuple(variable for variable in over if variable not in self.open)
 
     def variables_of(self, number: str, space: Space, steps: Mapping[str, int] | None = None) -> None:
-        """The variables of a space at its point `number`, in steps; the last varies fastest."""
+        """Declares the variables of a space at its point `number`, times steps; the last varies fastest."""
         inner = math.prod(size for _, size in space)
         for name, size in space:
             is_first = inner == math.prod(size for _, size in space)
@@ -151,7 +151,7 @@ class TextWriter:
         return " && ".join(texts)
 
     def element(self, op: LoadOp | StoreOp, without: str | None = None) -> str:
-        """The element that an access reaches; of the variable `without` the first one."""
+        """The text of the element that an access reaches, with the variable `without` at 0."""
         positions = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
         return self.place(op.node, op.indices.data, scope_sizes(op) | position_sizes(op), positions, without)
 
@@ -163,7 +163,9 @@ class TextWriter:
         positions: Mapping[str, str] | None = None,
         without: str | None = None,
     ) -> str:
-        """The element of an array at an index map; of a ring, that of the array which is meant."""
+        """The text of an element of an array at an index map; the first index of a ring is modulo
+        its size.
+        """
         slot = ""
         if is_ring(array):
             first, (count, *inner) = indices[0], memref_shape(array)

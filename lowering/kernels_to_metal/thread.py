@@ -46,7 +46,7 @@ from ocannl.lowering.kernels_to_metal.types import (
     vector_type,
 )
 
-# What has a value at each point of the register variables, and waits for no other thread.
+# Operations with control flow, or that synchronize threads: all others run at each point of the registers.
 CONTROL = (ReduceOp, WhereOp, ForOp, CopyOp, CommitOp, WaitOp, BarrierOp, CombineOp)
 
 
@@ -74,7 +74,7 @@ class ThreadWriter(TextWriter):
         return self.lines
 
     def write_ops(self, ops: Iterable[Operation]) -> None:
-        """Operations in order; those that follow each other at the same points share their loops."""
+        """Writes operations in order; those that follow each other at the same points share their loops."""
         group: list[Operation] = []
         for op in ops:
             if op in self.in_steps or isinstance(op, SharedOp | YieldOp):
@@ -96,18 +96,18 @@ class ThreadWriter(TextWriter):
         return not isinstance(op, CONTROL) and self.vector_width(op) == 1
 
     def points_of(self, op: Operation) -> Variables:
-        """The register variables at whose points an operation runs, that no loop is open over."""
+        """The register variables, without those of open loops, at whose points an operation runs."""
         if op.results:
             return self.free(self.over[op.results[0]])
         names = {name for operand in op.operands for name in self.over.get(operand, ())} | names_of(op)
         return self.free(name for name in self.sizes if name in names)
 
     def fits(self, group: Sequence[Operation], op: Operation) -> bool:
-        """An operation runs at the points of a group, and may do so at each point before the next one."""
+        """Whether an operation has the points of a group, and may share its loops: no access conflicts."""
         return self.points_of(group[0]) == self.points_of(op) and not any(self.clash(o, op) for o in group)
 
     def clash(self, first: Operation, second: Operation) -> bool:
-        """Two accesses, one of which stores, may reach the same memory."""
+        """Whether two accesses, one of which stores, may alias."""
         if not isinstance(first, LoadOp | StoreOp) or not isinstance(second, LoadOp | StoreOp):
             return False
         if not isinstance(first, StoreOp) and not isinstance(second, StoreOp):
@@ -140,7 +140,7 @@ class ThreadWriter(TextWriter):
                 raise AssertionError(f"{op.name} is pointwise")
 
     def write_group(self, ops: Sequence[Operation]) -> None:
-        """Operations at each point of their register variables; arrays keep what is used elsewhere."""
+        """Writes operations in loops over their register variables; values used elsewhere are arrays."""
         over, inside = self.points_of(ops[0]), set(ops)
         arrays: set[SSAValue] = set()
         for value in (result for op in ops for result in op.results):
@@ -187,7 +187,9 @@ class ThreadWriter(TextWriter):
     # Vectors.
 
     def vector_width(self, op: Operation) -> int:
-        """How many elements along the last register variable are one access: those of an aligned vector."""
+        """The elements along the last register variable that one aligned access takes; 1 if only
+        one can be.
+        """
         if not isinstance(op, LoadOp | StoreOp) or op.positions or not is_aligned(op.node):
             return 1
         over = self.points_of(op)
@@ -268,7 +270,7 @@ class ThreadWriter(TextWriter):
                 value = self.values[op.yielded]
                 self.line(f"{total} = {accumulation(op.accum.data, op.result.type, total, value)};")
 
-    # What threads do together.
+    # Synchronized operations.
 
     def barrier(self) -> None:
         self.line(f"threadgroup_barrier({self.fence});")
@@ -302,7 +304,9 @@ class ThreadWriter(TextWriter):
         return f"{target} = {source};"
 
     def combine(self, op: CombineOp) -> None:
-        """In steps that double inside a SIMD group, then in order through threadgroup memory."""
+        """Combines values by butterfly shuffles inside a SIMD group, then in order through threadgroup
+        memory.
+        """
         how, type = block_reduction(self.launch, op.across.data), op.result.type
         over = self.free(self.over[op.result])
         total = self.filled(self.type_of(op.result), over, self.values[op.value])
@@ -333,7 +337,9 @@ def type_is_float(type: Attribute) -> bool:
 
 
 def memory_of_barriers(launch: LaunchOp) -> str:
-    """What a barrier orders: threadgroup memory, and device memory that the kernel both writes and reads."""
+    """The memory that barriers order: threadgroup memory, and device memory if the kernel reads what it
+    writes.
+    """
     written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
     read = {op.node for op in launch.body.walk() if isinstance(op, LoadOp)}
     read |= {op.source for op in launch.body.walk() if isinstance(op, CopyOp)}

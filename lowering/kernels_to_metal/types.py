@@ -27,7 +27,7 @@ VECTOR_WIDTHS = (2, 4)
 
 
 class NotInMetal(Exception):
-    """A type or a constant that Metal has not."""
+    """A type or a constant that Metal lacks."""
 
 
 def metal_type(type: Attribute) -> str:
@@ -48,7 +48,7 @@ def metal_type(type: Attribute) -> str:
 
 
 def vector_type(type: Attribute, count: int) -> str:
-    """A type of so many neighbouring elements, to move them at once: more than 4 of them are words."""
+    """A type of `count` neighbouring elements, to copy them at once; for more than 4 a vector of words."""
     if count in VECTOR_WIDTHS:
         return f"{metal_type(type)}{count}"
     assert isinstance(type, FixedBitwidthType)
@@ -56,7 +56,7 @@ def vector_type(type: Attribute, count: int) -> str:
 
 
 def unsigned(type: Attribute) -> str:
-    """The type of the same bits without a sign; a float as it is."""
+    """The unsigned type of the same width; floats stay as they are."""
     name = metal_type(type)
     return name if name in ("bool", *FLOATS.values(), *STORED_AS_BITS.values()) else f"u{name}"
 

@@ -1,4 +1,4 @@
-"""LLVM function text under construction: values, loops, and code placed in loops already left open.
+"""LLVM function text under construction: values, loops, and code hoisted into loops that are still open.
 
 No LLVM pass cleans up behind this text, so invariant code is emitted where it belongs: every open loop is a
 scope with a place before the loop inside it, and with a table of what was computed there.

@@ -23,7 +23,7 @@ def extend(b: FunctionBuilder, value: str, source: Attribute, type: ValueType, r
 
 
 def truncate(b: FunctionBuilder, value: str, target: Attribute, type: ValueType, result: ValueType) -> str:
-    """A float, or a vector of them, rounded once to a narrower one, to the even one of two."""
+    """A float, or a vector of them, rounded once to a narrower one: to nearest, ties to even."""
     format = small_format(target)
     if format is None:
         return b.emit(f"fptrunc {type.text} {value} to {result.text}")

@@ -19,7 +19,7 @@ class Found:
 
 
 class ElementAccess:
-    """The place of an element of an array, at `pointer + constant`, from which others are some elements away.
+    """Loads and stores around an element of an array, the one at `pointer + constant`.
 
     `found` gives the terms of the address that are positions found at run time.
     """
@@ -63,7 +63,7 @@ class ElementAccess:
         self.b.emit_void(f"store {self.type.element} {value}, ptr {self.at(offset)}, align {self.type.bytes}")
 
     def load_whole(self, width: int, offset: int = 0) -> str:
-        """A vector of neighbours, which is aligned as a whole; one is no vector."""
+        """Loads `width` neighbours as one aligned vector, or a single one as a scalar."""
         if width == 1:
             return self.load(offset)
         type = vector(self.type, width)

@@ -34,7 +34,7 @@ from ocannl.passes.analysis.contractions import (
 SIDE = 16
 VECTOR = 4
 DEPTHS = (16, 8, 4)
-# Tiles in shared memory at a time, of each operand, at least.
+# The least number of stages of a software pipeline.
 STAGES = 2
 
 
@@ -63,7 +63,7 @@ def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
 
 
 def constants(found: Contraction, epilogue: list[Operation]) -> list[Operation]:
-    """Takes the constants that the reduction uses out of the epilogue."""
+    """Moves the constants that the reduction uses out of the epilogue, which follows it."""
     used = {operand.owner for op in found.reduce.body.walk() for operand in op.operands}
     taken = [op for op in epilogue if isinstance(op, arith.ConstantOp) and op in used]
     for op in taken:
@@ -72,7 +72,9 @@ def constants(found: Contraction, epilogue: list[Operation]) -> list[Operation]:
 
 
 def tile_sizes(nest: NestOp, found: Contraction) -> dict[str, int]:
-    """The sides of a tile: as large as leaves work for all processors."""
+    """The sides of a tile, by row and column: the cheapest in whole rounds of blocks on all
+    multiprocessors.
+    """
 
     def cost(tile: tuple[int, int]) -> int:
         return -(-tile_count(nest, found, *tile) // PROCESSORS) * tile_work(*tile)
@@ -82,7 +84,7 @@ def tile_sizes(nest: NestOp, found: Contraction) -> dict[str, int]:
 
 
 def registers(tile: int) -> tuple[int, ...]:
-    """A thread's elements along a side: as many as one access to memory takes, and groups of them."""
+    """The register variables of a thread along a side: groups, and the elements of one access to memory."""
     count = tile // SIDE
     if count == 1:
         return ()
@@ -92,7 +94,7 @@ def registers(tile: int) -> tuple[int, ...]:
 def pipelined(
     draft: Draft, found: Contraction, tiles: dict[str, int], options: KernelOptions
 ) -> tuple[list[Operation], ReduceOp]:
-    """The shared arrays, what comes before the reduction, and the reduction over tiles in shared memory."""
+    """Operations before the reduction, with the shared arrays, and the pipelined reduction over tiles."""
     reduce, k = found.reduce, found.k
     size = dict(reduce.space.data)[k]
     loads = (found.left, found.right)
@@ -102,7 +104,7 @@ def pipelined(
     ]
     bytes = sum(operand.bytes(1) for operand in operands)
     depth = tile_depth(size, options.tile_bytes // (STAGES * bytes))
-    # Small tiles are soon computed: more of them are on their way then.
+    # Small tiles are soon computed: a longer pipeline hides the latency of their copies.
     stages = max(STAGES, min(options.stages, options.tile_bytes // (depth * bytes)))
     pipeline = Pipeline(draft, operands, k, size, depth, min(stages, -(-size // depth)))
     outer = tuple((n, s) for n, s in reduce.space.data if n != k)
@@ -122,11 +124,11 @@ def pipelined(
 
 
 def padding(load: LoadOp) -> int:
-    """The columns added to a shared array, so that a column does not lie in one bank."""
+    """The columns added to a shared array, so that accesses down a column have no bank conflicts."""
     return VECTOR_BYTES // element_bytes(load.node)
 
 
 def tile_depth(size: int, most: int) -> int:
-    """How much of a reduction is in a tile, if there is room for so much of it."""
+    """The depth of a tile along the reduction: one that divides its `size` if possible, of at most `most`."""
     fitting = [depth for depth in DEPTHS if depth <= most] or DEPTHS[-1:]
     return next((depth for depth in fitting[:2] if size % depth == 0), min(size, fitting[0]))

@@ -1,4 +1,4 @@
-"""A kernel in the making: which variables are blocks, threads and registers, and what a nest's own become."""
+"""A kernel under construction: its variables for blocks, threads and registers, by those of the nest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ocannl.passes.rewrites.indices import substitute_indices
 
 Variables = list[tuple[str, int]]
 
-# How many rows of tiles go through the columns together, at most.
+# Rows of tiles that are computed together, column by column, at most.
 GROUPED = 8
 
 
@@ -41,7 +41,7 @@ class Draft:
         return Draft(Names.of(func, nest), dict(nest.space.data))
 
     def split(self, name: str, threads: int, registers: Sequence[int] = ()) -> None:
-        """Makes an own variable one of the grid, one of `threads` and some of `registers`.
+        """Splits a variable of the nest into one of the grid, one of `threads` and some of `registers`.
 
         The last register variable moves fastest along it, then the threads, then the other registers.
         """
@@ -52,7 +52,8 @@ class Draft:
         self.registers += [*reversed(fresh.get("group", ())), *fresh.get("reg", ())]
 
     def compose(self, name: str, parts: Sequence[tuple[str, int]]) -> dict[str, Variables]:
-        """Makes an own variable a sum of new ones, the first of which moves fastest, and of one of the grid.
+        """Splits a variable of the nest into new ones, of which the first varies fastest, and one of the
+        grid.
 
         Returns the new variables by suffix, but for those with one value.
         """
@@ -75,9 +76,10 @@ class Draft:
         return found
 
     def group_blocks(self, row: str, column: str) -> None:
-        """Has blocks that run at the same time read the same operands, where there are many along both.
+        """Orders the blocks so that those which run at the same time share operands in the second-level
+        cache.
 
-        A band of some rows of tiles goes through the columns before the next one.
+        Some rows of tiles, a band, are computed column by column before the next band (block swizzling).
         """
         sizes = dict(self.grid)
         blocks = [[name for name, _ in self.values[own].terms if name in sizes] for own in (row, column)]
@@ -95,18 +97,18 @@ class Draft:
         self.bounds = [Bound(bound.index.substitute({rows: value}), bound.below) for bound in self.bounds]
 
     def launch(self, nest: NestOp | GroupOp, body: Iterable[Operation]) -> LaunchOp:
-        """The kernel, with a body that is in terms of its variables."""
+        """The kernel with a body, whose operations use the kernel's variables."""
         region = Region(Block(body))
         return LaunchOp(nest.label.data, tuple(self.grid), tuple(self.block), tuple(self.registers), region)
 
     def substitute(self, ops: Sequence[Operation]) -> None:
-        """Puts the kernel's variables into operations of the nest."""
+        """Replaces variables of the nest by those of the kernel in index maps of operations."""
         inner = with_reduced(ops)
         substitute_indices(inner, self.values)
 
 
 def guarded(bounds: Sequence[Bound], ops: Sequence[Operation]) -> list[Operation]:
-    """The operations where the bounds hold."""
+    """The operations, in a `kernel.where` if there are bounds."""
     return [WhereOp(bounds, Region(Block(ops)))] if bounds else list(ops)
 
 

@@ -1,4 +1,4 @@
-"""Groups of nests that share rows: the threads of a block share each row, nest after nest."""
+"""Kernels of groups: the threads of a block share each row of the group, nest after nest."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ocannl.passes.analysis.shared_reductions import LONG, long_reductions, need
 from ocannl.passes.analysis.strides import in_memory_order, strides
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# The most neighbours that a thread takes at a time, and what the rows of a block may have in shared memory.
+# The most elements of one access to memory, and the bytes of shared memory for the rows of a block.
 VECTOR, SHARED_BYTES = 4, 2**14
 
 
 @dataclass
 class RowKernel:
-    """A group of nests on its way to a kernel.
+    """The construction of a kernel from a group of nests.
 
     Attributes:
         lane: the variable of the threads that share a row, `lanes` of them.
@@ -90,7 +90,7 @@ class RowKernel:
         return array
 
     def shared_row(self, nest: NestOp) -> list[Operation]:
-        """What the threads of a row do of a nest."""
+        """The operations of a nest, with its points or reductions shared by the threads of a row."""
         columns = in_memory_order(nest, list(nest.space.names))
         shared = long_reductions(nest)
         first = needed_before(nest, shared) or set()
@@ -106,7 +106,7 @@ class RowKernel:
         return [*body, *guarded([Bound(Linear.var(self.lane), 1)], epilogue)]
 
     def points(self, ops: list[Operation], columns: Sequence[tuple[str, int]], width: int) -> list[Operation]:
-        """Threads take points of a row in turn, so many neighbours at a time."""
+        """Gives each thread of a row every `lanes`-th vector of `width` neighbouring points."""
         *outer, (name, size) = columns
         turn, turns = Linear.var(self.lane), size // width
         if turns > self.lanes:
@@ -119,7 +119,9 @@ class RowKernel:
         return [ForOp(tuple(outer), Region(Block(ops)))] if outer else ops
 
     def width(self, nest: NestOp, column: str, size: int) -> int:
-        """How many neighbours of a row a thread takes at a time: those of one access to memory."""
+        """The neighbouring points of a row that a thread computes at a time: those of one access to
+        memory.
+        """
         moves = set(strides(operations(nest.body.block), column))
         width = VECTOR if moves <= {0, 1} else 1
         while width > 1 and (size % width or size < width * self.lanes):

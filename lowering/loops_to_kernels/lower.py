@@ -1,4 +1,4 @@
-"""`lower-loops-to-kernels`: each nest becomes a kernel."""
+"""`lower-loops-to-kernels`: a kernel for each nest or group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ocannl.passes.analysis.nests import functions, nests, nests_of, steps
 
 
 def lower_nest(nest: NestOp, options: KernelOptions) -> LaunchOp:
-    """The kernel of a nest that has points."""
+    """The kernel of a nest, by the first strategy that fits it."""
     if nest.clashing:
         return in_phases(nest) or pointwise(nest)
     return contraction(nest, options) or row_reductions(nest) or transposing(nest) or pointwise(nest)
@@ -49,7 +49,7 @@ def has_points(step: NestOp | GroupOp) -> bool:
 
 @dataclass(frozen=True)
 class LowerLoopsToKernelsPass(ModulePass):
-    """Turns every nest into a kernel for a GPU; what schedule it has is not looked at.
+    """Turns every nest into a kernel for a GPU; its schedule, which is for a CPU, is ignored.
 
     A contraction is computed in tiles, from tiles of its operands in shared memory. Where a nest has few
     points and long reductions, threads share these. Else each point has a thread; points that store to one
@@ -60,7 +60,7 @@ class LowerLoopsToKernelsPass(ModulePass):
         tensor_cores: contractions of 16-bit floats are for tensor cores, which multiply them exactly.
         tf32: so are those of f32, which they round to TF32.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
-        stages: how many of these there are of an operand at a time, at most.
+        stages: the most stages of their software pipelines.
     """
 
     name = "lower-loops-to-kernels"

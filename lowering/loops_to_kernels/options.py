@@ -20,7 +20,7 @@ class KernelOptions:
     Attributes:
         tensor_types: sums of products of these are for tensor cores.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
-        stages: how many tiles of an operand there are at a time, at most: one in use, others on their way.
+        stages: the most stages of a software pipeline: tiles of an operand in shared memory at a time.
     """
 
     tensor_types: Types = ()

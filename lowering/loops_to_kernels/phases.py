@@ -1,7 +1,7 @@
-"""Points that store to one cell, such as windows that overlap: threads go through them in phases.
+"""Nests whose points accumulate into the same element, such as overlapping windows: they run in phases.
 
-In `y[h + i] += ...` points clash along both `h` and `i`. Those that differ in `h` alone do not: so `i` runs
-in turn, with a barrier after each of its values, and `h` is for threads.
+In `y[h + i] += ...` points that differ in both `h` and `i` may store to one element. Those that differ in `h`
+alone do not: so `i` runs sequentially, with a barrier after each of its values, and `h` is for threads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def in_phases(nest: NestOp) -> LaunchOp | None:
 
 
 def split_in_block(draft: Draft, name: str, threads: int) -> tuple[str, int]:
-    """Gives a variable so many threads of a block; returns what each of them goes through."""
+    """Splits a variable over threads of a block; returns the loop of each thread, by name and size."""
     size, step = draft.sizes[name], draft.names.fresh(f"{name}_step")
     value = Linear.of({step: threads})
     if threads > 1:
@@ -70,8 +70,8 @@ def split_in_block(draft: Draft, name: str, threads: int) -> tuple[str, int]:
 
 
 def phases(nest: NestOp) -> set[str] | None:
-    """The fewest variables that run in turn so that other points store to cells of their own; None if no
-    clashing variable is left, or if points read what others store.
+    """The variables, of fewest points, that have to run sequentially so that the points of all others store
+    to different elements. None if no conflicting variable would be left, or if points read what others store.
     """
     ops = operations(nest.body.block)
     stored = {op.node: op.indices for op in ops if isinstance(op, StoreOp)}
@@ -86,6 +86,6 @@ def phases(nest: NestOp) -> set[str] | None:
 
 
 def subsets(names: set[str]) -> Iterator[set[str]]:
-    """Those that are neither empty nor all."""
+    """The subsets that are neither empty nor all, small ones first."""
     for count in range(1, len(names)):
         yield from map(set, itertools.combinations(sorted(names), count))

@@ -31,7 +31,7 @@ class TiledOperand:
         node, indices: what is loaded.
         side: the nest's variable along which that moves, but for that of the reduction.
         tile: how many of its values a block needs.
-        deep_rows: in shared memory, the elements along the reduced variable are neighbours.
+        deep_rows: whether elements along the reduced variable are neighbours in shared memory.
         padding: elements added to each row there.
     """
 
@@ -80,11 +80,11 @@ class Pipeline:
         outer: Space,
         work: Callable[[Sequence[tuple[SSAValue, Map]], Linear, list[Operation]], list[Operation]],
     ) -> tuple[list[Operation], list[Operation], ReduceOp]:
-        """The shared arrays, what comes before the reduction, and the reduction over the steps.
+        """The shared arrays, the prologue that fills the pipeline, and the reduction over `outer` and the
+        steps.
 
-        `work` makes the reduction over one step, the last of its operations, from the arrays with the first
-        part of their index maps, and what `k` is there; it takes in the copies of a later step. The steps
-        come after the variables of `outer`.
+        `work` makes the operations of one step, of which the last is a reduction. It takes the arrays, each
+        with the slot in its ring, the value of `k`, and the copies for a later step, which it has to insert.
         """
         step = self.draft.names.fresh(f"{self.k}_block")
         arrays = [self.array(operand) for operand in self.operands]
@@ -106,12 +106,12 @@ class Pipeline:
         return list(arrays), before, self.over(space, accum, body)
 
     def over(self, space: Space, accum: str, body: Sequence[Operation]) -> ReduceOp:
-        """A reduction of what the last operation of its body gives."""
+        """A reduction that accumulates the result of the last operation of its body."""
         value = body[-1].results[0]
         return ReduceOp(accum, space, Region(Block([*body, YieldOp(value)])), value.type)
 
     def deep(self, step: Linear) -> Linear:
-        """The reduced variable in terms of the step and the place in its tile, which has its name."""
+        """The value of the reduced variable at a step; `k` itself counts inside the tile."""
         return step * self.depth + Linear.var(self.k)
 
     def array(self, operand: TiledOperand) -> SharedOp:
@@ -123,12 +123,14 @@ class Pipeline:
         return SharedOp(MemRefType(type, (self.stages, *shape), memory_space=RING))
 
     def fetch(self, arrays: Sequence[SharedOp], step: Linear) -> list[Operation]:
-        """Begins to copy the tiles of a step."""
+        """Starts the asynchronous copies of the tiles of a step, as one group."""
         pairs = zip(self.operands, arrays, strict=True)
         return [*(self.copy(operand, array, step) for operand, array in pairs), CommitOp()]
 
     def copy(self, operand: TiledOperand, array: SharedOp, step: Linear) -> CopyOp:
-        """Copies a tile; threads that are neighbours read what is contiguous, if anything is."""
+        """The copy of a tile, with coalesced reads where the operand is contiguous along one of its
+        variables.
+        """
         draft, side = self.draft, operand.side
         grid = dict(draft.grid)
         start = Linear.of({n: c for n, c in draft.values[side].terms if n in grid})
@@ -147,7 +149,7 @@ class Pipeline:
         return whole((operand.node, source), (array.result, target), space, where, self.stages > 1)
 
     def last(self, step: Linear) -> int:
-        """One more than the greatest step that an index stands for."""
+        """The number of steps up to the last one that an index expression reaches."""
         return step.constant + (self.steps if step.terms else 1)
 
 
@@ -158,7 +160,7 @@ def whole(
     where: Sequence[Bound],
     is_async: bool,
 ) -> CopyOp:
-    """A copy of as many neighbours at a time as can be; an asynchronous one only if so many bytes can be."""
+    """A copy of as many elements at a time as alignment allows; asynchronous if hardware can copy so many."""
     single = CopyOp(source, target, space, where)
     size = element_bytes(source[0])
     counts = [most // size for most in reversed(ASYNC_BYTES) if most > size]
@@ -167,6 +169,6 @@ def whole(
 
 
 def within_block(draft: Draft, name: str) -> Linear:
-    """The part of a nest's variable that tells the threads and registers of a block apart."""
+    """The part of a nest's variable that varies inside a block: its terms in threads and registers."""
     grid = dict(draft.grid)
     return Linear.of({n: c for n, c in draft.values[name].terms if n not in grid})

@@ -1,4 +1,4 @@
-"""A thread for each point of a nest, along contiguous memory; points that write to one cell run in turn."""
+"""Nests with a thread for each point, coalesced along contiguous memory; conflicting points run in turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ocannl.passes.analysis.divisors import largest_divisor
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.strides import in_memory_order, strides
 
-# From this many points on, a thread takes several of them that are one access to memory.
+# From this many points on, a thread computes several of them, with vector loads and stores.
 MANY_POINTS = 2**16
 
 
@@ -47,13 +47,17 @@ def pointwise(nest: NestOp) -> LaunchOp:
 
 
 def best_part(size: int, room: int) -> int:
-    """The threads along a variable: a divisor of its size if that takes half the room, else all of it."""
+    """The threads along a variable: a divisor of its size if that is more than half of `room`, else
+    `room`.
+    """
     part = largest_divisor(size, room)
     return part if 2 * part > room else room
 
 
 def vector_registers(nest: NestOp, name: str, is_free: bool) -> tuple[int, ...]:
-    """The elements along a variable that are one access to memory, if all accesses allow it."""
+    """The register variable of a vector along a variable, if all accesses are contiguous or
+    constant there.
+    """
     points = math.prod(size for _, size in nest.space.data)
     size = dict(nest.space.data)[name]
     moves = set(strides(operations(nest.body.block), name))

@@ -1,4 +1,4 @@
-"""Few results from long reductions: threads share the points of each reduction and combine what they have."""
+"""Nests with few results of long reductions: threads share each reduction and combine partial results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ocannl.passes.analysis.shared_reductions import (
 )
 from ocannl.passes.rewrites.indices import substitute_indices
 
-# With more points than these there are threads enough, if they are contiguous and the reductions are not.
+# More points than these occupy the GPU without sharing, if the points, not the reductions, are contiguous.
 MOST_POINTS = 2**14
 
 
@@ -63,7 +63,9 @@ def place_variables(draft: Draft, nest: NestOp, lanes: ReductionLanes, lane: str
 def combine_all(
     ops: Sequence[Operation], shared: set[ReduceOp], draft: Draft, lane: str, count: int
 ) -> list[Operation]:
-    """Splits the shared reductions over the threads, each followed by what combines them."""
+    """Splits the shared reductions over the threads, and adds operations that combine their partial
+    results.
+    """
     body: list[Operation] = []
     for op in ops:
         body.append(op)
@@ -86,7 +88,7 @@ def share(reduce: ReduceOp, draft: Draft, lane: str, count: int) -> None:
 
 
 def add_scratch(launch: LaunchOp) -> None:
-    """Gives combinations between warps a shared array, one for each type."""
+    """Gives the combinations that cross warps an array in shared memory, one for each type."""
     arrays: dict[Attribute, SharedOp] = {}
     for op in list(launch.body.block.ops):
         if isinstance(op, CombineOp) and block_reduction(launch, op.across.data).through_memory:

@@ -24,7 +24,7 @@ from ocannl.lowering.loops_to_kernels.options import Types
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_work
 
-# Stages of tiles, and the bytes of a row of one along the reduction: as many as there is room for.
+# Stages of the software pipeline at most, and bytes of a tile along the reduction, the preferred first.
 STAGES, DEPTH_BYTES = 3, (128, 64)
 OPERAND_COST = 32
 
@@ -68,7 +68,7 @@ def fits_tensor_cores(found: Contraction, tensor_types: Types) -> bool:
 
 
 def loaded(value: SSAValue) -> Operation | None:
-    """The load that gives a value, perhaps of fewer bits."""
+    """The load that a value comes from, directly or through a widening conversion."""
     if isinstance(value.owner, arith.ExtFOp):
         value = value.owner.input
     return value.owner if isinstance(value.owner, LoadOp) else None
@@ -80,7 +80,7 @@ def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
 
 
 class TensorCoreKernel:
-    """A contraction on its way to a kernel.
+    """The construction of a kernel for tensor cores.
 
     Attributes:
         row, column: the kernel's variables along the rows and the columns of the result, by what they count:
@@ -102,7 +102,7 @@ class TensorCoreKernel:
         self.place_variables()
 
     def place_variables(self) -> None:
-        """Tells which variables are blocks, threads and registers."""
+        """Decides which variables are of the grid, of the block and of registers."""
         draft, row, column, sides = self.draft, self.row, self.column, (self.found.row, self.found.column)
         draft.grid += [(name, size) for name, size in self.nest.space.data if name not in sides]
         draft.block += [*row.get("warp", ()), *column.get("warp", ()), *row["lane"], *column["lane"]]
@@ -167,7 +167,7 @@ class TensorCoreKernel:
 def compose_sides(
     draft: Draft, found: Contraction, tiles: WarpTiles
 ) -> tuple[dict[str, Variables], dict[str, Variables]]:
-    """Makes the variables of rows and columns sums of those of lanes, fragments and warps."""
+    """Splits the variables of rows and columns over lanes, fragments and warps; returns the parts."""
     across, down = tiles.columns // tiles.warp_columns, tiles.rows // tiles.warp_rows
     row = draft.compose(
         found.row, [("lane", COLUMNS), ("half", 2), ("tile", tiles.warp_rows // ROWS), ("warp", down)]
@@ -180,7 +180,7 @@ def compose_sides(
 
 
 def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
-    """The sides of a tile: as large as leaves work for all processors."""
+    """The tile that is cheapest in whole rounds of blocks on all multiprocessors."""
 
     def cost(tiles: WarpTiles) -> int:
         blocks = tile_count(nest, found, tiles.rows, tiles.columns)
@@ -190,7 +190,7 @@ def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
 
 
 def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles) -> Pipeline:
-    """Tiles in stages, with rows that warps read without conflicts."""
+    """The software pipeline: the deepest tiles of which shared memory holds all stages."""
     size = dict(found.reduce.space.data)[found.k]
     bytes = element_bytes(found.left.node)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
@@ -206,7 +206,7 @@ def stage_bytes(depth: int, operands: Sequence[TiledOperand]) -> int:
 
 
 def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[TiledOperand]:
-    """Both operands, of which tiles are so deep."""
+    """Both operands with tiles of a depth, padded against bank conflicts."""
     operands: list[TiledOperand] = []
     bytes = element_bytes(found.left.node)
     for load, side, tile in (
@@ -220,9 +220,9 @@ def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[Tile
 
 
 def row_padding(row: int, bytes: int, deep_rows: bool) -> int:
-    """The elements after each row that keep a warp from asking one bank for two things, if there are any.
+    """The least padding of rows, in elements, with the fewest bank conflicts when a warp reads fragments.
 
-    Rows stay aligned for the widest copies.
+    Padded rows stay aligned for the widest copies.
     """
     step = VECTOR_BYTES // bytes
     by_rows = deep_rows or bytes < BANK_BYTES
@@ -231,9 +231,8 @@ def row_padding(row: int, bytes: int, deep_rows: bool) -> int:
 
 
 def conflicts(row_words: int, by_rows: bool) -> int:
-    """How many words of one bank a warp asks for at a time, at most.
-
-    It reads 4 words of 8 rows, or else 8 words of 4 rows.
+    """The most words of one bank in an access of a warp: to 4 words of 8 rows, or else to 8 words
+    of 4 rows.
     """
     rows, words = (COLUMNS, ACROSS) if by_rows else (ACROSS, COLUMNS)
     banks = [(r * row_words + w) % BANKS for r, w in itertools.product(range(rows), range(words))]

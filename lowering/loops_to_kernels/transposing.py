@@ -1,4 +1,4 @@
-"""Nests that read along one variable what they write along another: tiles are turned in shared memory."""
+"""Nests that transpose: tiles pass through shared memory, so that reads and writes are coalesced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ocannl.lowering.loops_to_kernels.pipelining import within_block
 from ocannl.passes.analysis.nests import points
 from ocannl.passes.analysis.strides import in_memory_order
 
-# With fewer points it does not matter how they are read.
+# With fewer points coalescing does not pay.
 LEAST_POINTS = 2**14
 # The sides of a tile, so that a warp reads and writes whole lines.
 SIDE = WARP
@@ -29,7 +29,7 @@ MOST_LOADS = 4
 
 
 def transposing(nest: NestOp) -> LaunchOp | None:
-    """A kernel whose threads read each array in the order in which it lies, if a nest turns some."""
+    """A kernel that reads transposed arrays through shared memory, if the nest has some."""
     if nest.clashing or points(nest.space.data) < LEAST_POINTS:
         return None
     *others, column = in_memory_order(nest, list(nest.space.names))
@@ -51,7 +51,7 @@ def transposing(nest: NestOp) -> LaunchOp | None:
 
 
 def turned(nest: NestOp, row: str, column: str) -> list[LoadOp]:
-    """The loads that are contiguous along a row and far apart along a column, of what the nest only reads."""
+    """The loads, of nodes that are only read, that are contiguous along `row` and strided along `column`."""
     sizes, ops = dict(nest.space.data), list(nest.body.block.ops)
     stored = {op.node for op in ops if isinstance(op, StoreOp)}
     if min(sizes[row], sizes[column]) < SIDE:
@@ -64,7 +64,7 @@ def turned(nest: NestOp, row: str, column: str) -> list[LoadOp]:
 def through_shared_memory(
     draft: Draft, loads: Sequence[LoadOp], row: str, column: str
 ) -> tuple[list[SharedOp], list[CopyOp]]:
-    """Arrays in shared memory for what is loaded, and the copies to them; the loads are from there then."""
+    """Redirects loads to arrays in shared memory; returns those, and the copies that fill them."""
     grid = dict(draft.grid)
     place = {
         name: Linear.of({n: c for n, c in draft.values[name].terms if n in grid}) + Linear.var(name)
@@ -74,7 +74,7 @@ def through_shared_memory(
     arrays: list[SharedOp] = []
     copies: list[CopyOp] = []
     for load in loads:
-        # A word more in each row, so that a column does not lie in one bank.
+        # One word of padding in each row prevents bank conflicts down a column.
         padding = math.ceil(BANK_BYTES / element_bytes(load.node))
         array = SharedOp(MemRefType(element_type(load.node), [SIDE, SIDE + padding]))
         source = tuple(index.substitute(place) for index in load.indices.data)

@@ -1,4 +1,4 @@
-"""The code of an entry: its calls one after the other, or a table of them where they are many."""
+"""The code of an entry: calls of kernels one after the other, or a loop over a table of many calls."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.loops_to_llvm.frame import load_slot
 
-# How many calls are one after the other at most: LLVM takes long for long functions.
+# With more calls the entry has a table: LLVM is slow on long functions.
 MOST_CALLS = 32
-# Where a clocked entry adds up its ticks.
+# The array in which a clocked entry adds up the ticks of each kernel.
 TICKS = '@"kernel ticks"'
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a kernel, or of threads' shares of one. Each argument is the number in a slot, or the address
-    so many bytes after the one there.
+    """A call of a kernel, or of its shares by all threads.
+
+    Each argument is a slot and an offset: the number in the slot, or the address in it plus the offset in
+    bytes.
     """
 
     kernel: str
@@ -39,7 +41,7 @@ def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
 
 
 class _DirectCalls:
-    """Reads each slot where it is used first."""
+    """The text of calls in order; each slot is loaded before its first use."""
 
     def __init__(self, layout: EntryLayout) -> None:
         self.layout = layout
@@ -60,7 +62,7 @@ class _DirectCalls:
         self.lines.append(f'  call void @"run by team"(ptr {call.kernel}, ptr %frame, ptr {team})')
 
     def value(self, type: str, slot: int, offset: int) -> str:
-        """What is in a slot, or an address from there."""
+        """The name of the value in a slot, or of the address in it plus an offset."""
         name = self.names.get((slot, offset))
         if name is None:
             name = f"%a{slot}"

@@ -1,11 +1,11 @@
-"""Kernels that find their arguments in a frame, slots of 8 bytes: the team of threads, then the arguments."""
+"""Functions that take their arguments in a frame: slots of 8 bytes, the thread team and the arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# What all nests with tasks use. A thread has the same part of one nest and of the next, so that what it reads
-# is in its cache where it wrote it.
+# Helper functions of all nests with tasks. A thread has the same part of one nest and of the next, so that
+# what it reads is in its cache where it wrote it.
 TEAM = """\
 define internal void @"run by team"(ptr %share, ptr %frame, ptr %team) #0 {
   %threads = load i64, ptr %team, align 8

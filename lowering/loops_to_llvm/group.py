@@ -1,4 +1,4 @@
-"""A group as loops around its nests; the nodes that it declares live on the stack."""
+"""Emits groups: loops around nests; the nodes that a group declares are on the stack."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ class GroupEmitter:
 
 
 def steps_ahead(group: GroupOp) -> dict[Operation, int]:
-    """The first loads of what each point of a group has for itself: how many elements further the next is.
+    """The distances, in elements, at which the first load of each node prefetches for the next point of a
+    group.
 
-    A processor that sees one point end does not expect that the next one goes on there.
+    A hardware prefetcher does not foresee that the next point continues after the end of this one.
     """
     innermost = group.space.names[-1]
     known: set[SSAValue] = {node.result for node in group.nodes}

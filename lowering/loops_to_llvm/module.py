@@ -1,4 +1,6 @@
-"""Whole modules: a function for each different step of a routine, and an entry for each routine."""
+"""Whole modules: a function for each structurally different step of a routine, and an entry for
+each routine.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,9 @@ def loops_to_llvm(module: ModuleOp, *, clocked: bool = False, converted: frozens
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The function that runs a step, or a thread's share of it: from which element on it gets each node, and
-    the static indices that it gets.
+    """The function that runs a step, or with `is_shared` a thread's share of it.
+
+    Its arguments are pointers to the `first` elements of nodes that it needs, and static `indices`.
     """
 
     name: str
@@ -57,7 +60,7 @@ class Kernel:
 
 @dataclass
 class ModuleEmitter:
-    """Writes routines: `emit_body` is the code of one step."""
+    """Emits routines; equal steps share a function."""
 
     clocked: bool = False
     converted: frozenset[str] = frozenset()
@@ -119,7 +122,7 @@ class ModuleEmitter:
         return Call(kernel.name, kernel.is_shared, arguments + [places.of_index(n) for n in kernel.indices])
 
     def on_frame(self, calls: Sequence[Call], layout: EntryLayout) -> list[Call]:
-        """The same calls, of functions that find the arguments of kernels in a frame, as threads do."""
+        """The same calls, of wrappers that take the arguments of kernels in a frame."""
         alone = {call.kernel: call.types(layout) for call in calls if not call.is_shared}
         on_frame = {
             kernel: self.function(f"{kernel[2:-1]}.on_frame", call_on_frame(kernel, types))
@@ -134,7 +137,7 @@ class ModuleEmitter:
         nodes: Sequence[SSAValue],
         apart: Sequence[bool],
     ) -> Kernel:
-        """The function of a step; `apart` tells which of its nodes share no memory with others."""
+        """Emits the function of a step; `apart` tells which of its nodes alias no other."""
         b = FunctionBuilder(self.converted)
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
@@ -142,7 +145,7 @@ class ModuleEmitter:
         first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}
         self.emit_body(b, step, pointers, positions, first)
         if NONTEMPORAL in b.declarations:
-            # Other threads see what went past the caches only after it.
+            # Non-temporal stores are ordered before what other threads do next only by a fence.
             b.emit_void("fence seq_cst")
         parameters = [f"ptr{' noalias' if a else ''} %p{k}" for k, a in enumerate(apart)]
         parameters += [f"i64 {positions[name].name}" for name in indices]
@@ -174,7 +177,7 @@ class ModuleEmitter:
 
 
 def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:
-    """The element of each node before which a step touches none, where it is not the first one.
+    """The first element that a step accesses of each node, where it is not element 0.
 
     A step gets the pointer to it, so that equal steps on other parts of a node are one function.
     """

@@ -1,4 +1,4 @@
-"""A nest as loops over register tiles."""
+"""Emits nests: loops over register tiles."""
 
 from __future__ import annotations
 

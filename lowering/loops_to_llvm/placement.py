@@ -1,7 +1,7 @@
-"""Where each operation of a nest is computed: in the outermost loop that knows its operands.
+"""Loop-invariant placement of operations: each in the outermost loop that defines all its operands.
 
-What a value depends on is a set of loops around it, as a bit mask with the outermost loop in bit 0: its bit
-length is then the number of loops that the value stands in.
+The dependences of a value are a set of loops around it, as a bit mask with the outermost loop in bit 0: its
+bit length is then the number of loops that the value stands in.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Placing:
 
 
 def take_product(op: ReduceOp, levels: list[Level]) -> arith.MulfOp | None:
-    """Takes the product out that a sum accumulates, if the innermost loop computes it for the sum only."""
+    """Removes the product that a sum accumulates if it has no other use, to fuse it; returns it."""
     product = op.yielded.owner
     if op.accum.data != "add" or not isinstance(product, arith.MulfOp) or not levels:
         return None

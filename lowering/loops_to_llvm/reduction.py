@@ -1,4 +1,4 @@
-"""A reduction inside a register tile: accumulators in registers, carried around its loops."""
+"""Emits reductions inside a register tile: accumulators in registers, carried around loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 
-# Accumulators that hide the latency of an addition, and bytes in all that every target has registers for.
+# Accumulators that hide the latency of an addition, and their bytes at most, so that none is spilled.
 INDEPENDENT, INDEPENDENT_BYTES = 8, 512
 UNROLLED = 4
 
@@ -92,7 +92,7 @@ class Accumulation:
         return values
 
     def accumulate_in_chains(self, level: Level, values: Sequence[str]) -> Sequence[str]:
-        """Runs the innermost loop by as many steps at a time as there are groups, and then the rest."""
+        """Runs the innermost loop with an accumulator chain for each group, and then the remainder."""
         nest = self.nest
 
         def body(values: Sequence[str]) -> Sequence[str]:
@@ -110,7 +110,7 @@ class Accumulation:
         return values
 
     def accumulate_across(self, level: Level, inner: Sequence[Level], values: Sequence[str]) -> Sequence[str]:
-        """Runs a loop whose steps are vectors: some to each accumulator, and a masked one for the rest."""
+        """Runs a vectorized loop with several accumulators, and a masked step for the remainder."""
         nest, width = self.nest, self.width
 
         def body(values: Sequence[str]) -> Sequence[str]:

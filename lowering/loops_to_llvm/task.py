@@ -1,4 +1,4 @@
-"""One task of a nest or a group: the bounds of its block, from its number."""
+"""Tasks of parallel nests and groups: the bounds of a task's block, from its number."""
 
 from __future__ import annotations
 

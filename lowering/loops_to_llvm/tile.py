@@ -1,4 +1,4 @@
-"""Values on a register tile, and the part of the iteration space that a tile covers."""
+"""Register tiles: their lanes, the values on them, and loops over a size in tiles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Segment:
 
 
 def segments(size: int, extent: int) -> Iterator[Segment]:
-    """`size` points as steps of `extent`, and a last smaller step for the remainder."""
+    """Splits `size` points into steps of `extent`, and one smaller step for the remainder."""
     whole, remainder = divmod(size, extent)
     if whole:
         yield Segment(0, whole, extent)

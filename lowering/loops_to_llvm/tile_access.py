@@ -11,7 +11,7 @@ from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.passes.analysis.cache_lines import LINE
 
-# What a store past the caches refers to.
+# The metadata that marks non-temporal stores.
 NONTEMPORAL = "!0 = !{i32 1}"
 # Arguments of a prefetch: to read, into all levels of the cache, data.
 READ_DATA = "i32 0, i32 3, i32 1"
@@ -74,7 +74,7 @@ class TileAccess(ElementAccess):
         return value
 
     def _pointers(self, offset: int, stride: int, lanes: Lanes) -> str:
-        """The pointers to the elements of lanes that are anywhere."""
+        """A vector of pointers to elements at positions of their own in each lane."""
         wide = f"<{lanes.width} x i64>"
         steps = ", ".join([f"i64 {lane * stride}" for lane in range(lanes.width)])
         total = f"<{steps}>"

@@ -1,4 +1,4 @@
-"""The operations of a nest on a register tile, in the loops that are open."""
+"""Emits the operations of a nest on a register tile."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TileEmitter(ABC):
                     self.values[op.results[0]] = self.scalar(op)
 
     def access(self, op: LoadOp | StoreOp) -> RowAccess:
-        """The places that an access of the tile has."""
+        """The accesses of a load or store at all rows and lanes of the tile."""
         address = self.placement.addresses[op].after(self.first.get(op.node, 0))
         element = value_type(element_type(op.node))
         tiles = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
@@ -140,15 +140,17 @@ class TileEmitter(ABC):
         return Tile(rows, type, self.b.depth)
 
     def crosses(self, access: RowAccess) -> bool:
-        """The node is contiguous along the rows of a square tile, not along its lanes."""
+        """Whether an access is contiguous along the rows of a square tile, not its lanes: it is
+        transposed.
+        """
         return access.has_contiguous_rows and access.lane_stride > 1 and self.height == self.lanes.width
 
     def interleaves(self, access: RowAccess) -> bool:
-        """The rows of the tile lie element by element beside each other: it is one block of the node."""
+        """Whether the rows of the tile are interleaved in memory: the tile is one contiguous block."""
         return access.has_contiguous_rows and 1 < access.lane_stride == self.height <= INTERLEAVED
 
     def block(self) -> Iterator[tuple[int, Lanes]]:
-        """The vectors of such a block, with the places where they start."""
+        """The vectors of an interleaved block, with their starts, in elements."""
         size, width = self.height * self.lanes.active, self.lanes.width
         for start in range(0, size, width):
             yield start, Lanes(width, min(width, size - start))
@@ -178,7 +180,7 @@ class TileEmitter(ABC):
             access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes, past)
 
     def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
-        """Has the cache fetch what the next point of a group loads here first."""
+        """Prefetches the first elements that the next point of a group loads."""
         distance = self.ahead.get(op)
         if distance is None or access.lane_stride != 1:
             return
@@ -236,7 +238,7 @@ class TileEmitter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RowAccess:
-    """The places of a tile: one access for all of its rows, or one a row, and the strides along the tile."""
+    """The accesses of a tile: one for all rows, or one for each, with strides along rows and lanes."""
 
     rows: list[TileAccess]
     row_stride: int

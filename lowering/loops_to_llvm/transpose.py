@@ -1,4 +1,4 @@
-"""Transposition of register tiles: squares, and rows that lie element by element beside each other."""
+"""Shuffles of register tiles: transposition of squares, and interleaving of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ocannl.lowering.llvm.types import ValueType
 
 
 def transpose(b: FunctionBuilder, rows: Sequence[str], type: ValueType) -> list[str]:
-    """The columns of a square of vectors: blocks of 1, 2, 4, ... change places across the diagonal."""
+    """Transposes a square of vectors: blocks of 1, 2, 4, ... are swapped across the diagonal."""
     tile, size = list(rows), type.width
     assert len(tile) == size
     block = 1

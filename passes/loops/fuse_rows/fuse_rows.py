@@ -30,12 +30,12 @@ from ocannl.passes.rewrites.row_groups import Builder
 
 # With fewer rows than these, each point of a larger nest has a thread of its own.
 LEAST_ROWS, FEW_POINTS = 64, 2**16
-# What a row may take of the shared memory of a block.
+# The most bytes of shared memory that a row may take.
 ROW_BYTES = 20 * 2**10
 
 
 class RowGrouper(Grouper):
-    """Saves a kernel for each nest that joins another one, of which one at least reduces its rows."""
+    """Groups nests to save kernel launches, where at least one of them reduces rows."""
 
     def begins(self, view: NestFootprint) -> bool:
         return self.saved(NestChain.of(view)) > float("-inf")
@@ -54,7 +54,7 @@ class RowGrouper(Grouper):
 
 
 class RowBuilder(Builder):
-    """What passes on between the nests of a row lies in the shared memory of a block, as far as it fits."""
+    """Builds a group whose intermediate nodes are in shared memory, as far as they fit."""
 
     largest_inside = ROW_BYTES
 
@@ -68,7 +68,7 @@ class RowBuilder(Builder):
         return found
 
     def fuse(self, group: GroupOp) -> None:
-        """Its nests stay what they are: each is shared in its own way."""
+        """Leaves the nests as they are: threads share each of them in its own way."""
 
 
 def can_share(member: Member, chain: NestChain) -> bool:

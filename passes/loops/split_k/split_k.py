@@ -1,4 +1,4 @@
-"""`split-k`: long sums with few results are computed in parts, so that all processors work."""
+"""`split-k`: long reductions with few results are split into parts, so that all multiprocessors work."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import substitute_indices
 from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reduction
 
-# The most parts of a sum.
+# The most parts of a contraction.
 MOST_PARTS = 16
-# Cycles, roughly: what a step of so many values takes at least, and a kernel with its launch.
+# The values of a step of a pipeline; rough costs in cycles: of a step at least, and of a kernel's launch.
 STEP_DEPTH, STEP_CYCLES, KERNEL_CYCLES = 16, 300, 5000
-# Other reductions have parts where each of fewer blocks than these reads so much; more blocks do then.
+# Other reductions are split if there would be fewer blocks than these, each reading so much; into so many.
 LEAST_READ, FEW_BLOCKS, MOST_BLOCKS = 2**17, 32, 256
-# Multiplications of a processor in a cycle, blocks that it overlaps, and bytes of memory that all move.
+# Multiplications of a multiprocessor a cycle, its concurrent blocks, and bytes a cycle of the whole memory.
 RATE, OVERLAPPED, BYTES_A_CYCLE = 128, 4, 1200
 
 
 @dataclass(frozen=True)
 class Split:
-    """`parts` of a variable of a reduction."""
+    """A reduction to split along the variable `name` into equal `parts`."""
 
     reduce: ReduceOp
     name: str
@@ -50,7 +50,7 @@ class Split:
 
 
 def choose_split(nest: NestOp) -> Split | None:
-    """What of a nest is computed in parts, if that is faster."""
+    """The split of a nest that is estimated to be faster, if there is one."""
     found = find_contraction(nest)
     if found is not None:
         return split_contraction(nest, found)
@@ -59,7 +59,7 @@ def choose_split(nest: NestOp) -> Split | None:
 
 
 def split_rows(nest: NestOp, reduce: ReduceOp) -> Split | None:
-    """The split of a reduction that few blocks would read; its threads share the innermost variable."""
+    """The split of a reduction that is no contraction, if it occupies few blocks."""
     values = points(reduce.space.data)
     if not is_long(reduce) or needs_reduction(reduce):
         return None
@@ -79,7 +79,7 @@ def needs_reduction(reduce: ReduceOp) -> bool:
 
 
 def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
-    """The split with which a contraction takes least time, if that is less than without."""
+    """The split with the least estimated time of a contraction, if that is less than without one."""
     best = min(splits(found), key=lambda split: cycles(nest, found, split.parts), default=None)
     if best is None or cycles(nest, found, best.parts) >= cycles(nest, found, 1):
         return None
@@ -87,7 +87,7 @@ def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
 
 
 def splits(found: Contraction) -> Iterator[Split]:
-    """Equal parts, in whole steps where it is the variable of the steps."""
+    """Splits into equal parts; those of the variable `k`, which a pipeline goes along, are whole steps."""
     for name, size in found.reduce.space.data:
         for parts in divisors(size):
             if 1 < parts <= MOST_PARTS and (name != found.k or size // parts % STEP_DEPTH == 0):
@@ -95,7 +95,9 @@ def splits(found: Contraction) -> Iterator[Split]:
 
 
 def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
-    """The time that a contraction takes in so many parts, with the best tiles, and that to add these up."""
+    """The estimated cycles of a contraction in so many parts, with the best tiles, and of adding
+    the parts.
+    """
     depth, type = points(found.reduce.space.data) // parts, found.reduce.result.type
     assert isinstance(type, FixedBitwidthType)
 
@@ -111,7 +113,7 @@ def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
 
 
 def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
-    """Computes the parts in a nest of their own before a nest, which adds them up."""
+    """Splits off a nest that computes partial results before a nest, which then adds these."""
     reduce, type = split.reduce, split.reduce.result.type
     assert isinstance(type, Float32Type | Float64Type)
     names = Names.of(func, nest)
@@ -134,7 +136,7 @@ def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
 
 
 def take_part(nest: NestOp, split: Split, part: str) -> None:
-    """Leaves one part of a variable to the reduction of a nest."""
+    """Restricts the reduction of a nest to one part of the split variable."""
     (reduce,) = (op for op in nest.body.block.ops if isinstance(op, ReduceOp))
     count = dict(reduce.space.data)[split.name] // split.parts
     inside = Linear.var(split.name) if count > 1 else Linear()
@@ -147,10 +149,10 @@ def take_part(nest: NestOp, split: Split, part: str) -> None:
 
 @dataclass(frozen=True)
 class SplitKPass(ModulePass):
-    """Computes long sums with few results in parts, for a GPU; a nest after it adds them up.
+    """Splits long reductions with few results into parts, for a GPU; another nest adds the partial results.
 
-    So there are blocks for all processors. The number of parts depends on sizes alone, and they are added up
-    in order: results do not depend on how many run at a time.
+    So there are blocks for all multiprocessors (split-K). The number of parts depends on sizes alone, and
+    they are added up in order: results do not depend on how many run at a time.
     """
 
     name = "split-k"
