@@ -38,9 +38,9 @@ from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Program
 from ocannl.runtime.interface import Interface, the_func
 
-# The pass after which the text of a program says all that the rest of the pipeline depends on.
+# The pass after which the text of a program determines the result of the rest of the pipeline.
 INFERENCE = "infer-precisions"
-# How what writes the text of a device is called, and what its files end in, where that is not the language.
+# The names of the lowerings to each language, and the suffixes of files where they are not the language.
 LOWERINGS = {
     "llvm": "lower-loops-to-llvm",
     "ptx": "lower-kernels-to-ptx",

@@ -23,7 +23,7 @@ def aligned_array(
 ) -> NDArray[np.generic]:
     """A zeroed C-contiguous array whose first element is at a multiple of `alignment` bytes.
 
-    At least 64 bytes after its end belong to it. Raises `DeviceError` where there is not so much memory.
+    At least 64 bytes after its end belong to it. Raises `DeviceError` where there is not enough memory.
     """
     element = np.dtype(dtype)
     size = math.prod(shape) * element.itemsize

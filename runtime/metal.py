@@ -70,7 +70,7 @@ class MetalDevice:
         return array
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
-        """Memory that the CPU and the GPU share. Raises `DeviceError` where there is not so much."""
+        """Memory that the CPU and the GPU share. Raises `DeviceError` where there is not enough."""
         return HostMemory(self.array(shape, dtype))
 
     def synchronize(self) -> None:

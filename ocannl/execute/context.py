@@ -52,13 +52,13 @@ GPUS = ("cuda", "metal")
 
 
 class Context:
-    """Memory and compiled routines on one device.
+    """A device with the memory of tensors on it, which compiles and runs routines.
 
-    Made by `Context.auto()` (`OCANNL_BACKEND`, else the best device there is) or `Context.cpu()`. `ctx[t]`
-    is the value that a tensor's memory has now, as a NumPy array of its own; `ctx[t] = array` sets it.
+    `Context.auto()` is of the backend `OCANNL_BACKEND`, else of the best device there is. `ctx[t]` is the
+    value that a tensor's memory has now, as a new NumPy array; `ctx[t] = array` sets it.
 
-    Parallel loops run on `threads`: by default `OCANNL_THREADS`, else as many as this process has cores.
-    Results have the same bits for any number.
+    Parallel loops run on `threads` threads: by default `OCANNL_THREADS`, else as many as this process has
+    cores. Results have the same bits for any number of them.
     """
 
     def __init__(
@@ -102,10 +102,9 @@ class Context:
     def emulated_gpu(*, check: bool = False, shuffle: int | None = None, tf32: bool = False) -> Context:
         """A GPU that the CPU emulates: kernels run as on a GPU, block by block and barrier by barrier.
 
-        With `check`, a kernel that leaves an array, or whose threads race, raises `DeviceError`. With a
-        number as `shuffle`, blocks and threads run in an order that depends on it; results have the same
-        bits. With `tf32`, products of f32 may be summed on tensor cores, which round operands to 10 bits
-        after the point.
+        With `check`, an access outside of an array, or a data race, raises `DeviceError`. With a number as
+        `shuffle`, blocks and threads run in an order that depends on it; results have the same bits. With
+        `tf32`, products of f32 may be summed on tensor cores, which round operands to 10 bits of mantissa.
         """
         order = None if shuffle is None else integer(shuffle, "the order of threads", least=None)
         return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32)
@@ -115,9 +114,9 @@ class Context:
         """An NVIDIA GPU, by its number. Raises `DeviceError` where there is none, or its driver or the
         package for it is missing.
 
-        A call of a routine returns when its kernels are launched; reading a value waits for them. What goes
-        wrong on the GPU is raised by a later call. With `tf32`, products of f32 may be summed on tensor
-        cores, which round operands to 10 bits after the point.
+        A call of a routine returns when its kernels are launched; reading a value waits for them. Errors on
+        the GPU are raised by a later call. With `tf32`, products of f32 may be summed on tensor cores, which
+        round operands to 10 bits of mantissa.
         """
         number = integer(device, "the number of a GPU")
         return Context("cuda", 1, CudaDevice(number), tf32=tf32)
@@ -164,14 +163,10 @@ class Context:
             self._evaluations.pop(key[0], None)
         return routine
 
+    @collector_paused()
     def _compile(
         self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
     ) -> Routine:
-        # Not as a decorator, whose frame would stand between the user's line and this package.
-        with collector_paused():
-            return self._compiled(code, name, numbering, tunings)
-
-    def _compiled(self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None) -> Routine:
         program = extract(code.statements, name, numbering)
         executable = compile_module(program.module, self.target, self.device, tunings)
         commit(program)

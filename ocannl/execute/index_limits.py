@@ -15,11 +15,11 @@ Span: TypeAlias = tuple[int, int]
 
 
 class IndexLimits:
-    """What may stand in the indices of one routine.
+    """The values that the indices of one routine may have.
 
     Attributes:
         names: the indices.
-        joint: those that limit each other: no single value of one is surely right.
+        joint: those that limit each other, so that no value of one is valid for all values of the others.
     """
 
     def __init__(self, ranges: Mapping[str, int | None], limits: Sequence[IndexLimit]) -> None:
@@ -35,7 +35,7 @@ class IndexLimits:
         return max(least for least, _ in found), min(greatest for _, greatest in found)
 
     def surely_valid(self, name: str) -> int:
-        """Whole numbers from 0 to this are right, whatever the other indices are; -1 where none is."""
+        """The integers from 0 to this are valid, whatever the other indices are; -1 if none is."""
         least, greatest = self._single[name]
         return -1 if name in self.joint or least > 0 else greatest
 

@@ -55,9 +55,9 @@ class Compiler(Protocol):
 
 
 class Routine:
-    """Native code over a context's nodes. Calling it runs it once.
+    """Compiled code over the nodes of a context. Calling it runs it once.
 
-    `step[i]` is the value that static index `i` has in a run, `step[i] = 3` sets it, `step(i=3)` sets it by
+    `step[i]` is the value of static index `i` in the next run, `step[i] = 3` sets it, `step(i=3)` sets it by
     name and runs.
     """
 

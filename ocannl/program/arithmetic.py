@@ -12,7 +12,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Arithmetic(ABC, Generic[OperandT, ResultT]):
-    """Pointwise operators, and `@`, the tensor product. NumPy arrays leave them to us."""
+    """Pointwise operators, and `@`, the tensor product. Those of NumPy arrays defer to them."""
 
     __array_ufunc__ = None
 
@@ -22,11 +22,11 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
 
     @abstractmethod
     def _pointwise(self, op: str, *operands: object) -> ResultT:
-        """An operator of the scalar table; NotImplemented for an operand that may know what to do."""
+        """An operator of the scalar table; NotImplemented for an operand of an unknown class."""
 
     @abstractmethod
     def _compose(self, left: object, right: object) -> ResultT:
-        """`left @ right`; NotImplemented for an operand that may know what to do."""
+        """`left @ right`; NotImplemented for an operand of an unknown class."""
 
     def __add__(self, other: OperandT) -> ResultT:
         return self._pointwise("add", self, other)

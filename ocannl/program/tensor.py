@@ -361,8 +361,8 @@ def _position(index: int) -> int:
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
-    """Whether all can stand in an expression. Raises `ArgumentError` for arrays, which belong in `oc.data`,
-    and for what else knows nothing of tensors.
+    """Whether all can stand in an expression. Raises `ArgumentError` for arrays, which become tensors by
+    `oc.data`, and for objects of other builtin classes.
     """
     strange = [operand for operand in operands if not is_tensor_like(operand)]
     for operand in strange:

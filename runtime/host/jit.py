@@ -1,4 +1,4 @@
-"""Compiles LLVM IR text and loads the machine code into this process.
+"""The JIT: compiles LLVM IR text and loads the machine code into this process.
 
 No IR passes run. The emitter writes vectors, addresses and loops as they should be; on such code the passes
 cost time and change nothing. Instruction selection, scheduling and register allocation are LLVM's.

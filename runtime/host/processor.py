@@ -50,7 +50,9 @@ def feature_list(features: dict[str, bool]) -> str:
 
 
 def converted_floats(triple: str, features: dict[str, bool]) -> frozenset[str]:
-    """Instructions that convert bf16 take denormal numbers for zero, so they are none."""
+    """The small floats that have instructions of conversion. Those of bf16 flush denormal numbers to zero, so
+    that they are not used.
+    """
     has_f16 = triple.startswith(("aarch64", "arm64")) or features.get("f16c", False)
     return frozenset({"f16"} if has_f16 else ())
 
@@ -63,7 +65,7 @@ def usable_cores() -> int:
 
 
 def count_cores(processors: Iterable[int], folder: Path) -> int:
-    """The number of cores that processors belong to, by what a Linux sysfs folder tells of their siblings."""
+    """The number of cores that processors belong to, by the siblings of each in a Linux sysfs folder."""
     cores: set[str] = set()
     for processor in processors:
         siblings = folder / f"cpu{processor}/topology/thread_siblings_list"

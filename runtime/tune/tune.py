@@ -32,9 +32,9 @@ class Tuner:
     Args:
         module: the routine as it is before `schedule`.
         target: the target's name.
-        find: what was found before for a nest or group, where it begins.
+        find: the tuned schedules of a nest or group from before, at which the search begins.
         bind: arguments for code with slots as given.
-        restore: gives the nodes that runs have written the values from before.
+        restore: gives the nodes that runs have written their values from before.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Tuner:
         self.round_seconds = 0.0
 
     def tune(self, seconds: float) -> dict[str, Choices]:
-        """The choices, by the text of a nest or group, that turned out faster than those at the start."""
+        """The schedules that are faster than those at the start, by the text of a nest or group."""
         self.end = time.perf_counter() + seconds
         (times,) = self.measure([{}])
         least = NOTABLE * sum(sum(found) for found in times.values())
@@ -96,7 +96,7 @@ class Tuner:
 
 
 class Variant:
-    """The routine with some choices instead of those at the start."""
+    """The routine compiled with some schedules in place of those at the start, with a clock at each nest."""
 
     def __init__(self, tuner: Tuner, choices: Mapping[str, Choices]) -> None:
         module = tuner.module.clone()
