@@ -12,19 +12,12 @@ from xdsl.traits import Pure
 from ocannl.dialects.index.linear import Map, Space
 from ocannl.dialects.loops import LoadOp
 from ocannl.passes.analysis.cost import instructions
-from ocannl.passes.analysis.nests import (
-    Indexed,
-    names_in,
-    reduction_work,
-    with_reduced,
-)
-from ocannl.passes.analysis.one_hot import Elsewhere, choices
+from ocannl.passes.analysis.nests import Indexed, names_in, reduction_work, with_reduced
+from ocannl.passes.analysis.one_hot import NeutralElsewhere, one_hots
 
 # The greatest cost of a body that is evaluated at its uses because it is the same at every point: targets
 # evaluate it once a nest then. Nearly all functions cost more.
 CHEAP_IF_UNIFORM = 18
-
-
 # The greatest cost of a body that is evaluated at its uses because it is 0 unless an index is some number.
 CHEAP_IF_CHOOSING = 8
 
@@ -76,7 +69,9 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Evaluati
             is_uniform = is_uniform and not varying
             if isinstance(op, LoadOp) and varying == variables:
                 arrays.add((op.node, op.indices.data))
-    chooses = any(Elsewhere(choice.comparison, 0.0).holds(value) for choice in choices(ops, dict(space)))
+    chooses = any(
+        NeutralElsewhere(one_hot.comparison, 0.0).holds(value) for one_hot in one_hots(ops, dict(space))
+    )
     return EvaluationCost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
 
 

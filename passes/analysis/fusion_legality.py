@@ -27,8 +27,6 @@ from ocannl.passes.analysis.nests import (
 )
 
 Renaming: TypeAlias = dict[str, Linear]
-
-
 # The most operations of a fused nest: longer code gains nothing, and compiles slowly.
 LONGEST_NEST = 256
 

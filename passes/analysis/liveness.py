@@ -11,13 +11,7 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import (
-    declaration,
-    node_mode,
-    operations,
-    steps,
-    used_nodes,
-)
+from ocannl.passes.analysis.nests import declaration, node_mode, operations, steps, used_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class Timeline:
             return None
         return touches[at - 1], touches[at]
 
-    def longest_rest(self, node: SSAValue) -> int:
+    def longest_gap(self, node: SSAValue) -> int:
         """The start of the longest time between two touches of a node."""
         pairs = list(pairwise(self.touches[node]))
         return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0, 0))[0] + 1

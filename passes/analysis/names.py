@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp
-from ocannl.passes.analysis.nests import (
-    nodes,
-    operations,
-    steps,
-)
+from ocannl.passes.analysis.nests import nodes, operations, steps
 
 # Between the first and the last part of the label of nests that were fused.
 JOINED = " .. "

@@ -9,10 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    Float32Type,
-    Float64Type,
-)
+from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Block, SSAValue
 
 from ocannl.dialects.index.memref import element_bytes, element_type

@@ -30,7 +30,7 @@ class OneHot:
     id: SSAValue
 
 
-def choices(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[OneHot]:
+def one_hots(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[OneHot]:
     """The comparisons among `ops` of a variable in `sizes` with a number that does not depend on it."""
     for op in ops:
         if not isinstance(op, arith.CmpfOp):
@@ -61,7 +61,7 @@ def variables_of(value: SSAValue) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class NeutralElsewhere:
     """Recognises values that are `neutral` wherever a comparison does not hold.
 
     Products with 0 count as 0, although the other factor may be infinite or NaN.
@@ -109,6 +109,6 @@ class Elsewhere:
             case arith.CmpfOp() if op is not self.comparison:
                 predicate = CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
                 is_truth = predicate in ("une", "one", "ogt") and number(op.rhs) == 0
-                return is_truth and Elsewhere(self.comparison, 0.0).holds(op.lhs)
+                return is_truth and NeutralElsewhere(self.comparison, 0.0).holds(op.lhs)
             case _:
                 return op is self.comparison

@@ -191,30 +191,32 @@ class NestChain:
         `uses` tells how many nests touch a local node in all: a node that no nest outside the chain touches
         never leaves the cache.
         """
-        single = dict.fromkeys(self.rows, 1)
-        near = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
-        if near > target.l2_bytes // 2:
-            return float("-inf")
         blocks = self.blocks(target)
-        contracting = [member for member in self.members if member.view.is_contraction]
-        outermost = next((row for row in self.ordered_rows() if self.rows[row] > blocks[row]), None)
-        if outermost is not None and any(member.sums_along((outermost,)) for member in contracting):
-            return float("-inf")
         runs = math.prod(size // blocks[row] for row, size in self.rows.items())
-        if runs == 1:
+        if runs == 1 or not self._fits_near(target) or self._contracts_along_outermost(blocks):
             return float("-inf")
-        added = sum(member.added_up(blocks) for member in contracting)
-        total = (
-            self._streaming(target)
-            - runs * added
-            - runs * sum(member.view.started for member in self.members)
-        )
+        added = sum(member.added_up(blocks) for member in self.members if member.view.is_contraction)
+        started = sum(member.view.started for member in self.members)
+        total = self._streaming(target) - runs * added - runs * started
         for node, count in self.touched.items():
             bytes = max(member.view.reach.get(node, 0) for member in self.members)
             if self.axes[node] and is_far(bytes, target):
                 times = count - 1 + (uses.get(node) == count and self.passes_on(node))
                 total += times * _fetch(bytes, FARTHEST)
         return total - runs * self._read_again(target)
+
+    def _fits_near(self, target: TargetDescription) -> bool:
+        """Whether the footprint of one row (with contractions, of one nest) stays in a near cache."""
+        single = dict.fromkeys(self.rows, 1)
+        near = self.largest(single, spanned=True) if self.contracts else self.bytes(single, spanned=True)
+        return near <= target.l2_bytes // 2
+
+    def _contracts_along_outermost(self, blocks: Mapping[str, int]) -> bool:
+        """Whether a contraction reduces along the outermost loop over blocks."""
+        outermost = next((row for row in self.ordered_rows() if self.rows[row] > blocks[row]), None)
+        return outermost is not None and any(
+            member.view.is_contraction and member.sums_along((outermost,)) for member in self.members
+        )
 
     def _read_again(self, target: TargetDescription) -> float:
         """The cycles in which reductions read operands again for each block of rows."""

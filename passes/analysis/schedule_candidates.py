@@ -15,21 +15,13 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost, chains
 
 # The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work.
-REST_PENALTY = 0.05
-
-
+REMAINDER_PENALTY = 0.05
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
 WIDEST, WIDEST_WORK = 4, 12
-
-
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
 TRANSPOSED = 8
-
-
 # Accumulators enough to keep the multipliers busy; more of them cost code.
 ACCUMULATORS = 16
-
-
 # Rows of memory that are fetched ahead at the same time.
 STREAMS = 8
 
@@ -261,16 +253,14 @@ def best_height(size: int, highest: int) -> int:
     """The height of row tiles that are few, without a remainder if that does not take many more of them."""
 
     def cost(height: int) -> float:
-        whole, rest = divmod(size, height)
-        return whole + 1 + REST_PENALTY * size if rest else whole
+        whole, remainder = divmod(size, height)
+        return whole + 1 + REMAINDER_PENALTY * size if remainder else whole
 
     return min(range(min(size, highest), 0, -1), key=cost)
 
 
 # The choice for each nest of a step; None leaves it to the cost model.
 Choices: TypeAlias = tuple[Choice | None, ...]
-
-
 # Finds the choices for a step by its text.
 FindChoices: TypeAlias = Callable[[str], Choices | None]
 

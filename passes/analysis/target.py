@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from xdsl.passes import ModulePass
 
 # The largest node of a group that lives on the stack, in bytes.
 LARGEST_INSIDE = 2**17
@@ -31,6 +33,12 @@ class TargetDescription:
     l2_bytes: int = 2**20
     cores: int = 16
     last_level_bytes: int = 2**25
+
+    @staticmethod
+    def of(options: ModulePass) -> TargetDescription:
+        """The description by the options of a pass that have the names of its attributes."""
+        names = (field.name for field in fields(TargetDescription))
+        return TargetDescription(**{name: getattr(options, name) for name in names if hasattr(options, name)})
 
     @property
     def lasting_bytes(self) -> float:

@@ -14,8 +14,6 @@ from ocannl.dialects.loops import LoadOp, ReduceOp
 from ocannl.passes.analysis.nests import Indexed, substituted
 
 Key: TypeAlias = Hashable
-
-
 COMMUTATIVE = (
     arith.AddfOp,
     arith.MulfOp,

@@ -27,7 +27,7 @@ from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of
 from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
-from ocannl.passes.analysis.one_hot import Elsewhere, OneHot, choices, variables_of
+from ocannl.passes.analysis.one_hot import NeutralElsewhere, OneHot, one_hots, variables_of
 from ocannl.passes.analysis.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import Copier
@@ -49,27 +49,27 @@ def neutral_of(accum: str) -> float:
     return neutral
 
 
-def place(block: Block, choice: OneHot) -> SSAValue:
+def substitute_id(block: Block, one_hot: OneHot) -> SSAValue:
     """Substitutes the id for a variable that is compared with it, throughout a block; returns whether the id
     is a position.
 
     The operations that compute the id are moved to the front.
     """
-    first = slice_in(block, [choice.id])
+    first = slice_in(block, [one_hot.id])
     for op in first:
         op.detach()
-    rest = list(block.ops)
-    b = ArithBuilder(float_type(choice.id))
-    found = PositionOp(integer_id(choice.id), choice.size)
+    following = list(block.ops)
+    b = ArithBuilder(float_type(one_hot.id))
+    found = PositionOp(integer_id(one_hot.id), one_hot.size)
     holds = boolean(b, True)
-    derive([found, *b.ops], choice.comparison.location)
-    block.insert_ops_before([*first, found, *b.ops], rest[0])
-    for op in with_reduced(rest):
+    derive([found, *b.ops], one_hot.comparison.location)
+    block.insert_ops_before([*first, found, *b.ops], following[0])
+    for op in with_reduced(following):
         if isinstance(op, LoadOp | StoreOp):
-            move_access(op, choice.variable, found.position)
+            move_access(op, one_hot.variable, found.position)
         elif isinstance(op, IndexOp):
-            move_index(op, choice)
-    choice.comparison.result.replace_all_uses_with(holds)
+            move_index(op, one_hot)
+    one_hot.comparison.result.replace_all_uses_with(holds)
     return found.inside
 
 
@@ -95,21 +95,21 @@ def move_access(op: LoadOp | StoreOp, variable: str, position: SSAValue) -> None
     op.properties["indices"] = MapAttr(tuple(i.substitute({variable: name}) for i in op.indices.data))
 
 
-def move_index(op: IndexOp, choice: OneHot) -> None:
+def move_index(op: IndexOp, one_hot: OneHot) -> None:
     """Substitutes the id for a variable in an index expression."""
-    coefficient = op.index.coefficient(choice.variable)
+    coefficient = op.index.coefficient(one_hot.variable)
     if coefficient == 0:
         return
     b = ArithBuilder(float_type(op.result))
-    value = choice.id
+    value = one_hot.id
     if value.type != b.type:
         widens = isinstance(b.type, Float64Type)
         value = b.convert(arith.ExtFOp if widens else arith.TruncFOp, value, b.type)
     if coefficient != 1:
         value = b.mul(value, b.const(coefficient))
-    rest = op.index + Linear.var(choice.variable) * -coefficient
-    if rest != Linear():
-        others = IndexOp(rest, b.type)
+    remainder = op.index + Linear.var(one_hot.variable) * -coefficient
+    if remainder != Linear():
+        others = IndexOp(remainder, b.type)
         b.ops.append(others)
         value = b.add(value, others.result)
     block = op.parent
@@ -126,15 +126,15 @@ def gather(reduce: ReduceOp) -> bool:
     accum, block = reduce.accum.data, reduce.body.block
     if accum not in ACCUMULATIONS or points(reduce.space.data) == 0:
         return False
-    for choice in choices(block.ops, dict(reduce.space.data)):
-        if Elsewhere(choice.comparison, neutral_of(accum)).holds(reduce.yielded):
-            _gather(reduce, choice)
+    for one_hot in one_hots(block.ops, dict(reduce.space.data)):
+        if NeutralElsewhere(one_hot.comparison, neutral_of(accum)).holds(reduce.yielded):
+            _gather(reduce, one_hot)
             return True
     return False
 
 
-def _gather(reduce: ReduceOp, choice: OneHot) -> None:
-    inside = place(reduce.body.block, choice)
+def _gather(reduce: ReduceOp, one_hot: OneHot) -> None:
+    inside = substitute_id(reduce.body.block, one_hot)
     last = reduce.body.block.last_op
     assert isinstance(last, YieldOp)
     b = ArithBuilder(float_type(last.value))
@@ -142,21 +142,21 @@ def _gather(reduce: ReduceOp, choice: OneHot) -> None:
     derive(b.ops, reduce.location)
     reduce.body.block.insert_ops_before(b.ops, last)
     last.operands[0] = chosen
-    reduce.properties["space"] = SpaceAttr(tuple(d for d in reduce.space.data if d[0] != choice.variable))
+    reduce.properties["space"] = SpaceAttr(tuple(d for d in reduce.space.data if d[0] != one_hot.variable))
     if not reduce.space.data:
         inline_reduction(reduce)
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A reduction in a nest whose points each contribute only to the cells that `choices` name.
+    """A reduction in a nest whose points each contribute only to the cells that `one_hots` name.
 
-    A choice compares a variable of the nest with an id that varies in the reduction.
+    Each compares a variable of the nest with an id that varies in the reduction.
     """
 
     nest: NestOp
     reduce: ReduceOp
-    choices: Sequence[OneHot]
+    one_hots: Sequence[OneHot]
 
 
 def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
@@ -166,25 +166,25 @@ def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
         if isinstance(op, ReduceOp) and op.accum.data in ACCUMULATIONS and points(op.space.data):
             if points(nest.space.data) * points(op.space.data) <= searched:
                 continue
-            found = list(scattered_choices(nest, op))
+            found = list(scattered_one_hots(nest, op))
             if found:
                 return Scatter(nest, op, found)
     return None
 
 
-def scattered_choices(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
+def scattered_one_hots(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
     """For each variable of the nest one comparison that makes it a scatter, where there is one."""
     neutral = neutral_of(reduce.accum.data)
     placed: set[str] = set()
-    for choice in choices(reduce.body.block.ops, dict(nest.space.data)):
-        id_varies_with = variables_of(choice.id)
+    for one_hot in one_hots(reduce.body.block.ops, dict(nest.space.data)):
+        id_varies_with = variables_of(one_hot.id)
         if id_varies_with.isdisjoint(reduce.space.names) or not placed.isdisjoint(
-            {choice.variable, *id_varies_with}
+            {one_hot.variable, *id_varies_with}
         ):
             continue
-        if Elsewhere(choice.comparison, neutral).holds(reduce.yielded):
-            placed.add(choice.variable)
-            yield choice
+        if NeutralElsewhere(one_hot.comparison, neutral).holds(reduce.yielded):
+            placed.add(one_hot.variable)
+            yield one_hot
 
 
 class Scatterer:
@@ -217,9 +217,9 @@ class Scatterer:
             return None
         if any(isinstance(op, LoadOp) and op.node is store.node for op in backward_slice([reduce.result])):
             return None
-        return store if store.value is reduce.result or self.rest_of(scatter, store) is not None else None
+        return store if store.value is reduce.result or self.others_of(scatter, store) is not None else None
 
-    def rest_of(self, scatter: Scatter, store: StoreOp) -> SSAValue | None:
+    def others_of(self, scatter: Scatter, store: StoreOp) -> SSAValue | None:
         """`x` of a stored `x + contributions`."""
         op, result = store.value.owner, scatter.reduce.result
         if not isinstance(op, ACCUMULATIONS[scatter.reduce.accum.data]) or result not in op.operands:
@@ -253,15 +253,15 @@ class Scatterer:
         nest = scatter.nest
         own = self.contributions(scatter, store)
         Rewriter.insert_op(own, InsertPoint.after(nest))
-        rest = self.rest_of(scatter, store)
-        if rest is None:
+        others = self.others_of(scatter, store)
+        if others is None:
             b = ArithBuilder(float_type(store.value))
-            rest = b.const(neutral_of(scatter.reduce.accum.data))
+            others = b.const(neutral_of(scatter.reduce.accum.data))
             derive(b.ops, store.location)
             nest.body.block.insert_ops_before(b.ops, store)
-        store.operands[0] = rest
+        store.operands[0] = others
         remove_unused_operations(nest.body.block)
-        if is_same_cell(rest, store):
+        if is_same_cell(others, store):
             Rewriter.erase_op(nest)
 
     def contributions(self, scatter: Scatter, store: StoreOp) -> NestOp:
@@ -275,12 +275,12 @@ class Scatterer:
         new = SCALAR_OPS[reduce.accum.data].emit(b, old.result, copier.values[reduce.yielded])
         stored = StoreOp(new, store.node, store.indices.data)
         block = Block([*around, *inner, old, *b.ops, stored])
-        placed = {choice.variable for choice in scatter.choices}
-        for choice in scatter.choices:
-            comparison = copier.values[choice.comparison.result].owner
+        placed = {one_hot.variable for one_hot in scatter.one_hots}
+        for one_hot in scatter.one_hots:
+            comparison = copier.values[one_hot.comparison.result].owner
             assert isinstance(comparison, arith.CmpfOp)
-            id = copier.values.get(choice.id, choice.id)
-            inside = place(block, OneHot(comparison, choice.variable, choice.size, id))
+            id = copier.values.get(one_hot.id, one_hot.id)
+            inside = substitute_id(block, OneHot(comparison, one_hot.variable, one_hot.size, id))
             guard = ArithBuilder(b.type)
             stored.operands[0] = guard.select(inside, stored.value, old.result)
             block.insert_ops_before(guard.ops, stored)

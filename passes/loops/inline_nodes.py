@@ -16,10 +16,7 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import inherit, merge
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.evaluation_cost import (
-    EvaluationCost,
-    cost_of,
-)
+from ocannl.passes.analysis.evaluation_cost import EvaluationCost, cost_of
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,

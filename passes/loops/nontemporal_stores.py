@@ -130,7 +130,7 @@ class NontemporalStoresPass(ModulePass):
     last_level_bytes: int = TargetDescription.last_level_bytes
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = TargetDescription(l2_bytes=self.l2_bytes, last_level_bytes=self.last_level_bytes)
+        target = TargetDescription.of(self)
         for func in functions(op):
             whole: dict[SSAValue, int] = {
                 node.result: byte_size(node) for node in nodes(func) if node.mode.data != "virtual"

@@ -138,7 +138,7 @@ class Recomputer:
         Readers come before what they read, so that both are computed at the same place.
         """
         for node in reversed(large):
-            plan = self.plan(node, self.time.longest_rest(node))
+            plan = self.plan(node, self.time.longest_gap(node))
             if plan is not None and (plan.read * MUCH_LARGER <= plan.gain or plan.price <= LOWEST_PRICE):
                 self.apply(plan)
 

@@ -11,9 +11,7 @@ from xdsl.passes import ModulePass
 from ocannl.passes.analysis.nests import functions, nests
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import drop_unit_variables
-from ocannl.passes.rewrites.simplification import (
-    simplify_block,
-)
+from ocannl.passes.rewrites.simplification import simplify_block
 
 
 @dataclass(frozen=True)

@@ -113,12 +113,12 @@ class Unfolder:
         }
         self.structures = StructuralNumbering()
         self.views = [LayerStep(step, position) for position, step in enumerate(steps(func))]
-        self.number_views()
-        self.chains = self.find_chains()
+        self.number_layers()
+        self.runs = self.find_runs()
         self.copies: dict[SSAValue, list[SSAValue]] = {}
         self.origins = LayeredOrigins(layers, func)
 
-    def number_views(self) -> None:
+    def number_layers(self) -> None:
         """Numbers the layers of steps. A node that passes have made belongs to the first
         layer that uses it.
         """
@@ -138,7 +138,7 @@ class Unfolder:
             if view.level is not None and not levels <= {view.level - 1, view.level}:
                 raise irregular(view.step)
 
-    def find_chains(self) -> list[LayerRun]:
+    def find_runs(self) -> list[LayerRun]:
         """The runs of layers in program order, disjoint. Raises `IrregularLayers` if there are none."""
         last, first = ([view for view in self.views if view.level == level] for level in (LAST, FIRST))
         if len(last) != len(first):
@@ -173,8 +173,8 @@ class Unfolder:
         self.declare()
         order = sorted(self.placed(), key=attrgetter("place"))
         self.check_order(order)
-        for chain in self.chains:
-            for _, first in chain.pairs:
+        for run in self.runs:
+            for _, first in run.pairs:
                 self.redirect(first)
         self.settle_origins()
         for view in self.views:
@@ -193,11 +193,11 @@ class Unfolder:
     def placed(self) -> Iterator[Placed]:
         """All steps with their places, those of the layers left out included."""
         others = dict.fromkeys(self.views)
-        for chain in self.chains:
-            for last, first in chain.pairs:
+        for run in self.runs:
+            for last, first in run.pairs:
                 yield Placed(self.place(last), last.step, last)
                 yield Placed(self.place(first), first.step, last, self.left_out + 1)
-                for distance, place in self.places(chain, last, first):
+                for distance, place in self.places(run, last, first):
                     yield Placed(place, self.copy(last, distance), last, distance)
                 del others[last], others[first]
         yield from (Placed(self.place(view), view.step, view) for view in others)
@@ -208,8 +208,8 @@ class Unfolder:
         order.
         """
         folded = {view: Placed(view.position, view.step, view) for view in self.views}
-        for chain in self.chains:
-            folded |= {first: Placed(first.position, first.step, last, 1) for last, first in chain.pairs}
+        for run in self.runs:
+            folded |= {first: Placed(first.position, first.step, last, 1) for last, first in run.pairs}
         expected = self.uses(folded.values(), 1)
         found = self.uses(order, self.left_out + 1)
         shared = [uses for (node, _), uses in expected.items() if node not in self.levels]
@@ -239,14 +239,14 @@ class Unfolder:
 
     def place(self, view: LayerStep) -> int:
         """The place of a step of the folded function in the unfolded one."""
-        passed = [chain for chain in self.chains if not chain.is_before(view)]
-        return view.position + sum(self.left_out * chain.period for chain in passed)
+        passed = [run for run in self.runs if not run.is_before(view)]
+        return view.position + sum(self.left_out * run.period for run in passed)
 
-    def places(self, chain: LayerRun, last: LayerStep, first: LayerStep) -> Iterator[tuple[int, int]]:
+    def places(self, run: LayerRun, last: LayerStep, first: LayerStep) -> Iterator[tuple[int, int]]:
         """The places of the copies of a step, each with its distance from the last layer."""
-        start = self.place(last if chain.is_forward else first)
+        start = self.place(last if run.is_forward else first)
         for k in range(1, self.left_out + 1):
-            yield k if chain.is_forward else self.left_out + 1 - k, start + k * chain.period
+            yield k if run.is_forward else self.left_out + 1 - k, start + k * run.period
 
     def declare(self) -> None:
         """Declares the nodes of the layers left out."""

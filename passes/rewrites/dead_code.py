@@ -6,9 +6,7 @@ from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.loops import ReduceOp
-from ocannl.passes.analysis.nests import (
-    is_unused,
-)
+from ocannl.passes.analysis.nests import is_unused
 
 
 def remove_unused_operations(block: Block) -> None:

@@ -10,12 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from ocannl.dialects.index.linear import Linear, SpaceAttr
 from ocannl.dialects.loops import NestOp, ReduceOp
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import (
-    ZERO,
-    Indexed,
-    operations,
-    substituted,
-)
+from ocannl.passes.analysis.nests import ZERO, Indexed, operations, substituted
 
 
 def substitute_indices(ops: Iterable[Operation], values: Mapping[str, Linear]) -> None:

@@ -12,10 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import (
-    nests,
-    node_mode,
-)
+from ocannl.passes.analysis.nests import nests, node_mode
 from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 

@@ -18,13 +18,7 @@ from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, Sto
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names, joined_label
-from ocannl.passes.analysis.nests import (
-    ZERO,
-    Indexed,
-    declaration,
-    nodes,
-    operations,
-)
+from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, nodes, operations
 from ocannl.passes.analysis.row_fusion import Member, NestChain
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator

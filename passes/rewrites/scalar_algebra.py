@@ -18,8 +18,6 @@ from ocannl.dialects.scalar.small_floats import small_format, small_value
 from ocannl.passes.analysis.constants import TRUE, number, truth
 
 LARGEST = {Float32Type: 3.4028234663852886e38, Float64Type: 1.7976931348623157e308}
-
-
 INFINITE_NEUTRAL: Mapping[type[Operation], float] = {arith.MaximumfOp: -math.inf, arith.MinimumfOp: math.inf}
 
 

@@ -10,16 +10,9 @@ from ocannl.dialects.index.linear import SpaceAttr
 from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import ReduceOp
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
-from ocannl.passes.analysis.nests import (
-    Indexed,
-    is_unused,
-    names_in,
-    operations,
-)
+from ocannl.passes.analysis.nests import Indexed, is_unused, names_in, operations
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
-from ocannl.passes.rewrites.scalar_algebra import (
-    RULES,
-)
+from ocannl.passes.rewrites.scalar_algebra import RULES
 
 IDEMPOTENT = ("max", "min")
 

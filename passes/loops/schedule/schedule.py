@@ -13,10 +13,7 @@ from xdsl.passes import ModulePass
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import functions, steps
-from ocannl.passes.analysis.schedule_candidates import (
-    FindChoices,
-    no_choices,
-)
+from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.scheduler import Scheduler
 
@@ -43,15 +40,7 @@ class SchedulePass(ModulePass):
     find: FindChoices = no_choices
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = TargetDescription(
-            self.vector_bytes,
-            self.vector_registers,
-            self.l1_bytes,
-            self.l2_bytes,
-            self.cores,
-            self.last_level_bytes,
-        )
-        scheduler = Scheduler(target)
+        scheduler = Scheduler(TargetDescription.of(self))
         for func in functions(op):
             scheduler.labels = labels_of(func)
             for step in steps(func):

@@ -9,11 +9,7 @@ from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import nests_of
-from ocannl.passes.analysis.schedule_candidates import (
-    Choice,
-    Chooser,
-    loads_of,
-)
+from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import pack

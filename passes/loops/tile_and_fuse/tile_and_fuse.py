@@ -12,15 +12,10 @@ from xdsl.passes import ModulePass
 
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import (
-    nodes,
-    ungrouped,
-)
+from ocannl.passes.analysis.nests import nodes, ungrouped
 from ocannl.passes.analysis.row_fusion import NestChain, is_far
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.rewrites.row_grouper import (
-    Grouper,
-)
+from ocannl.passes.rewrites.row_grouper import Grouper
 from ocannl.passes.rewrites.row_groups import Builder
 
 
@@ -62,9 +57,7 @@ class TileAndFusePass(ModulePass):
     cores: int = TargetDescription.cores
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = TargetDescription(
-            self.vector_bytes, self.vector_registers, self.l1_bytes, self.l2_bytes, self.cores
-        )
+        target = TargetDescription.of(self)
         for func in ungrouped(op):
             if any(is_far(byte_size(node), target) for node in nodes(func)):
                 CpuGrouper(func, target).run()

@@ -15,15 +15,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.origins import merge
 from ocannl.dialects.scalar.terms import Arg
-from ocannl.dialects.texpr import (
-    AssignOp,
-    BackpropOp,
-    GradOp,
-    ParamOp,
-    TensorOp,
-    TexprRoutineOp,
-    ZeroGradsOp,
-)
+from ocannl.dialects.texpr import AssignOp, BackpropOp, GradOp, ParamOp, TensorOp, TexprRoutineOp, ZeroGradsOp
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.passes.analysis.derivative_paths import (

@@ -17,14 +17,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import copied, operations_of
 from ocannl.dialects.ir.origins import across_layers
-from ocannl.dialects.texpr import (
-    CommentOp,
-    ConstantOp,
-    MemoryOp,
-    OfOp,
-    TensorOp,
-    TexprRoutineOp,
-)
+from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.layers import ATTRIBUTE, ENDS, LAST, Layers

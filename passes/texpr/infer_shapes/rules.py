@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ocannl.passes.texpr.infer_shapes.terms import (
-    DimAtLeast,
-    DimTerm,
-    Relation,
-    RowEq,
-    RowLe,
-    TotalElements,
-)
+from ocannl.passes.texpr.infer_shapes.terms import DimAtLeast, DimTerm, Relation, RowEq, RowLe, TotalElements
 
 
 @dataclass(slots=True, eq=False)

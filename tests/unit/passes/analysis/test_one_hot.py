@@ -12,7 +12,7 @@ from xdsl.dialects.arith import CmpfOp
 
 from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.passes.analysis.nests import nests, operations
-from ocannl.passes.analysis.one_hot import Elsewhere, choices
+from ocannl.passes.analysis.one_hot import NeutralElsewhere, one_hots
 
 IDS = np.array([2, 0, 3, 1], np.float32)
 
@@ -46,7 +46,7 @@ def is_neutral(func: FuncOp, neutral: float) -> bool:
     ops = operations(nests(func)[0].body.block)
     comparison = next(op for op in ops if isinstance(op, CmpfOp))
     (store,) = (op for op in ops if isinstance(op, StoreOp))
-    holds = Elsewhere(comparison, neutral).holds(store.value)
+    holds = NeutralElsewhere(comparison, neutral).holds(store.value)
     arrays = random_arrays(func)
     arrays["ids"][...] = IDS
     run_func(func, arrays, {"n": 1})
@@ -158,5 +158,5 @@ def test_choices(comparison: str, sizes: dict[str, int], found: bool):
         "loops.store %x, %out[b, v]",
     )
     *_, last = (op for op in operations(nests(func)[0].body.block) if isinstance(op, CmpfOp))
-    hot = [(one.variable, one.size) for one in choices([last], sizes)]
+    hot = [(one.variable, one.size) for one in one_hots([last], sizes)]
     assert hot == ([("v", sizes["v"])] if found else [])
