@@ -93,7 +93,7 @@ class Device(Protocol):
         ...
 
     def synchronize(self) -> None:
-        """Waits for all runs. Raises `DeviceError` for what went wrong in them."""
+        """Waits for all runs. Raises `DeviceError` for their errors."""
         ...
 
     def text(self, module: ModuleOp) -> str:

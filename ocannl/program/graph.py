@@ -71,7 +71,7 @@ class _Numbered:
 
 
 def add(op: OpT, label: str | None = None) -> OpT:
-    """Appends an operation with the user's line, and learns what it says about shapes.
+    """Appends an operation with the user's line, and gives the solver its constraints on shapes.
 
     Raises `ShapeError` or `SpecError`; the operation is then gone.
     """

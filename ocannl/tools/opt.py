@@ -72,7 +72,7 @@ class UsageError(Exception):
 def verify(module: ModuleOp) -> None:
     """Verifies each operation; the error says at which line.
 
-    The definitions of all come first, since what verifies an operation looks at those inside it.
+    All definitions are verified first, since the verifier of an operation may read those inside it.
     """
     for op in module.walk():
         if isinstance(op, IRDLOperation):

@@ -28,7 +28,7 @@ class Clocked:
         self.ticks = _array_at(self.code.address(TICKS.strip('@"')), len(steps))
 
     def run(self, times: int = 1) -> NDArray[np.int64]:
-        """The ticks of each kernel in so many runs, in the order in which they run."""
+        """The ticks of each kernel in `times` runs together, in the order in which they run."""
         self.ticks[:] = 0
         for _ in range(times):
             self.call()

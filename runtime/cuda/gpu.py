@@ -94,11 +94,11 @@ class Gpu:
         self.ask("cuMemPoolSetAttribute", pool, threshold, api.cuuint64_t(KEPT_BYTES))
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> CudaMemory:
-        """Zeroed memory of the GPU. Raises `DeviceError` where there is not so much."""
+        """Zeroed memory of the GPU. Raises `DeviceError` where there is not enough."""
         return CudaMemory(self, shape, np.dtype(dtype))
 
     def allocate(self, size: int) -> int:
-        """The address of so many bytes, which are zero."""
+        """The address of new memory of `size` bytes, which are zero. Raises `DeviceError`."""
         self.enter()
         failure = f"{size} bytes cannot be had on {self.name}"
         address = int(self.call(failure, "cuMemAllocAsync", max(size, 1), self.stream))
@@ -113,7 +113,7 @@ class Gpu:
         self.driver.api.cuMemFreeAsync(address, self.stream)
 
     def synchronize(self, failure: str = "the GPU failed") -> None:
-        """Waits for all that was launched. Raises `DeviceError` for what went wrong since the last time."""
+        """Waits for all launches. Raises `DeviceError` for errors since the last time."""
         self.enter()
         self.call(failure, "cuStreamSynchronize", self.stream)
         self.running.clear()
@@ -164,7 +164,7 @@ class CudaMemory:
 
 
 def find_device(driver: Driver, number: int) -> Any:
-    """The GPU of a number. Raises `DeviceError` that tells which numbers there are."""
+    """The GPU of a number. Raises `DeviceError`, with the numbers that there are."""
     count = int(driver.call(NO_GPU, "cuDeviceGetCount"))
     if not count:
         raise DeviceError(NO_GPU)

@@ -76,5 +76,5 @@ class KernelGraph:
         )
 
     def launch(self) -> None:
-        """Runs all of it, after what was launched before. Raises `DeviceError`, also for what came before."""
+        """Runs all kernels, after earlier launches. Raises `DeviceError`, also for errors of these."""
         self.device.ask("cuGraphLaunch", self.executable, self.device.stream)

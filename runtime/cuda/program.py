@@ -81,7 +81,7 @@ class CudaRun:
         self.indices: list[int] = self.index_slots.tolist()
 
     def new_launches(self) -> list[BoundLaunch]:
-        """All kernels in order, with the indices as they are."""
+        """All kernels in order, with the present values of indices."""
         return [BoundLaunch(self.program, kernel, self.args) for kernel in self.program.routine.kernels]
 
     def launch_graph(self) -> None:

@@ -153,7 +153,7 @@ def check_loop(
     advance: Sequence[int],
     record: Sequence[NDArray[np.generic]],
 ) -> None:
-    """Raises ValueError for what the driver could not run."""
+    """Raises ValueError for arguments that the driver cannot run."""
     if epochs < 0 or any(size < 0 for _, size in ranged):
         raise ValueError(
             f"negative count in a loop of {epochs} epochs over ranges {[size for _, size in ranged]}"
@@ -173,7 +173,7 @@ def driver_call(
     record: Sequence[NDArray[np.generic]],
     outputs: Sequence[NDArray[np.generic]],
 ) -> Callable[[int], None]:
-    """The native driver as a function of how many runs to make; a call goes on where the last one stopped."""
+    """The native driver as a function of the number of runs; a call continues where the last one stopped."""
     native = driver()
     arguments = (
         *(len(ranged), pointer(slots), pointer(int64s([size for _, size in ranged]))),
