@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.runtime.device import Memory
 
 
@@ -21,15 +23,45 @@ class Node:
 
 
 class NodeValue(np.ndarray[Any, np.dtype[Any]]):
-    """A NumPy array that converts to `float` and `int` if it has one element, whatever its axes."""
+    """The value of a node, in an array of its own that is read-only: memory is set by `ctx[t] = array`.
+
+    With one element, whatever its axes, it converts to `float` and `int`, and formats as a number.
+    """
 
     @staticmethod
     def of(array: NDArray[Any]) -> NodeValue:
-        """A view of an array."""
-        return array.view(NodeValue)
+        """A read-only view of an array."""
+        value = array.view(NodeValue)
+        value.flags.writeable = False
+        return value
 
     def __float__(self) -> float:
         return float(self.item())
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else super().__format__(spec)
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        if not self.flags.writeable:
+            raise OcannlError(
+                "this array is a copy of memory, so that setting a part of it would be lost: "
+                "change `array = ctx[t].copy()`, and set `ctx[t] = array`"
+            )
+        super().__setitem__(at, value)
+
+
+def _out_of_place(name: str) -> Callable[[NodeValue, object], object]:
+    """`ctx[t] += 1` reads, adds, and sets the memory: the array that was read stays as it is."""
+    operator = getattr(np.ndarray, f"__{name}__")
+
+    def operate(self: NodeValue, other: object) -> object:
+        return operator(self, other)
+
+    return operate
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    setattr(NodeValue, f"__i{_name}__", _out_of_place(_name))

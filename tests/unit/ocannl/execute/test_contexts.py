@@ -16,7 +16,9 @@ class TestContexts:
     def test_values_are_copies(self):
         x = oc.data(np.zeros(3), label="x")
         ctx = oc.Context.cpu()
-        np.asarray(ctx[x])[...] = 7
+        value = ctx[x]
+        value.flags.writeable = True
+        value[...] = 7
         np.testing.assert_array_equal(ctx[x], np.zeros(3))
 
     def test_data_do_not_follow_the_array(self):
@@ -359,3 +361,44 @@ class TestNames:
         train.forward_once(ctx, y)
         np.testing.assert_array_equal(ctx[y], [4, 4])
         ctx.compile(train.grad_update(y), name=f"routine of {name}")()
+
+
+class TestTheArrayOfAValue:
+    def param(self) -> tuple[oc.Context, oc.Tensor]:
+        ctx, p = oc.Context.cpu(), oc.param("p", output=3)
+        ctx[p] = [1.0, 2.0, 3.0]
+        return ctx, p
+
+    def test_setting_a_part_of_it_is_not_lost_silently(self):
+        ctx, p = self.param()
+        with pytest.raises(oc.OcannlError, match=r"a copy of memory.*set `ctx\[t\] = array`"):
+            ctx[p][0] = 5
+        array = ctx[p].copy()
+        array[0] = 5
+        ctx[p] = array
+        np.testing.assert_array_equal(ctx[p], [5, 2, 3])
+
+    def test_memory_is_updated_from_its_value(self):
+        ctx, p = self.param()
+        before = ctx[p]
+        ctx[p] += 1
+        ctx[p] *= [1, 2, 3]
+        np.testing.assert_array_equal(ctx[p], [2, 6, 12])
+        np.testing.assert_array_equal(before, [1, 2, 3])
+
+    def test_what_is_computed_from_it_may_be_changed(self):
+        ctx, p = self.param()
+        twice = ctx[p] * 2
+        twice[0] = 7
+        np.testing.assert_array_equal(twice, [7, 4, 6])
+
+    def test_one_element_formats_as_a_number(self):
+        ctx = oc.Context.cpu()
+        loss = oc.param("loss", output=1)
+        ctx[loss] = 0.12345
+        assert f"{ctx[loss]:.3f}" == "0.123"
+        assert f"{ctx[loss]}" == str(ctx[loss])
+        ctx, p = self.param()
+        values = ctx[p]
+        with pytest.raises(TypeError):
+            format(values, ".3f")
