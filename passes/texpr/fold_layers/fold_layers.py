@@ -160,7 +160,9 @@ class Folding:
         one before.
         """
         left_out = set(chain.from_iterable(self.inner[1:-1]))
-        alike = dict(zip(self.inner[0], zip(*self.inner[:-1], strict=True), strict=True))
+        alike: dict[int, tuple[int, ...]] = dict(
+            zip(self.inner[0], zip(*self.inner[:-1], strict=True), strict=True)
+        )
         kept: list[Operation] = []
         values: dict[SSAValue, SSAValue] = {}
         places = iter(range(len(self.code.statements)))
