@@ -35,6 +35,24 @@ from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 Arrays = dict[str, NDArray[Any]]
 
 
+PRODUCT = """
+loops.func @product {
+  %w = assign.node "w" on_device : memref<96x64xf32>
+  %x = assign.node "x" on_device : memref<64x48xf32>
+  %y = assign.node "y" on_device : memref<96x48xf32>
+  loops.nest "y" (b = 48, o = 96) {
+    %sum = loops.reduce add (i = 64) : f32 {
+      %wv = loops.load %w[o, i]
+      %xv = loops.load %x[i, b]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[o, b]
+  }
+}"""
+"""A product of which one operand is not contiguous along the columns of the result."""
+
+
 def parse_module(text: str) -> ModuleOp:
     context = Context()
     for dialect in (Builtin, Arith, Math, ASSIGN, LOOPS, KERNEL):

@@ -49,3 +49,73 @@ loops.func @large {
 }
 // CHECK-LABEL: loops.func @large {
 // CHECK-NOT:     _part
+
+// Few long rows: parts of each have blocks of their own, which each read much.
+loops.func @few_rows {
+  %x = assign.node "x" constant because "data" : memref<4x1048576xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<4xf32>
+  loops.nest "y" (b = 4) {
+    %sum = loops.reduce add (k = 1048576) : f32 {
+      %0 = loops.load %x[b, k]
+      loops.yield %0
+    }
+    loops.store %sum, %y[b]
+  }
+}
+// CHECK-LABEL: loops.func @few_rows {
+// CHECK:         loops.nest "y.partial" (k_part = 64, b = 4) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (k = 16384) : f32 {
+// CHECK-NEXT:        %{{.*}} = loops.load %x[b, k + 16384*k_part]
+// CHECK:         loops.nest "y" (b = 4) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (k_part = 64) : f32 {
+
+// Rows enough are blocks enough, and short ones are read by one block in no time.
+loops.func @many_rows {
+  %x = assign.node "x" constant because "data" : memref<32x1048576xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<32xf32>
+  loops.nest "y" (b = 32) {
+    %sum = loops.reduce add (k = 1048576) : f32 {
+      %0 = loops.load %x[b, k]
+      loops.yield %0
+    }
+    loops.store %sum, %y[b]
+  }
+}
+loops.func @short_rows {
+  %x = assign.node "x" constant because "data" : memref<4x65536xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<4xf32>
+  loops.nest "y" (b = 4) {
+    %sum = loops.reduce add (k = 65536) : f32 {
+      %0 = loops.load %x[b, k]
+      loops.yield %0
+    }
+    loops.store %sum, %y[b]
+  }
+}
+// CHECK-LABEL: loops.func @many_rows {
+// CHECK-NOT:     _part
+// CHECK-LABEL: loops.func @short_rows {
+// CHECK-NOT:     _part
+
+// What needs the result of another reduction is computed after it, as a whole.
+loops.func @after_another {
+  %x = assign.node "x" constant because "data" : memref<4x1048576xf32>
+  %y = assign.node "y" on_device because "computed by forward" : memref<4xf32>
+  loops.nest "y" (b = 4) {
+    %top = loops.reduce max (k = 1048576) : f32 {
+      %0 = loops.load %x[b, k]
+      loops.yield %0
+    }
+    %sum = loops.reduce add (j = 1048576) : f32 {
+      %1 = loops.load %x[b, j]
+      %2 = arith.subf %1, %top : f32
+      loops.yield %2
+    }
+    loops.store %sum, %y[b]
+  }
+}
+// CHECK-LABEL: loops.func @after_another {
+// CHECK:         loops.nest "y.partial" (k_part = 64, b = 4) {
+// CHECK-NEXT:      %{{.*}} = loops.reduce max (k = 16384) : f32 {
+// CHECK:         loops.nest "y" (b = 4) {
+// CHECK:           loops.reduce add (j = 1048576) : f32 {

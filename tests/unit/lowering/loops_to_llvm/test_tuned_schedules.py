@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.nests import check, nest_functions, parse_module, the_func
+from support.nests import PRODUCT, check, nest_functions, parse_module, the_func
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -53,34 +53,6 @@ def test_alternatives_keep_values(text: str, inside: int, data: st.DataObject):
     check(module, INDICES, 1e-3)
 
 
-PRODUCT = """
-loops.func @product {
-  %w = assign.node "w" on_device : memref<96x64xf32>
-  %x = assign.node "x" on_device : memref<64x48xf32>
-  %y = assign.node "y" on_device : memref<96x48xf32>
-  loops.nest "y" (b = 48, o = 96) {
-    %sum = loops.reduce add (i = 64) : f32 {
-      %wv = loops.load %w[o, i]
-      %xv = loops.load %x[i, b]
-      %p = arith.mulf %wv, %xv : f32
-      loops.yield %p
-    }
-    loops.store %sum, %y[o, b]
-  }
-}"""
-
-
-def test_alternatives_are_different_and_of_every_kind():
-    (step,) = steps(the_func(parse_module(PRODUCT)))
-    first: Choices = (None,)
-    found = [choice for (choice,) in alternatives(step, first, TARGET) if choice is not None]
-    assert len(set(found)) == len(found)
-    assert len({choice.schedule.order for choice in found}) == 2
-    assert len({choice.schedule.rows for choice in found}) > 3
-    assert len({choice.schedule.lanes for choice in found}) > 3
-    assert {len(choice.packed) > 0 for choice in found} == {False, True}
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_large_copies_are_made_panel_by_panel(threads: int, monkeypatch: pytest.MonkeyPatch):
     (step,) = steps(the_func(parse_module(PRODUCT)))
@@ -98,26 +70,3 @@ def test_large_copies_are_made_panel_by_panel(threads: int, monkeypatch: pytest.
         PlanMemoryPass().apply(Context(), module)
         check(module, threads=threads)
     assert 0 < groups < len(found)
-
-
-def test_a_step_has_one_text_whatever_its_names():
-    other = PRODUCT
-    for old, new in (("%w ", "%a "), ("%w[", "%a["), ("%sum", "%s"), ('nest "y"', 'nest "z"')):
-        other = other.replace(old, new)
-    (step,), (same,) = (steps(the_func(parse_module(text))) for text in (PRODUCT, other))
-    (wider,) = steps(the_func(parse_module(PRODUCT.replace("64x48", "64x49"))))
-    assert canonical_text(step) == canonical_text(same)
-    assert canonical_text(step) != canonical_text(wider)
-
-
-@pytest.mark.parametrize("packed", [(), (1,)])
-def test_a_choice_is_taken_and_marked(packed: tuple[int, ...]):
-    module = parse_module(PRODUCT)
-    (step,) = steps(the_func(module))
-    choice = next(c for (c,) in alternatives(step, (None,), TARGET) if c is not None and c.packed == packed)
-    schedule(module, {canonical_text(step): (choice,)})
-    (nest,) = nests_of(step)
-    assert nest.schedule is not None
-    assert nest.schedule.data.tuned
-    assert nest.schedule.data.rows == choice.schedule.rows
-    assert len(steps(the_func(module))) == 1 + len(packed)

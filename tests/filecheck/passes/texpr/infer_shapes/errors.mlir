@@ -109,6 +109,29 @@ texpr.routine @r {
 
 // -----
 
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<10 | 2>
+  %w = texpr.data "w" : !texpr.tensor<2 -> 16>
+  %z = texpr.apply add= mul(%x, %w) logic "@" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x @ w`
+// CHECK: hint: `x` has no input axes for `@` to sum over; weights stand on the left, `w @ x`
+
+// -----
+
+// A pointwise operation of the same tensors has another hint, or none.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<10 | 2>
+  %w = texpr.data "w" : !texpr.tensor<16>
+  %z = texpr.apply = mul(%x, %w) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x * w`
+// CHECK-NOT: hint
+
+// -----
+
 // A row within itself.
 texpr.routine @r {
   %n = texpr.node "n" : !texpr.tensor<...o0>

@@ -106,3 +106,48 @@ def test_a_copy_of_what_is_widened_has_wide_numbers():
     assert "arith.extf" in str(copy)
     assert "arith.extf" not in str(nest)
     assert "memref<5x8xf64>" in str(module)
+
+
+GROUP = """
+loops.func @group {{
+  %x = assign.node "x" on_device : memref<3x8x5xf32>
+  %w = assign.node "w" on_device : memref<5x8xf32>
+  %y = assign.node "y" on_device : memref<3x8xf32>
+  loops.group "y" (b = 3) {{
+    {first}
+    loops.nest "y" (o = 8) {{
+      %sum = loops.reduce add (i = 5) : f32 {{
+        %wv = loops.load %w[i, o]
+        %xv = loops.load %x[b, o, i]
+        %p = arith.mulf %wv, %xv : f32
+        loops.yield %p
+      }}
+      loops.store %sum, %y[b, o]
+    }}
+  }}
+}}
+"""
+WRITES_W = """
+    loops.nest "w" (o = 8) {
+      %xv = loops.load %x[b, o, 0]
+      loops.store %xv, %w[0, o]
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "name", "before_the_group"),
+    [("", "w", True), ("", "x", False), (WRITES_W, "w", False)],
+    ids=["the same at all points", "other values at each point", "written at each point"],
+)
+def test_in_a_group(first: str, name: str, before_the_group: bool):
+    """A copy that is the same at all points of a group is made once, before it."""
+    func = the_func(parse_module(GROUP.format(first=first)))
+    *_, nest = nests(func)
+    (load,) = (
+        op for op in operations(nest.body.block) if isinstance(op, LoadOp) and op.node.name_hint == name
+    )
+    _, (copy,) = pack(nest, [load], Schedule(order=("o",), lanes=("o", 8)), Names(set()))
+    func.verify()
+    assert (copy.parent_op() is func) == before_the_group
+    assert copy.space.data == (("i", 5), ("o", 8))
