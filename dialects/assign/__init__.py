@@ -38,7 +38,7 @@ from ocannl.dialects.index.linear import (
     print_space,
 )
 from ocannl.dialects.index.memref import is_ring, memref_shape
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.combination import (
@@ -250,22 +250,11 @@ class AccumOp(IRDLOperation):
 
 
 @operation_definition
-class RangeOp(IRDLOperation):
+class RangeOp(UnaryOp):
     """Fills a node of one axis with the positions 0, 1, 2, ...: `assign.range %r`."""
 
     name = "assign.range"
     lhs = operand_def(MemRefType)
-
-    def __init__(self, lhs: SSAValue) -> None:
-        super().__init__(operands=[lhs])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.lhs)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RangeOp:
-        return cls(parse_defined_operand(parser))
 
     def verify_(self) -> None:
         if len(memref_shape(self.lhs)) != 1:

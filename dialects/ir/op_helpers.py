@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSA
 from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
 from xdsl.irdl.operations import BaseAccessor, BeforeVariadicSingleAccessor, UniqueVariadicAccessor
 from xdsl.parser import Parser
+from xdsl.printer import Printer
 
 OperationT = TypeVar("OperationT", bound=IRDLOperation)
 AnyOperationT = TypeVar("AnyOperationT", bound=Operation)
@@ -131,3 +132,18 @@ def parse_defined_operand(parser: Parser) -> SSAValue:
     if operand is None:
         parser.raise_error("expected an operand", pos, pos + 1)
     return operand
+
+
+class UnaryOp(IRDLOperation):
+    """Base of operations with one operand, without results, such as `loops.yield %v`."""
+
+    def __init__(self, operand: SSAValue) -> None:
+        Operation.__init__(self, operands=[operand])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(operands_of(self)[0])
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(parse_defined_operand(parser))

@@ -65,11 +65,8 @@ ARRAY = "a node or a shared array"
 ASYNC_BYTES = (4, 8, 16)
 
 
-@operation_definition
-class BarrierOp(TogetherOp):
-    """A barrier: all threads of a block arrive before any goes on, and see what the others stored."""
-
-    name = BARRIER
+class PlainTogetherOp(TogetherOp):
+    """Base of synchronizations without operands, written as their name alone."""
 
     def __init__(self) -> None:
         Operation.__init__(self)
@@ -78,8 +75,15 @@ class BarrierOp(TogetherOp):
         pass
 
     @classmethod
-    def parse(cls, parser: Parser) -> BarrierOp:
+    def parse(cls, parser: Parser):
         return cls()
+
+
+@operation_definition
+class BarrierOp(PlainTogetherOp):
+    """A barrier: all threads of a block arrive before any goes on, and see what the others stored."""
+
+    name = BARRIER
 
 
 @operation_definition
@@ -224,20 +228,10 @@ class CopyOp(TogetherOp):
 
 
 @operation_definition
-class CommitOp(TogetherOp):
+class CommitOp(PlainTogetherOp):
     """Makes a group of the asynchronous copies since the last commit (`cp.async.commit_group` of PTX)."""
 
     name = "kernel.commit"
-
-    def __init__(self) -> None:
-        Operation.__init__(self)
-
-    def print(self, printer: Printer) -> None:
-        pass
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CommitOp:
-        return cls()
 
 
 @operation_definition

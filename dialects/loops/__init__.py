@@ -25,7 +25,7 @@ from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, chec
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.index.linear import SpaceAttr, clashing_variables, parse_space, print_space
 from ocannl.dialects.index.scopes import scope_sizes, scopes
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
@@ -300,23 +300,12 @@ class ReduceOp(IRDLOperation):
 
 
 @operation_definition
-class YieldOp(IRDLOperation):
+class YieldOp(UnaryOp):
     """The value that a point contributes to the reduction around it."""
 
     name = "loops.yield"
     value = operand_def()
     traits = traits_def(IsTerminator())
-
-    def __init__(self, value: SSAValue) -> None:
-        Operation.__init__(self, operands=[value])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> YieldOp:
-        return cls(parse_defined_operand(parser))
 
 
 def check_variables(op: ScheduledOp | ReduceOp, names: Sequence[str]) -> None:

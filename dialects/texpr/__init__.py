@@ -181,19 +181,29 @@ class RangeOp(TensorOp):
             raise VerifyException(f"a range has one axis, in the output row; found {shape}")
 
 
-@operation_definition
-class EmbedOp(TensorOp):
-    """The value of static indices as a number: `texpr.embed step_n + 1`."""
+class IndexedOp(TensorOp):
+    """Base of operations with one expression over static indices."""
 
-    name = "texpr.embed"
     indices = prop_def(MapAttr)
-
-    def __init__(self, index: Linear, type: TensorType) -> None:
-        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     @property
     def index(self) -> Linear:
         return self.indices.data[0]
+
+    def verify_(self) -> None:
+        index = only_index(self.indices.data)
+        if enclosing_routine(self) is not None:
+            check_names(self, index.names, {})
+
+
+@operation_definition
+class EmbedOp(IndexedOp):
+    """The value of static indices as a number: `texpr.embed step_n + 1`."""
+
+    name = "texpr.embed"
+
+    def __init__(self, index: Linear, type: TensorType) -> None:
+        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.index}")
@@ -203,28 +213,18 @@ class EmbedOp(TensorOp):
     def parse(cls, parser: Parser) -> EmbedOp:
         return cls(parse_linear(parser), parse_result_type(parser))
 
-    def verify_(self) -> None:
-        index = only_index(self.indices.data)
-        if enclosing_routine(self) is not None:
-            check_names(self, index.names, {})
-
 
 @operation_definition
-class SliceOp(TensorOp):
+class SliceOp(IndexedOp):
     """`texpr.slice %x at batch_n`: the leftmost batch axis at a static index."""
 
     name = "texpr.slice"
     source = operand_def(TensorType)
-    indices = prop_def(MapAttr)
 
     def __init__(self, source: SSAValue, index: Linear, type: TensorType) -> None:
         Operation.__init__(
             self, operands=[source], properties={"indices": MapAttr((index,))}, result_types=[type]
         )
-
-    @property
-    def index(self) -> Linear:
-        return self.indices.data[0]
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -237,11 +237,6 @@ class SliceOp(TensorOp):
         source = parse_defined_operand(parser)
         parser.parse_keyword("at")
         return cls(source, parse_linear(parser), parse_result_type(parser))
-
-    def verify_(self) -> None:
-        index = only_index(self.indices.data)
-        if enclosing_routine(self) is not None:
-            check_names(self, index.names, {})
 
 
 TEXPR = Dialect(

@@ -42,11 +42,7 @@ from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
 from ocannl.dialects.texpr.tensor_op import TensorOp, check_tensor_access, parse_result_type
-from ocannl.dialects.texpr.tensor_type import (
-    DimsAttr,
-    TensorType,
-    shape_of,
-)
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
 
 @operation_definition
@@ -167,12 +163,7 @@ class ApplyOp(TensorOp):
         else:
             printer.print_string(f" {self.accum_name or ''}= ")
             print_combination(printer, self.term.data, tuple(self.args), self.maps, bare=True)
-        if self.logic is not None:
-            printer.print_string(" logic ")
-            printer.print_string_literal(self.logic.data)
-        if self.dims is not None:
-            printer.print_string(" dims ")
-            self.dims.print_parameter(printer)
+        print_logic(printer, self.logic, self.dims)
         if self.stop is not None:
             printer.print_string(" stop")
         self._print_type(printer)
@@ -191,8 +182,7 @@ class ApplyOp(TensorOp):
         accum = parser.parse_optional_identifier()
         parser.parse_punctuation("=")
         combination = parse_combination(parser, merge=result_map is not None)
-        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
-        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
+        logic, dims = parse_logic(parser)
         space = parse_space(parser) if parser.parse_optional_keyword("over") else None
         more = list[Part]()
         while space is not None and parser.parse_optional_keyword("then"):

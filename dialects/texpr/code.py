@@ -25,7 +25,7 @@ from ocannl.dialects.index.linear import (
     print_map,
     print_space,
 )
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, parse_defined_operand
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr.memory import MemoryOp, OfOp
@@ -33,6 +33,8 @@ from ocannl.dialects.texpr.tensor_op import check_tensor_access
 from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     TensorType,
+    parse_logic,
+    print_logic,
     shape_of,
 )
 
@@ -100,12 +102,7 @@ class AssignOp(IRDLOperation):
         printer.print_ssa_value(self.value)
         if self.value_map is not None:
             print_map(printer, self.value_map.data)
-        if self.logic is not None:
-            printer.print_string(" logic ")
-            printer.print_string_literal(self.logic.data)
-        if self.dims is not None:
-            printer.print_string(" dims ")
-            self.dims.print_parameter(printer)
+        print_logic(printer, self.logic, self.dims)
         if self.space is not None:
             printer.print_string(" over ")
             print_space(printer, self.space.data)
@@ -119,8 +116,7 @@ class AssignOp(IRDLOperation):
         parser.parse_punctuation("=")
         value = parse_defined_operand(parser)
         value_map = parse_optional_map(parser)
-        logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
-        dims = DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
+        logic, dims = parse_logic(parser)
         space = parse_space(parser) if parser.parse_optional_keyword("over") else None
         return cls(
             target,
@@ -159,21 +155,10 @@ class AssignOp(IRDLOperation):
             raise VerifyException("an assignment with a logic has no index maps yet")
 
 
-class OnTensorOp(IRDLOperation):
+class OnTensorOp(UnaryOp):
     """Base of code with one tensor as its operand."""
 
     tensor = operand_def(TensorType)
-
-    def __init__(self, tensor: SSAValue) -> None:
-        Operation.__init__(self, operands=[tensor])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.tensor)
-
-    @classmethod
-    def parse(cls, parser: Parser):
-        return cls(parse_defined_operand(parser))
 
 
 @operation_definition

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr, StringAttr
 from xdsl.ir import (
     Attribute,
     Data,
@@ -187,6 +187,22 @@ def _print_binding(printer: Printer, name: str, dim: DimTerm) -> None:
     """Names of specs may have letters that identifiers of the text have not."""
     printer.print_identifier_or_string_literal(name)
     printer.print_string(f" = {dim}")
+
+
+def print_logic(printer: Printer, logic: StringAttr | None, dims: DimsAttr | None) -> None:
+    """`logic "b | h -> o => b | o" dims <h = 8>`, without what is None."""
+    if logic is not None:
+        printer.print_string(" logic ")
+        printer.print_string_literal(logic.data)
+    if dims is not None:
+        printer.print_string(" dims ")
+        dims.print_parameter(printer)
+
+
+def parse_logic(parser: Parser) -> tuple[str | None, tuple[tuple[str, DimTerm], ...]]:
+    """Reads what `print_logic` prints."""
+    logic = parser.parse_str_literal() if parser.parse_optional_keyword("logic") else None
+    return logic, DimsAttr.parse_parameter(parser) if parser.parse_optional_keyword("dims") else ()
 
 
 def tensor_type(value: SSAValue) -> TensorType:

@@ -32,7 +32,7 @@ from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
 from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
-from ocannl.lowering.kernels_to_llvm.numbers import gathered, holds, variables
+from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.accumulators import combine, neutral
@@ -138,9 +138,7 @@ class EmulatedKernel(ThreadEmitter):
                 case ForOp():
                     self.for_together(op)
                 case WhereOp():
-                    branch = self.b.open_branch(holds(self.b, op.where.data, self.positions))
-                    self.emit_together(op.body.block.ops)
-                    self.b.close_branch(branch)
+                    self.in_bounds(op.where.data, partial(self.emit_together, op.body.block.ops))
                 case _:
                     raise AssertionError(f"{op.name} waits for other threads")
         self.emit_phase(phase)
@@ -157,25 +155,13 @@ class EmulatedKernel(ThreadEmitter):
         slots = self.make_slots(op.result)
         self.each_thread(partial(self.fill, slots, neutral(op.accum.data, slots.type)))
 
-        def body(_: Sequence[str]) -> Sequence[str]:
-            if op.where is None:
-                self.emit_together(op.body.block.ops)
-            else:
-                branch = self.b.open_branch(holds(self.b, op.where.data, self.positions))
-                self.emit_together(op.body.block.ops)
-                self.b.close_branch(branch)
-            return ()
-
-        if all(size for _, size in op.space.data):
-            self.run(op.space.data, (), "", body)
+        body = partial(self.emit_together, op.body.block.ops)
+        if op.where is not None:
+            body = partial(self.in_bounds, op.where.data, body)
+        self.loop(op.space.data, body)
 
     def for_together(self, op: ForOp) -> None:
-        def body(_: Sequence[str]) -> Sequence[str]:
-            self.emit_together(op.body.block.ops)
-            return ()
-
-        if all(size for _, size in op.space.data):
-            self.run(op.space.data, (), "", body)
+        self.loop(op.space.data, partial(self.emit_together, op.body.block.ops))
 
     def combine_threads(self, op: CombineOp) -> None:
         """In each round the threads take what others had before it; the order is that of the GPU."""

@@ -10,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CommitOp, CopyOp, ForOp, WaitOp, WhereOp
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
@@ -119,8 +120,12 @@ class ThreadEmitter(ThreadValues):
             self.at(point, partial(self.guarded, op))
 
     def guarded(self, op: WhereOp) -> None:
-        branch = self.b.open_branch(holds(self.b, op.where.data, self.positions))
-        self.emit_ops(op.body.block.ops)
+        self.in_bounds(op.where.data, partial(self.emit_ops, op.body.block.ops))
+
+    def in_bounds(self, bounds: Sequence[Bound], body: Callable[[], None]) -> None:
+        """Emits `body` in a branch that is taken where all bounds hold."""
+        branch = self.b.open_branch(holds(self.b, bounds, self.positions))
+        body()
         self.b.close_branch(branch)
 
     def bounded_registers(self, op: Operation) -> Variables:
@@ -129,12 +134,17 @@ class ThreadEmitter(ThreadValues):
         return tuple(name for name in self.sizes if name in names and name not in self.fixed)
 
     def repeat(self, op: ForOp) -> None:
+        self.loop(op.space.data, partial(self.emit_ops, op.body.block.ops))
+
+    def loop(self, space: Space, emit: Callable[[], None]) -> None:
+        """Runs code at every point of a space in turn."""
+
         def body(_: Sequence[str]) -> Sequence[str]:
-            self.emit_ops(op.body.block.ops)
+            emit()
             return ()
 
-        if all(size for _, size in op.space.data):
-            self.run(op.space.data, (), "", body)
+        if all(size for _, size in space):
+            self.run(space, (), "", body)
 
     def at(self, point: Point, body: Callable[[], None]) -> None:
         """Runs the body with register variables fixed at a point."""
