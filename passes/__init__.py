@@ -1,1 +1,1 @@
-"""Rewrites inside one dialect, in folders by the dialect, and what several of them share."""
+"""Rewrites inside one dialect, in folders by the dialect, and the analyses and rewrites that they share."""

@@ -18,10 +18,12 @@ class LayeredOrigins:
         everywhere = {each for location in locations for each in origins(in_layer(location, None))}
         self.by_name = {name_of(origin): origin for origin in everywhere}
         self.known: dict[tuple[int, int], LocationAttr] = {}
-        """What was asked for, by the identity of a location and the distance."""
+        """Locations found before, by the identity of a location and the distance."""
 
     def move(self, step: Operation, distance: int) -> None:
-        """Gives an operation, and those inside it, the origins of what does the same so many layers later."""
+        """Gives an operation, and those inside it, the origins of the corresponding ones `distance` layers
+        later.
+        """
         for op in step.walk():
             key = id(op.location), distance
             if key not in self.known:

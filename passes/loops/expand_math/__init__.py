@@ -68,7 +68,10 @@ def expand_block(block: Block) -> None:
 
 
 class ExpandMathPass(ModulePass):
-    """Expands `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tanh`, `erf`, `powf` and `loops.uniform`."""
+    """Expands `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tanh`, `erf`, `powf` and `loops.uniform` into
+    straight-line arithmetic: range reduction, then a minimax polynomial (Muller, "Elementary Functions",
+    2016).
+    """
 
     name = "expand-math"
 

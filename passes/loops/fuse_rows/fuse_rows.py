@@ -72,7 +72,7 @@ class RowBuilder(Builder):
 
 
 def can_share(member: Member, chain: NestChain) -> bool:
-    """Whether threads can share what a nest does in a row: a contiguous reduction, or points in a row."""
+    """Whether threads can share the work of a nest in a row: a contiguous reduction, or points in a row."""
     nest, own = member.view.nest, {member.variables[row] for row in chain.rows}
     columns = [name for name in nest.space.names if name not in own]
     if not own <= set(nest.space.names):
@@ -84,11 +84,12 @@ def can_share(member: Member, chain: NestChain) -> bool:
 
 @dataclass(frozen=True)
 class FuseRowsPass(ModulePass):
-    """Groups nests that reduce the same rows, or compute points of them, for a GPU.
+    """Vertical kernel fusion by rows: groups nests that reduce the same rows, or compute points of them, for
+    a GPU (as of softmax or layer normalization in one kernel).
 
-    A group becomes one kernel, so there are fewer, and a row stays near while it is worked on. What only the
-    group touches lives inside of it, as far as there is room. Nests that share a row touch its own part of
-    what one of them writes.
+    A group becomes one kernel, so there are fewer launches, and a row stays in shared memory while it is
+    worked on. Nodes that only the group touches are declared in it, as far as there is room. Nests that share
+    a row touch its own part of every node that one of them writes.
     """
 
     name = "fuse-rows"

@@ -73,7 +73,7 @@ def split_rows(nest: NestOp, reduce: ReduceOp) -> Split | None:
 
 
 def needs_reduction(reduce: ReduceOp) -> bool:
-    """Whether a reduction needs what another one of its nest gives."""
+    """Whether a reduction depends on the result of another one of its nest."""
     copied, _ = copies_for(reduce)
     return sum(isinstance(op, ReduceOp) for op in copied) > 1
 
@@ -149,10 +149,11 @@ def take_part(nest: NestOp, split: Split, part: str) -> None:
 
 @dataclass(frozen=True)
 class SplitKPass(ModulePass):
-    """Splits long reductions with few results into parts, for a GPU; another nest adds the partial results.
+    """Split-K, or rfactor: splits long reductions with few results into parts, for a GPU; another nest adds
+    the partial results (Suriana, Adams and Kamil, "Parallel Associative Reductions in Halide", 2017).
 
-    So there are blocks for all multiprocessors (split-K). The number of parts depends on sizes alone, and
-    they are added up in order: results do not depend on how many run at a time.
+    So there are blocks for all multiprocessors. The number of parts depends on sizes alone, and they are
+    added up in order: results do not depend on how many run at a time.
     """
 
     name = "split-k"
