@@ -146,3 +146,19 @@ texpr.routine @state {
   %c = texpr.apply = add(%a, %b) logic "." : !texpr.tensor<4>
   texpr.assign %mean = %c logic "."
 }
+
+// Down from results that are given.
+// CHECK-LABEL: texpr.routine @given_result {
+// CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %i = texpr.data "i" : !texpr.tensor<4, i64>
+// CHECK-NEXT:    %a = texpr.apply = neg(%w) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %v = texpr.param "v" : !texpr.tensor<2, 4, f64>
+// CHECK-NEXT:    %s = texpr.slice %v at 0 : !texpr.tensor<4, f64>
+// CHECK-NEXT:  }
+texpr.routine @given_result {
+  %w = texpr.param "w" : !texpr.tensor<4>
+  %i = texpr.data "i" : !texpr.tensor<4, i64>
+  %a = texpr.apply = neg(%w) logic "." : !texpr.tensor<4, f64>
+  %v = texpr.param "v" : !texpr.tensor<2, 4>
+  %s = texpr.slice %v at 0 : !texpr.tensor<4, f64>
+}

@@ -123,3 +123,33 @@ texpr.routine @assigned {
   %n = texpr.node "n" : !texpr.tensor<...b0 | ...i1 -> ...o2>
   texpr.assign %n :max= %x logic "b | i -> o => o"
 }
+
+// Without a window, what is left of an offset after whole strides is no part of the size.
+// CHECK-LABEL: texpr.routine @strides {
+// CHECK-NEXT:    %x = texpr.node "x" : !texpr.tensor<12>
+// CHECK-NEXT:    %v = texpr.data "v" : !texpr.tensor<5>
+// CHECK-NEXT:    %y = texpr.apply add= mul(%x, %v) logic "2*o + 3; o => o" dims <o = 5> : !texpr.tensor<5>
+// CHECK-NEXT:    texpr.forward %y
+// CHECK-NEXT:  }
+texpr.routine @strides {
+  %x = texpr.node "x" : !texpr.tensor<...o9>
+  %v = texpr.data "v" : !texpr.tensor<5>
+  %y = texpr.apply add= mul(%x, %v) logic "2*o + 3; o => o" : !texpr.tensor<...b1 | ...i2 -> ...o3>
+  texpr.forward %y
+}
+
+// A padded window begins outside: an offset changes nothing.
+// CHECK-LABEL: texpr.routine @padded {
+// CHECK-NEXT:    %x = texpr.node "x" : !texpr.tensor<10>
+// CHECK-NEXT:    %v = texpr.data "v" : !texpr.tensor<5>
+// CHECK-NEXT:    %k = texpr.data "k" : !texpr.tensor<3>
+// CHECK-NEXT:    %y = texpr.apply add= mul3(%x, %k, %v) logic "2*o =+ k + 3; k; o => o" dims <k = 3, o = 5> : !texpr.tensor<5>
+// CHECK-NEXT:    texpr.forward %y
+// CHECK-NEXT:  }
+texpr.routine @padded {
+  %x = texpr.node "x" : !texpr.tensor<...o9>
+  %v = texpr.data "v" : !texpr.tensor<5>
+  %k = texpr.data "k" : !texpr.tensor<3>
+  %y = texpr.apply add= mul3(%x, %k, %v) logic "2*o =+ k + 3; k; o => o" : !texpr.tensor<...b1 | ...i2 -> ...o3>
+  texpr.forward %y
+}

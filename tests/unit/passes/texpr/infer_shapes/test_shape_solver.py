@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Callable
@@ -320,6 +321,13 @@ def test_total_elements_give_the_last_unknown_size():
     assert s.dim(dim) == Dim(4)
     with pytest.raises(ShapeConflict, match="do not divide"):
         flat_data(12, closed_row(s.fresh_dim()), closed_row(5), s=s)
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (3, 5), (3, 0)])
+def test_total_elements_are_those_of_the_axes(sizes: tuple[int, int]):
+    flat_data(math.prod(sizes), *map(closed_row, sizes), s=Solver())
+    with pytest.raises(ShapeConflict, match="elements are given, the axes have"):
+        flat_data(12, *map(closed_row, sizes), s=Solver())
 
 
 def test_total_elements_close_flat_data():
