@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.range_check import OUTSIDE, VIOLATION
 from ocannl.lowering.llvm.types import ValueType, vector
 
-# The text of the access, what it did wrong, its block, its thread and its element.
-VIOLATION, VIOLATION_FIELDS = "ocannl.violation", 5
-OUTSIDE, RACE, EARLY = 1, 2, 3
+RACE, EARLY = 2, 3
 WRONGS = {
     OUTSIDE: "is outside at",
     RACE: "races with another thread for",
@@ -28,7 +27,6 @@ WRONGS = {
 READ, WRITE, WRITE_LATER = 0, 1, 2
 
 HELPERS = f"""\
-@"{VIOLATION}" = global [{VIOLATION_FIELDS} x i64] zeroinitializer
 @now = internal global i64 0
 @kernel.start = internal global i64 0
 @block.start = internal global i64 0
@@ -228,10 +226,3 @@ class CheckedAccess(ElementAccess):
             f"call ptr @check(ptr {self.at(offset)}, {self.arguments}, ptr {self.text}, "
             f"i64 {self.thread}, i64 {what})"
         )
-
-
-def text_constant(name: str, text: str) -> str:
-    """A global constant with a zero-terminated string."""
-    data = text.encode() + b"\0"
-    letters = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
-    return f'{name} = internal constant [{len(data)} x i8] c"{letters}"'

@@ -30,7 +30,7 @@ from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.kernels.registers import key, needs_all_threads, points
-from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess, text_constant
+from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, CheckedAccess
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
@@ -38,6 +38,7 @@ from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.range_check import RECORD, text_constant
 from ocannl.lowering.llvm.types import ValueType, value_type
 
 
@@ -47,7 +48,7 @@ class Emulation:
 
     Attributes:
         shuffle: if this is a number, threads and blocks run in an order that depends on it.
-        check: accesses to memory are checked for bounds and races.
+        check: accesses to memory are checked for bounds, those of nests too, and those of kernels for races.
     """
 
     shuffle: int | None = None
@@ -146,7 +147,7 @@ class EmulatedKernel(ThreadEmitter):
     def mark(self, *instructions: str) -> None:
         """Emits code that advances the clock of race checks, if accesses are checked."""
         if self.check:
-            self.b.declarations.add(HELPERS)
+            self.b.declarations |= {RECORD, HELPERS}
             for instruction in instructions:
                 self.b.emit_void(instruction)
 

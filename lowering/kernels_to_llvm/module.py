@@ -29,7 +29,7 @@ def to_llvm(
 
 class _EmulationEmitter(ModuleEmitter):
     def __init__(self, emulation: Emulation, clocked: bool, converted: frozenset[str]) -> None:
-        super().__init__(clocked, converted)
+        super().__init__(clocked, converted, emulation.check)
         self.emulation = emulation
         self.kernels = 0
 

@@ -48,11 +48,16 @@ class FunctionBuilder:
     Attributes:
         converted: the small floats that the target converts from and to f32 by an instruction.
         compared: LLVM's names of the types of which it has maxima and minima that are NaN if an operand is.
+        checks: accesses are checked to be inside of their arrays.
     """
 
     def __init__(
-        self, converted: frozenset[str] = frozenset(), compared: frozenset[str] = frozenset()
+        self,
+        converted: frozenset[str] = frozenset(),
+        compared: frozenset[str] = frozenset(),
+        checks: bool = False,
     ) -> None:
+        self.checks = checks
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]

@@ -56,18 +56,24 @@ class ElementAccess:
             return self.pointer
         return self.b.emit(f"getelementptr {self.type.element}, ptr {self.pointer}, i64 {offset}")
 
+    def reach(self, offset: int, touched: int = 1) -> str:
+        """The pointer through which so many elements, from that at `offset` on, are loaded or stored."""
+        return self.at(offset)
+
     def load(self, offset: int) -> str:
-        return self.b.emit(f"load {self.type.element}, ptr {self.at(offset)}, align {self.type.bytes}")
+        return self.b.emit(f"load {self.type.element}, ptr {self.reach(offset)}, align {self.type.bytes}")
 
     def store(self, value: str, offset: int) -> None:
-        self.b.emit_void(f"store {self.type.element} {value}, ptr {self.at(offset)}, align {self.type.bytes}")
+        pointer = self.reach(offset)
+        self.b.emit_void(f"store {self.type.element} {value}, ptr {pointer}, align {self.type.bytes}")
 
     def load_whole(self, width: int, offset: int = 0) -> str:
         """Loads `width` neighbours as one aligned vector, or a single one as a scalar."""
         if width == 1:
             return self.load(offset)
         type = vector(self.type, width)
-        return self.b.emit(f"load {type.text}, ptr {self.at(offset)}, align {type.bytes * width}")
+        pointer = self.reach(offset, width)
+        return self.b.emit(f"load {type.text}, ptr {pointer}, align {type.bytes * width}")
 
     def store_whole(self, value: str, width: int, offset: int = 0) -> None:
         """Stores what `load_whole` loads."""
@@ -75,4 +81,5 @@ class ElementAccess:
             self.store(value, offset)
             return
         type = vector(self.type, width)
-        self.b.emit_void(f"store {type.text} {value}, ptr {self.at(offset)}, align {type.bytes * width}")
+        pointer = self.reach(offset, width)
+        self.b.emit_void(f"store {type.text} {value}, ptr {pointer}, align {type.bytes * width}")

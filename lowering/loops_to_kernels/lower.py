@@ -20,7 +20,7 @@ from ocannl.lowering.loops_to_kernels.phases import in_phases
 from ocannl.lowering.loops_to_kernels.pointwise import pointwise
 from ocannl.lowering.loops_to_kernels.rows import row_reductions
 from ocannl.lowering.loops_to_kernels.transposing import transposing
-from ocannl.passes.analysis.nests import functions, nests, nests_of, steps
+from ocannl.passes.analysis.nests import functions, has_points, nests, nests_of, steps
 
 
 def lower_nest(nest: NestOp, options: KernelOptions) -> LaunchOp:
@@ -41,10 +41,6 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
             derive([launch], step.location)
             Rewriter.insert_op(launch, InsertPoint.before(step))
         Rewriter.erase_op(step)
-
-
-def has_points(step: NestOp | GroupOp) -> bool:
-    return all(size for _, size in step.space.data)
 
 
 @dataclass(frozen=True)

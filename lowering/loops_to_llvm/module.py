@@ -30,6 +30,7 @@ from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_ta
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
+from ocannl.passes.analysis.nests import has_points
 from ocannl.passes.analysis.parallel_tasks import task_count
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
@@ -64,6 +65,7 @@ class ModuleEmitter:
 
     clocked: bool = False
     converted: frozenset[str] = frozenset()
+    checks: bool = False
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
     structures: StructuralNumbering = field(default_factory=StructuralNumbering)
@@ -88,6 +90,8 @@ class ModuleEmitter:
         first: Mapping[SSAValue, int],
     ) -> None:
         match step:
+            case NestOp() | GroupOp() if not has_points(step):
+                return
             case NestOp():
                 NestEmitter(b, step, pointers, positions, first).emit()
             case GroupOp():
@@ -109,7 +113,7 @@ class ModuleEmitter:
 
     def call(self, func: FuncOp, step: Operation, places: EntrySlots) -> Call:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
-        if isinstance(step, NestOp | GroupOp):
+        if isinstance(step, NestOp | GroupOp) and not self.checks:
             what, nodes = self.structures.number_and_nodes(step)
         else:
             what, nodes = step, used_names(step, func.ranges)[0]
@@ -138,11 +142,12 @@ class ModuleEmitter:
         apart: Sequence[bool],
     ) -> Kernel:
         """Emits the function of a step; `apart` tells which of its nodes alias no other."""
-        b = FunctionBuilder(self.converted)
+        b = FunctionBuilder(self.converted, checks=self.checks)
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        first = first_elements(step) if isinstance(step, NestOp | GroupOp) else {}
+        has_parts = isinstance(step, NestOp | GroupOp) and not self.checks
+        first = first_elements(step) if has_parts else {}
         self.emit_body(b, step, pointers, positions, first)
         if NONTEMPORAL in b.declarations:
             # Non-temporal stores are ordered before what other threads do next only by a fence.

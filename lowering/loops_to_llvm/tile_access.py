@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.range_check import RANGE_CHECK, RECORD, text_constant
 from ocannl.lowering.llvm.types import ValueType, vector
 from ocannl.lowering.loops_to_llvm.tile import Lanes
 from ocannl.passes.analysis.cache_lines import LINE
@@ -37,6 +38,25 @@ class TileAccess(ElementAccess):
         self.scattered = [(lanes[name], stride) for name, stride in address.terms if name in lanes]
         terms = tuple(term for term in address.terms if term[0] not in lanes)
         super().__init__(b, pointer, Address(terms, address.constant), positions, type, found)
+        self.array: str | None = None
+        """The array that accesses must be inside of, as arguments of `@inside`."""
+
+    def check(self, array: str, count: int, text: str) -> None:
+        """Lets accesses touch harmless memory instead of what is outside of an array of `count` elements; the
+        first of these is recorded, with a text about the array.
+        """
+        name = f'@"text {text.encode().hex()}"'
+        self.b.declarations |= {RECORD, RANGE_CHECK, text_constant(name, text)}
+        self.array = f"ptr {array}, i64 {self.type.bytes}, i64 {count}, ptr {name}"
+
+    def reach(self, offset: int, touched: int = 1) -> str:
+        return self.inside(self.at(offset), touched)
+
+    def inside(self, pointer: str, touched: int) -> str:
+        """A pointer through which so many elements may be touched."""
+        if self.array is None:
+            return pointer
+        return self.b.emit(f"call ptr @inside(ptr {pointer}, i64 {touched}, {self.array})")
 
     def prefetch(self, offset: int, lanes: Lanes) -> None:
         """Fetches the cache lines of contiguous lanes that will be read later; they need not exist."""
@@ -52,7 +72,7 @@ class TileAccess(ElementAccess):
             return self._load_scattered(offset, stride, lanes, wide)
         if stride != 1:
             return self._gather(offset, stride, lanes, wide)
-        pointer, align = self.at(offset), self.type.bytes
+        pointer, align = self.reach(offset, lanes.active), self.type.bytes
         if not lanes.masked:
             return self.b.emit(f"load {wide.text}, ptr {pointer}, align {align}")
         mask = f"<{lanes.width} x i1>"
@@ -81,7 +101,16 @@ class TileAccess(ElementAccess):
         for value, coefficient in self.scattered:
             scaled = self.b.emit(f"mul {wide} {value}, splat (i64 {coefficient})")
             total = self.b.emit(f"add {wide} {scaled}, {total}")
-        return self.b.emit(f"getelementptr {self.type.element}, ptr {self.at(offset)}, {wide} {total}")
+        base = self.at(offset)
+        found = self.b.emit(f"getelementptr {self.type.element}, ptr {base}, {wide} {total}")
+        return found if self.array is None else self._inside_each(found, lanes)
+
+    def _inside_each(self, pointers: str, lanes: Lanes) -> str:
+        wide = f"<{lanes.width} x ptr>"
+        for lane in range(lanes.active):
+            pointer = self.inside(self.b.emit(f"extractelement {wide} {pointers}, i64 {lane}"), 1)
+            pointers = self.b.emit(f"insertelement {wide} {pointers}, ptr {pointer}, i64 {lane}")
+        return pointers
 
     def _load_scattered(self, offset: int, stride: int, lanes: Lanes, wide: ValueType) -> str:
         pointers, mask = f"<{lanes.width} x ptr>", f"<{lanes.width} x i1>"
@@ -114,7 +143,7 @@ class TileAccess(ElementAccess):
         if stride != 1:
             self._scatter(value, offset, stride, lanes, wide)
             return
-        pointer, align = self.at(offset), self.type.bytes
+        pointer, align = self.reach(offset, lanes.active), self.type.bytes
         if not lanes.masked:
             if past_caches and lanes.width * align % LINE == 0:
                 self.b.declarations.add(NONTEMPORAL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import POSITION
@@ -23,6 +24,7 @@ from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.passes.analysis.cache_lines import fills_lines
+from ocannl.passes.analysis.nests import declaration
 from ocannl.passes.analysis.target import INTERLEAVED
 
 
@@ -111,7 +113,11 @@ class TileEmitter(ABC):
             found = {name: Found(value, tile.depth) for name, value, tile in at if not tile.type.width}
             lanes = {name: value for name, value, tile in at if tile.type.width}
             pointer = self.pointers[op.node]
-            rows.append(TileAccess(self.b, pointer, address, self.positions, element, found, lanes))
+            access = TileAccess(self.b, pointer, address, self.positions, element, found, lanes)
+            if self.b.checks:
+                text = f"nest `{self.nest.label.data}`, `{declaration(op.node).label.data}`"
+                access.check(pointer, math.prod(memref_shape(op.node)), text)
+            rows.append(access)
         return RowAccess(rows, address.stride(self.row_variable), address.stride(self.lane_variable))
 
     def load(self, op: LoadOp) -> Tile:

@@ -45,7 +45,7 @@ from ocannl.runtime.random import stream_key
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "cuda": ("gpu", CudaDevice),
     "metal": ("metal", MetalDevice),
-    "cpu": ("cpu", NativeDevice),
+    "cpu": ("cpu", lambda: NativeDevice(Emulation(check=os.environ.get("OCANNL_CHECK") == "1"))),
     "emulated_gpu": ("gpu", NativeDevice),
 }
 GPUS = ("cuda", "metal")

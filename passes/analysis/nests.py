@@ -103,6 +103,10 @@ def points(space: Space) -> int:
     return math.prod(size for _, size in space)
 
 
+def has_points(step: NestOp | GroupOp) -> bool:
+    return points(step.space.data) > 0
+
+
 def reduction_work(ops: Iterable[Operation]) -> int:
     """How often the innermost bodies of the reductions among `ops` are evaluated."""
     return sum(

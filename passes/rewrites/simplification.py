@@ -9,8 +9,9 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.index.linear import SpaceAttr
 from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import ReduceOp
+from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
-from ocannl.passes.analysis.nests import Indexed, is_unused, names_in, operations
+from ocannl.passes.analysis.nests import Indexed, is_unused, names_in, operations, points
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
 from ocannl.passes.rewrites.scalar_algebra import RULES
 
@@ -76,11 +77,19 @@ def _float_type(op: Operation) -> Float32Type | Float64Type:
 
 
 def simplify_reduce(op: ReduceOp) -> None:
-    """Removes variables over which an extreme does not vary, and inlines a reduction without variables."""
+    """Removes variables over which an extreme does not vary, and inlines a reduction without variables. One
+    without points is the neutral element.
+    """
     if op.accum.data in IDEMPOTENT:
         _drop_unused_variables(op)
     if not op.space.data:
         inline_reduction(op)
+    elif not points(op.space.data) and isinstance(op.result.type, Float32Type | Float64Type):
+        b, neutral = ArithBuilder(op.result.type), SCALAR_OPS[op.accum.data].neutral
+        assert neutral is not None
+        value = b.const(neutral)
+        inherit(value, op, b.ops)
+        Rewriter.replace_op(op, b.ops, [value])
 
 
 def _drop_unused_variables(op: ReduceOp) -> None:

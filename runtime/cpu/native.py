@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
-from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
+from ocannl.lowering.llvm.range_check import VIOLATION
 from ocannl.runtime.cpu.profile import profile
 from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm

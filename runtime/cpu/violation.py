@@ -6,7 +6,8 @@ import ctypes
 from dataclasses import dataclass
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.lowering.kernels_to_llvm.checks import VIOLATION_FIELDS, WRONGS
+from ocannl.lowering.kernels_to_llvm.checks import WRONGS
+from ocannl.lowering.llvm.range_check import NO_THREAD, VIOLATION_FIELDS
 
 
 @dataclass(frozen=True)
@@ -23,4 +24,5 @@ class Violation:
             return
         record[0] = 0
         array = ctypes.string_at(text).decode()
-        raise DeviceError(f"{array}: thread {thread} of block {block} {WRONGS[kind]} element {element}")
+        who = "an access" if thread == NO_THREAD else f"thread {thread} of block {block}"
+        raise DeviceError(f"{array}: {who} {WRONGS[kind]} element {element}")

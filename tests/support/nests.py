@@ -24,7 +24,7 @@ from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule, schedule_text
 from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
-from ocannl.lowering.kernels_to_llvm.checks import VIOLATION
+from ocannl.lowering.llvm.range_check import VIOLATION
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
 from ocannl.runtime.cpu.team import Team

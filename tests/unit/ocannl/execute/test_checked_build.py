@@ -1,0 +1,87 @@
+"""`OCANNL_CHECK=1`: each load and store of the CPU's code is checked to be inside of its array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from steps import PROBLEMS
+from steps_ocannl import Runs
+from support.targets.functions import PROGRAMS
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.runtime.cpu.native import NativeDevice
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> oc.Context:
+    monkeypatch.setenv("OCANNL_CHECK", "1")
+    return oc.Context.cpu(threads=2)
+
+
+def test_an_access_that_nobody_foresaw_is_an_error_and_changes_nothing(checked: oc.Context):
+    """The check of indices before a run is passed by."""
+    i = oc.index("i")
+    table, total = oc.node("table", batch=3, output=4), oc.node("total", output=4)
+    with oc.code("move") as move:
+        total += oc.data(np.ones((3, 4), np.float32), label="x")[i]
+    step = checked.compile(move, name="step")
+    step(i=2)
+    for wrong in (3, -1, 2**40):
+        step._args.values[step._slots["i"]] = wrong
+        with pytest.raises(DeviceError, match=rf"`x`: an access is outside at element {4 * wrong}"):
+            step()
+    before = checked[total]
+    step(i=0)
+    np.testing.assert_array_equal(checked[total] - before, np.ones(4))
+    assert table not in checked
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_touch_what_is_theirs(checked: oc.Context, name: str):
+    """They have the bits that they have without checks."""
+    plain = oc.Context("cpu", 2, NativeDevice())
+    found, expected = PROGRAMS[name](checked, np.float32), PROGRAMS[name](plain, np.float32)
+    for key, value in expected.items():
+        np.testing.assert_array_equal(found[key], value)
+
+
+@pytest.mark.parametrize("name", ["moons", "lenet"])
+def test_benchmarked_steps_touch_what_is_theirs(name: str, monkeypatch: pytest.MonkeyPatch):
+    losses: list[list[float]] = []
+    for check in ("1", "0"):
+        monkeypatch.setenv("OCANNL_CHECK", check)
+        runs = Runs(PROBLEMS[name]())
+        runs.first()
+        losses.append(runs.values()["losses"])
+    assert losses[0] == losses[1]
+
+
+def encoder(x: oc.Tensor) -> oc.Tensor:
+    return nn.transformer_encoder(1, 2, d_k=3, d_v=3, d_ff=7)(x)
+
+
+def images(x: oc.Tensor) -> oc.Tensor:
+    return nn.batch_norm2d()(nn.conv2d(out_channels=5)(nn.max_pool2d()(x)), train_step=oc.index("n"))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [(encoder, (3, 5, 6)), (images, (2, 10, 6, 3)), (lambda x: nn.lstm(hid_dim=5)(x), (3, 4, 6))],
+    ids=["encoder", "images", "lstm"],
+)
+def test_training_steps_of_odd_sizes(
+    checked: oc.Context, model: Callable[[oc.Tensor], oc.Tensor], shape: tuple[int, ...]
+):
+    x = oc.data(
+        np.random.default_rng(1).normal(size=shape).astype(np.float32), axes="b" * (len(shape) - 1) + "o"
+    )
+    loss = oc.einsum("...|... => 0", model(x) ** 2)
+    step = checked.compile(train.grad_update(loss) + train.adam_update(loss, learning_rate=0.1), name="step")
+    checked.init_params(loss)
+    step()
+    step()
+    assert np.isfinite(float(checked[loss]))
