@@ -21,6 +21,7 @@ from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import check_origins, without_origins
 from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.kernel import KERNEL
+from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
@@ -70,7 +71,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     OrderNestsPass,
 )
 # Metal has no tensor cores like those of NVIDIA, fewer bytes of shared memory, and no asynchronous copies.
-ON_METAL = (("tensor_cores", False), ("tile_bytes", 2**15), ("stages", 2))
+ON_METAL = (("tensor_cores", False), ("tile_bytes", METAL_SHARED_BYTES), ("stages", 2))
 
 
 @dataclass(frozen=True)

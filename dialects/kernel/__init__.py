@@ -45,7 +45,7 @@ from ocannl.dialects.index.linear import (
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
-from ocannl.dialects.kernel.gpu import WARP
+from ocannl.dialects.kernel.gpu import ASYNC_BYTES, WARP
 from ocannl.dialects.kernel.launch import (
     BARRIER,
     LaunchOp,
@@ -61,8 +61,6 @@ from ocannl.dialects.routine import check_no_arguments, parse_body
 
 # The operands of copies, as error messages call them.
 ARRAY = "a node or a shared array"
-# The bytes that a GPU can copy asynchronously at a time.
-ASYNC_BYTES = (4, 8, 16)
 
 
 class PlainTogetherOp(TogetherOp):

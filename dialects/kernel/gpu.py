@@ -7,8 +7,14 @@ WARP = 32
 MOST_THREADS = 1024
 # Threads of a block, where nothing else decides: enough of them to hide the latency of memory.
 THREADS = 256
-# Multiprocessors of a large GPU, roughly: how many blocks run at a time, at least.
+# A large GPU, roughly: its multiprocessors; multiplications of each a cycle, and blocks that it runs at a
+# time; bytes that memory moves a cycle; and cycles to launch a kernel.
 PROCESSORS = 128
+MULTIPLICATIONS_A_CYCLE, CONCURRENT_BLOCKS = 128, 4
+BYTES_A_CYCLE = 1200
+LAUNCH_CYCLES = 5000
+# Registers of a multiprocessor, of 32 bits each.
+REGISTERS = 2**16
 # Shared memory that a block may have on all NVIDIA GPUs since sm_80.
 MOST_SHARED_BYTES = 99 * 2**10
 # Shared memory that a kernel for an NVIDIA GPU may declare; more is dynamic, given by the host at launch.
@@ -16,5 +22,8 @@ STATIC_SHARED_BYTES = 48 * 2**10
 SHARED_ALIGNMENT = 16
 # Shared memory has so many banks, which give a word each at a time.
 BANKS, BANK_BYTES = 32, 4
-# The widest load or store of a thread.
+# The widest load or store of a thread, and the bytes that it can copy asynchronously to shared memory.
 VECTOR_BYTES = 16
+ASYNC_BYTES = (4, 8, VECTOR_BYTES)
+# Shared memory that a threadgroup may have on every GPU of Apple's.
+METAL_SHARED_BYTES = 32 * 2**10

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.addresses import Address
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, block_reduction
-from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES, VECTOR_BYTES
+from ocannl.dialects.kernel.gpu import REGISTERS, STATIC_SHARED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
@@ -43,8 +43,8 @@ TRIPLE = "nvptx64-nvidia-cuda"
 GLOBAL_SPACE, SHARED_SPACE = 1, 3
 # Parameters of a kernel take 4352 bytes, each of them 8.
 MOST_ARGUMENTS = 4352 // 8
-# The registers of a multiprocessor, and how many a thread needs with at most so many sums on tensor cores.
-REGISTERS, ENOUGH_REGISTERS, FEW_SUMS = 2**16, 168, 32
+# How many registers a thread needs with at most so many sums on tensor cores.
+ENOUGH_REGISTERS, FEW_SUMS = 168, 32
 
 # Small floats that the hardware converts from and to f32; from sm_89 on it has those of 8 bits, but what is
 # too large becomes the greatest finite one there.

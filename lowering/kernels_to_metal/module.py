@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES
 from ocannl.dialects.kernel.mma import MmaOp
 from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.lowering.entry import used_names
@@ -20,8 +21,8 @@ from ocannl.lowering.kernels_to_metal.small_floats import functions
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
 
-# Limits that every GPU of Apple's allows: bytes of threadgroup memory, arguments of a kernel.
-THREADGROUP_BYTES, MOST_ARGUMENTS, MOST_NODES = 32 * 2**10, 31, 512
+# Limits that every GPU of Apple's allows: arguments of a kernel, and of nodes in a structure.
+MOST_ARGUMENTS, MOST_NODES = 31, 512
 
 # No fast math: the expansions of functions depend on each rounding.
 HEAD = """\
@@ -66,9 +67,9 @@ class _Writer:
 
     def write_kernel(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
-        if launch.shared_bytes > THREADGROUP_BYTES:
+        if launch.shared_bytes > METAL_SHARED_BYTES:
             raise NotInMetal(
-                f"it has {launch.shared_bytes} bytes of shared memory, and Metal has {THREADGROUP_BYTES}"
+                f"it has {launch.shared_bytes} bytes of shared memory, and Metal has {METAL_SHARED_BYTES}"
             )
         if any(isinstance(op, MmaOp) for op in launch.body.walk()):
             raise NotInMetal("`kernel.mma` has no text: run lower-loops-to-kernels{tensor_cores=false}")

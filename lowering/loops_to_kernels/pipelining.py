@@ -17,7 +17,8 @@ from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.index.memref import RING, element_bytes, element_type
-from ocannl.dialects.kernel import ASYNC_BYTES, BarrierOp, CommitOp, CopyOp, WaitOp
+from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp
+from ocannl.dialects.kernel.gpu import ASYNC_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
 from ocannl.dialects.loops import ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft

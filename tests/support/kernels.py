@@ -32,7 +32,7 @@ SMALL: dict[ModuleType, dict[str, object]] = {
     contractions: {"LEAST_SIDE": 2, "LEAST_REDUCED": 2},
     contraction: {"DEPTHS": (3, 2)},
     pointwise: {"THREADS": 32, "MANY_POINTS": 8},
-    split_k: {"STEP_DEPTH": 1, "KERNEL_CYCLES": -500},
+    split_k: {"STEP_DEPTH": 1, "LAUNCH_CYCLES": -500},
 }
 """Tiles, shared reductions and vectors also for nests that are small."""
 

@@ -222,6 +222,30 @@ def test_an_import_of_what_runs_programs_is_found():
     assert imports_across(texts, "ocannl.program", "ocannl.execute") == found
 
 
+DIALECTS = ("ir", "routine", "index", "shapes", "scalar", "assign", "texpr", "loops", "kernel")
+# What emitters share may not need one of them, and Metal has nothing to do with LLVM.
+NOT_FOR = {
+    "llvm": ("loops_to_llvm", "kernels", "kernels_to_llvm", "kernels_to_metal"),
+    "kernels": ("llvm", "loops_to_llvm", "kernels_to_llvm", "kernels_to_metal"),
+    "kernels_to_metal": ("llvm", "loops_to_llvm", "kernels_to_llvm"),
+}
+
+
+def room(module: str, layer: str) -> str:
+    """The folder or file of a layer that a module belongs to; empty outside of the layer."""
+    return module.removeprefix(f"{layer}.").partition(".")[0] if module.startswith(f"{layer}.") else ""
+
+
+def test_dialects_and_emitters_import_what_is_below_them():
+    after = {name: DIALECTS[place + 1 :] for place, name in enumerate(DIALECTS)}
+    wrong: list[tuple[str, str]] = []
+    for module, targets in import_graph(sources()).items():
+        dialect, emitter = room(module, "ocannl.dialects"), room(module, "ocannl.lowering")
+        wrong += [(module, t) for t in targets if room(t, "ocannl.dialects") in after.get(dialect, ())]
+        wrong += [(module, t) for t in targets if room(t, "ocannl.lowering") in NOT_FOR.get(emitter, ())]
+    assert wrong == []
+
+
 @pytest.fixture(scope="module")
 def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The files of a wheel, built from a copy so that the build leaves nothing in the checkout."""

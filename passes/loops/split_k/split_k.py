@@ -13,7 +13,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, SpaceAttr, identity_map
 from ocannl.dialects.ir.origins import derive
-from ocannl.dialects.kernel.gpu import PROCESSORS
+from ocannl.dialects.kernel.gpu import (
+    BYTES_A_CYCLE,
+    CONCURRENT_BLOCKS,
+    LAUNCH_CYCLES,
+    MULTIPLICATIONS_A_CYCLE,
+    PROCESSORS,
+)
 from ocannl.dialects.loops import FuncOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.contractions import (
     TILE_SIDES,
@@ -32,12 +38,10 @@ from ocannl.passes.rewrites.rfactor import copies_for, nest_of, replace_reductio
 
 # The most parts of a contraction.
 MOST_PARTS = 16
-# The values of a step of a pipeline; rough costs in cycles: of a step at least, and of a kernel's launch.
-STEP_DEPTH, STEP_CYCLES, KERNEL_CYCLES = 16, 300, 5000
+# The values of a step of a pipeline, and the cycles that it takes at least, roughly.
+STEP_DEPTH, STEP_CYCLES = 16, 300
 # Other reductions are split if there would be fewer blocks than these, each reading so much; into so many.
 LEAST_READ, FEW_BLOCKS, MOST_BLOCKS = 2**17, 32, 256
-# Multiplications of a multiprocessor a cycle, its concurrent blocks, and bytes a cycle of the whole memory.
-RATE, OVERLAPPED, BYTES_A_CYCLE = 128, 4, 1200
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,13 @@ def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
 
     def of_tiles(rows: int, columns: int) -> float:
         blocks = parts * tile_count(nest, found, rows, columns)
-        work = depth * tile_work(rows, columns) / RATE
+        work = depth * tile_work(rows, columns) / MULTIPLICATIONS_A_CYCLE
         waiting = -(-depth // STEP_DEPTH) * STEP_CYCLES
-        return max(-(-blocks // PROCESSORS) * work, -(-blocks // (OVERLAPPED * PROCESSORS)) * waiting)
+        return max(-(-blocks // PROCESSORS) * work, -(-blocks // (CONCURRENT_BLOCKS * PROCESSORS)) * waiting)
 
     own = min(of_tiles(rows, columns) for rows in TILE_SIDES for columns in TILE_SIDES)
     moved = 2 * parts * points(nest.space.data) * type.size
-    return own if parts == 1 else own + KERNEL_CYCLES + moved / BYTES_A_CYCLE
+    return own if parts == 1 else own + LAUNCH_CYCLES + moved / BYTES_A_CYCLE
 
 
 def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
