@@ -1,0 +1,74 @@
+"""Nodes that passes have made for layers are there for those that were left out, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from unittest.mock import patch
+
+import pytest
+from support.layered import MODELS, step_of
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
+from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import declaration, functions, nests, nodes, operations, steps
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
+from ocannl.passes.loops.schedule.pack import copy_nest
+from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
+from ocannl.passes.texpr.fold_layers import fold_layers
+from ocannl.program.extract import extract
+
+PASSES = PIPELINES["cpu"]
+BEFORE = PASSES[: PASSES.index(LowerAssignToLoopsPass) + 1]
+STRUCTURES = StructuralNumbering()
+
+
+def stores(nest: NestOp) -> list[StoreOp]:
+    return [op for op in nest.body.block.ops if isinstance(op, StoreOp)]
+
+
+class CopyOperandsPass(ModulePass):
+    """Copies an operand of each sum; the labels of copies tell no layer."""
+
+    name = "copy-operands"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        labels = Names(set())
+        for nest in [nest for func in functions(op) for nest in nests(func)]:
+            sums = (load.parent_op() for load in operations(nest.body.block) if isinstance(load, LoadOp))
+            found = next((reduce for reduce in sums if isinstance(reduce, ReduceOp)), None)
+            if found is not None and nest.space.data:
+                load = next(op for op in found.body.block.ops if isinstance(op, LoadOp))
+                copy = copy_nest(nest, load, Schedule(lanes=(nest.space.names[-1], 1)), None, labels)
+                label = StringAttr(labels.fresh("operand"))
+                for made in (copy, declaration(stores(copy)[0].node)):
+                    made.properties["label"] = label
+
+
+def step_with_copies(model: str) -> tuple[bool, FuncOp]:
+    """Whether layers were left out, and the step with all of them."""
+    module = extract(step_of(MODELS[model], 8)[1].statements, "step").module
+    run_passes(module, BEFORE)
+    is_folded = any("layers" in str(func.attributes) for func in functions(module))
+    run_passes(module, [CopyOperandsPass, UnfoldLayersPass])
+    (func,) = functions(module)
+    return is_folded, func
+
+
+@pytest.mark.parametrize("model", ["perceptron", "convolutions"])
+def test_copies_of_operands(model: str):
+    was_folded, folded = step_with_copies(model)
+    with patch.object(fold_layers, "LEAST_LAYERS", 1000):
+        _, plain = step_with_copies(model)
+    assert was_folded
+    folded.verify()
+    assert Counter(map(STRUCTURES.number, steps(folded))) == Counter(map(STRUCTURES.number, steps(plain)))
+    found, wanted = (Counter(str(node.result.type) for node in nodes(func)) for func in (folded, plain))
+    assert found == wanted
+    labels = [node.label.data for node in nodes(folded)]
+    assert len(set(labels)) == len(labels)
