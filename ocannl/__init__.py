@@ -33,7 +33,7 @@ from ocannl.program.misuse import explain_all
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
-from ocannl.program.scopes import scope
+from ocannl.program.scopes import Scope, scope
 from ocannl.program.shapes import RowSizes
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, ShapeView, Tensor, TensorLike, as_tensor
@@ -50,6 +50,7 @@ __all__ = [
     "PrecisionError",
     "Routine",
     "RowSizes",
+    "Scope",
     "ShapeError",
     "ShapeView",
     "SpecError",

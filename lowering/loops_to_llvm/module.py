@@ -146,8 +146,8 @@ class ModuleEmitter:
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        has_parts = isinstance(step, NestOp | GroupOp) and not self.checks
-        first = first_elements(step) if has_parts else {}
+        is_step = isinstance(step, NestOp | GroupOp)
+        first = first_elements(step) if is_step and not self.checks else {}
         self.emit_body(b, step, pointers, positions, first)
         if NONTEMPORAL in b.declarations:
             # Non-temporal stores are ordered before what other threads do next only by a fence.

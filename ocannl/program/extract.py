@@ -146,7 +146,7 @@ class _Copier:
     """Copies operations with unique labels, keys for random numbers, and densely numbered variables."""
 
     numbering: Numbering
-    memory: dict[texpr.MemoryOp, str]
+    memory: dict[Operation, str]
     """The names of what the routine keeps."""
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])

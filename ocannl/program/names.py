@@ -20,14 +20,14 @@ def note_path(op: MemoryOp, path: MemoryPath) -> None:
     _paths[op] = path
 
 
-def memory_names(ops: Iterable[Operation]) -> dict[MemoryOp, str]:
+def memory_names(ops: Iterable[Operation]) -> dict[Operation, str]:
     """Distinct names for the memory among operations; those of parameters depend on parameters alone.
 
     Where paths repeat, numbers in order of making tell scopes and labels apart: `linear.w`, `linear_1.w`. The
     parameters of one scope share its number.
     """
     memory = [op for op in ops if isinstance(op, MemoryOp)]
-    found: dict[MemoryOp, str] = {}
+    found: dict[Operation, str] = {}
     for kind in (True, False):
         paths = {op: _paths[op] for op in memory if isinstance(op, ParamOp) is kind}
         numbering = _Numbering(paths, set(found.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_parameters_are_named_before_what_else_is_kept():
 
 def test_inline_parameters_stand_in_the_scope_of_their_block():
     @oc.block
-    def mlp(p: oc.Params, x: oc.Tensor) -> oc.Tensor:
+    def mlp(p: Any, x: oc.Tensor) -> oc.Tensor:
         return p.w2 @ oc.relu(p.w1(output=4) @ x)
 
     x = oc.data(np.ones((2, 3)), label="x")
