@@ -249,3 +249,40 @@ loops.func @small {
     loops.store %v, %z[i]
   }
 }
+
+// A product in place of a quotient by a power of two, if its reciprocal is normal in every type of floats.
+// CHECK-LABEL: loops.func @quotients {
+// CHECK:         %[[SMALL:.*]] = arith.constant 1.57772181e-30 : f32
+// CHECK-NEXT:    %a = arith.mulf %v, %[[SMALL]] : f32
+// CHECK-NEXT:    %b = arith.divf %v, %too_large : f32
+// CHECK-NEXT:    %[[LARGE:.*]] = arith.constant 6.338253e+29 : f32
+// CHECK-NEXT:    %c = arith.mulf %v, %[[LARGE]] : f32
+// CHECK-NEXT:    %d = arith.divf %v, %too_small : f32
+// CHECK-NEXT:    %e = arith.divf %v, %no_power : f32
+// CHECK-NEXT:    %[[NEGATIVE:.*]] = arith.constant -1.250000e-01 : f32
+// CHECK-NEXT:    %f = arith.mulf %v, %[[NEGATIVE]] : f32
+loops.func @quotients {
+  %x = assign.node "x" on_device : memref<4xf32>
+  %y = assign.node "y" on_device : memref<4x6xf32>
+  loops.nest "y" (i = 4) {
+    %v = loops.load %x[i]
+    %large = arith.constant 6.338253e+29 : f32
+    %too_large = arith.constant 1.2676506e+30 : f32
+    %small = arith.constant 1.5777218e-30 : f32
+    %too_small = arith.constant 7.888609e-31 : f32
+    %no_power = arith.constant 3.0 : f32
+    %negative = arith.constant -8.0 : f32
+    %a = arith.divf %v, %large : f32
+    %b = arith.divf %v, %too_large : f32
+    %c = arith.divf %v, %small : f32
+    %d = arith.divf %v, %too_small : f32
+    %e = arith.divf %v, %no_power : f32
+    %f = arith.divf %v, %negative : f32
+    loops.store %a, %y[i, 0]
+    loops.store %b, %y[i, 1]
+    loops.store %c, %y[i, 2]
+    loops.store %d, %y[i, 3]
+    loops.store %e, %y[i, 4]
+    loops.store %f, %y[i, 5]
+  }
+}
