@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.ir.op_helpers import operations_of
 
 LocationT = TypeVar("LocationT", bound=LocationAttr)
-# What makes a location: names and numbers, and the identities of the locations in it.
+# The key of a location: names and numbers, and the identities of the locations in it.
 _Key: TypeAlias = tuple[str | int, ...]
 
 # The locations in use: equal ones are one object, so that sets are compared and united by identity.
