@@ -47,7 +47,7 @@ def emit_sat01(b: ArithBuilder, x: SSAValue) -> SSAValue:
 
 def emit_sign(b: ArithBuilder, x: SSAValue) -> SSAValue:
     zero = b.const(0.0)
-    negative_or_not = b.select(b.cmp("olt", x, zero), b.const(-1.0), x)
+    negative_or_not = b.select(b.cmp("olt", x, zero), b.const(-1.0), b.float_op(math_dialect.AbsFOp, x))
     return b.select(b.cmp("ogt", x, zero), b.const(1.0), negative_or_not)
 
 

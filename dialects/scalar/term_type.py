@@ -16,11 +16,19 @@ class Arg:
         return f"${self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A number, in the precision of the operands."""
+    """A number, in the precision of the operands. Equal numbers are written alike: 0.0 is not -0.0, NaN is
+    NaN.
+    """
 
     value: float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
 
     def __str__(self) -> str:
         return repr(self.value)

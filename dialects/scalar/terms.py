@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -21,8 +22,10 @@ __all__ = [
     "derivative",
     "evaluate",
     "lower",
+    "product",
     "simplify",
     "substitute",
+    "total",
 ]
 
 
@@ -92,8 +95,8 @@ def lower(term: Term, operands: Sequence[SSAValue], builder: ArithBuilder) -> SS
     return value(term)
 
 
-def derivative(term: Term, wrt: int, result: int | None = None) -> Term:
-    """The simplified partial derivative with respect to an operand; `Const(0.0)` if it is identically zero.
+def derivative(term: Term, wrt: int, result: int | None = None) -> Term | None:
+    """The simplified partial derivative with respect to an operand; None if it is identically zero.
 
     Where the derivative of the outermost operator reads that operator's result, `Arg(result)` stands for
     it if given, so that the forward value can be reused.
@@ -101,30 +104,50 @@ def derivative(term: Term, wrt: int, result: int | None = None) -> Term:
     whole = term if result is None else Arg(result)
     match term:
         case Arg(index):
-            return ONE if index == wrt else ZERO
+            return ONE if index == wrt else None
         case Const():
-            return ZERO
+            return None
         case App(op, args):
-            chain = (
-                app("mul", derivative(arg, wrt), substitute(partial, dict(enumerate((*args, whole)))))
-                for arg, partial in zip(args, SCALAR_OPS[op].derivative, strict=True)
+            known = dict(enumerate((*args, whole)))
+            return total(
+                product(_partial(slope, known), derivative(arg, wrt))
+                for arg, slope in zip(args, SCALAR_OPS[op].derivative, strict=True)
                 if wrt in arguments(arg)
             )
-            return simplify(_sum(chain))
 
 
-_SIGNS = (Const(0.0), Const(1.0), Const(-1.0))
+def _partial(slope: Term, operands: Mapping[int, Term]) -> Term | None:
+    """A derivative of the table at operands; None if a rule of the table makes it zero.
+
+    A zero that is a number of the program is a factor like any other: times infinity it is NaN.
+    """
+    found = simplify(substitute(slope, operands))
+    is_rule = isinstance(slope, Const) or (isinstance(slope, App) and slope.op == "where")
+    return None if is_rule and found == ZERO else found
 
 
-def _sum(terms: Iterator[Term]) -> Term:
-    total: Term = ZERO
-    for term in terms:
-        total = app("add", total, term)
-    return total
+def product(x: Term | None, y: Term | None) -> Term | None:
+    """The simplified product of derivatives, of which None is identically zero, whatever the other is."""
+    return None if x is None or y is None else simplify(app("mul", y, x))
+
+
+def total(terms: Iterable[Term | None]) -> Term | None:
+    """The simplified sum of derivatives, of which None is identically zero."""
+    summands = [term for term in terms if term is not None]
+    return simplify(reduce(partial(app, "add"), summands)) if summands else None
+
+
+_NEGATIVE_ZERO = Const(-0.0)
+_SIGNS = (ZERO, _NEGATIVE_ZERO, ONE, Const(-1.0))
+_TRUTHS = frozenset({"lt", "le", "eq", "ne", "not", "and", "or"})
 
 
 def simplify(term: Term) -> Term:
-    """An equal term for finite operands, by algebra: in `x * 0` a NaN or an infinity is lost."""
+    """An equal term, by algebra, for all operands: NaN, infinities, and zeros of both signs.
+
+    Except that a product with a gate of 1, or with `where` of 1 and 0, becomes the gate of the product: a
+    derivative that is exactly zero hides what it is multiplied by. Results may be rounded once less.
+    """
     if not isinstance(term, App):
         return term
     term = App(term.op, tuple(simplify(a) for a in term.args))
@@ -147,8 +170,6 @@ def _rewrite(term: App) -> Term | None:
             return x
         case "neg", (App("neg", (x,)),):
             return x
-        case "neg", (App("sub", (x, y)),):
-            return app("sub", y, x)
         case "neg", (App("mul", (Const(number), x)),):
             return app("mul", Const(-number), x)
         case "add", (x, y):
@@ -161,7 +182,7 @@ def _rewrite(term: App) -> Term | None:
             return _rewrite_div(x, y)
         case "pow", (x, Const(exponent)):
             return _rewrite_power(x, exponent)
-        case "fma", (x, y, z) if z == ZERO or any(a in _SIGNS for a in (x, y)):
+        case "fma", (x, y, z) if z == _NEGATIVE_ZERO or any(a in _SIGNS for a in (x, y)):
             return app("add", app("mul", x, y), z)
         case "mul3", (x, y, z) if any(isinstance(a, Const) for a in (x, y, z)):
             return app("mul", app("mul", x, y), z)
@@ -169,7 +190,7 @@ def _rewrite(term: App) -> Term | None:
             return x if condition else y
         case "where", (_, x, y) if x == y:
             return x
-        case ("relu_gate" | "sat01_gate", (_, Const(0.0))):
+        case ("relu_gate" | "sat01_gate", (_, y)) if y == ZERO:
             return ZERO
         case "relu_gate", (App("relu", (x,)), y):
             return app("relu_gate", x, y)
@@ -180,9 +201,12 @@ def _rewrite(term: App) -> Term | None:
 
 
 def _rewrite_add(x: Term, y: Term) -> Term | None:
-    if x == ZERO:
+    """`x + 0.0` stays: it is 0.0 where x is -0.0. The zero is put last: first, it starts an accumulation."""
+    if x == _NEGATIVE_ZERO:
         return y
-    if y == ZERO:
+    if x == ZERO:
+        return app("add", y, x)
+    if y == _NEGATIVE_ZERO:
         return x
     if isinstance(y, App) and y.op == "neg":
         return app("sub", x, y.args[0])
@@ -194,7 +218,7 @@ def _rewrite_add(x: Term, y: Term) -> Term | None:
 def _rewrite_sub(x: Term, y: Term) -> Term | None:
     if y == ZERO:
         return x
-    if x == ZERO:
+    if x == _NEGATIVE_ZERO:
         return app("neg", y)
     if isinstance(y, App) and y.op == "neg":
         return app("add", x, y.args[0])
@@ -204,14 +228,15 @@ def _rewrite_sub(x: Term, y: Term) -> Term | None:
 def _rewrite_mul(x: Term, y: Term) -> Term | None:
     """Rules on the second factor: the caller tries both orders."""
     match y:
-        case Const(0.0):
-            return ZERO
+        case Const(0.0) if isinstance(x, App) and x.op in _TRUTHS:
+            return y
         case Const(1.0):
             return x
         case Const(-1.0):
             return app("neg", x)
         case Const(outer) if isinstance(x, App) and x.op == "mul" and isinstance(x.args[0], Const):
-            return app("mul", Const(outer * x.args[0].value), x.args[1])
+            factor = outer * x.args[0].value
+            return app("mul", Const(factor), x.args[1]) if _is_moderate(factor) else None
         case Const() if isinstance(x, App) and x.op == "mul" and isinstance(x.args[1], Const):
             return app("mul", app("mul", x.args[1], x.args[0]), y)
         case App("neg", (z,)):
@@ -228,9 +253,12 @@ def _rewrite_mul(x: Term, y: Term) -> Term | None:
             return None
 
 
+def _is_moderate(factor: float) -> bool:
+    """Whether a factor neither overflows nor underflows in any float type that computes."""
+    return 2.0**-100 < abs(factor) < 2.0**100
+
+
 def _rewrite_div(x: Term, y: Term) -> Term | None:
-    if x == ZERO:
-        return ZERO
     if y == ONE:
         return x
     if x == ONE:

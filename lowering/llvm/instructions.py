@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from ocannl.dialects.ir.errors import at_line
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import extend, truncate
-from ocannl.lowering.llvm.types import ValueType, float_literal, vector
+from ocannl.lowering.llvm.types import ValueType, float_literal, is_nan_literal, vector
 
 Ops: TypeAlias = dict[type[Operation], str]
 
@@ -155,7 +155,7 @@ def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType
         return call(b, EXTREMA[predicate], [x, y], type)
     # One instruction on x86, which gives its last operand where one is NaN.
     result = select(b, b.emit(f"fcmp {predicate} {type.text} {y}, {x}"), y, x, type)
-    if is_literal(y):
+    if is_literal(y) and not is_nan_literal(y):
         return result
     return select(b, b.emit(f"fcmp uno {type.text} {y}, {y}"), y, result, type)
 

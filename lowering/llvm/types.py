@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 from functools import cache
@@ -86,6 +87,12 @@ def float_literal(value: float, type: ValueType) -> str:
     if type.code == "f32":
         value = _round_to_f32(value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def is_nan_literal(text: str) -> bool:
+    """Whether a literal of a number, or of a vector of equal numbers, is NaN."""
+    bits = text.rstrip(")").rpartition(" ")[2]
+    return bits.startswith("0x") and math.isnan(struct.unpack("<d", bytes.fromhex(bits[2:])[::-1])[0])
 
 
 def _round_to_f32(value: float) -> float:

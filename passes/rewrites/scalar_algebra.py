@@ -45,6 +45,11 @@ def is_power_of_two(value: float) -> bool:
     return math.isfinite(value) and abs(math.frexp(value)[0]) == 0.5 and 2.0**-100 < abs(value) < 2.0**100
 
 
+def is_zero(value: float | None, sign: int) -> bool:
+    """Whether a number is the zero of a sign: `x + 0.0` is not x where that is -0.0."""
+    return value == 0 and math.copysign(1, value) == sign
+
+
 def constant(b: ArithBuilder, value: float) -> SSAValue | None:
     """A constant; None for a number out of the range of the type, which is computed at run time."""
     return b.const(value) if abs(value) <= LARGEST[type(b.type)] else None
@@ -55,9 +60,9 @@ def simplify_add(b: ArithBuilder, op: Operation) -> SSAValue | None:
     known_x, known_y = number(x), number(y)
     if known_x is not None and known_y is not None:
         return constant(b, known_x + known_y)
-    if known_y == 0:
+    if is_zero(known_y, -1):
         return x
-    if known_x == 0:
+    if known_x == 0:  # where an accumulation starts: it has no sign
         return y
     if (minus_y := negated(y)) is not None:
         return b.sub(x, minus_y)
@@ -75,9 +80,9 @@ def simplify_sub(b: ArithBuilder, op: Operation) -> SSAValue | None:
     known_x, known_y = number(x), number(y)
     if known_x is not None and known_y is not None:
         return constant(b, known_x - known_y)
-    if known_y == 0:
+    if is_zero(known_y, 1):
         return x
-    if known_x == 0:
+    if is_zero(known_x, -1):
         return b.neg(y)
     if (minus_y := negated(y)) is not None:
         return b.add(x, minus_y)
@@ -134,8 +139,6 @@ def simplify_neg(b: ArithBuilder, op: Operation) -> SSAValue | None:
     known = number(x)
     if known is not None:
         return b.const(-known)
-    if isinstance(x.owner, arith.SubfOp) and x.has_one_use():
-        return b.sub(x.owner.operands[1], x.owner.operands[0])
     return negated(x)
 
 
@@ -153,6 +156,10 @@ def simplify_extreme(b: ArithBuilder, op: Operation) -> SSAValue | None:
     """`arith.maximumf` and `arith.minimumf` of equal operands, of their neutral element, or applied twice."""
     x, y = op.operands
     neutral = INFINITE_NEUTRAL[type(op)]
+    for value in (x, y):
+        known = number(value)
+        if known is not None and math.isnan(known):
+            return value
     if x is y or number(y) == neutral:
         return x
     if number(x) == neutral:
@@ -171,7 +178,7 @@ def simplify_fma(b: ArithBuilder, op: Operation) -> SSAValue | None:
         return b.add(x, z)
     if known_y == -1:
         return b.sub(z, x)
-    return b.mul(x, y) if number(z) == 0 else None
+    return b.mul(x, y) if is_zero(number(z), -1) else None
 
 
 def simplify_cmp(b: ArithBuilder, op: Operation) -> SSAValue | None:

@@ -7,13 +7,12 @@ adds up the tangents of the operands times the derivatives of `op`: it is the tr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.scalar.combination import Combination
-from ocannl.dialects.scalar.terms import App, Arg, Term, simplify
+from ocannl.dialects.scalar.terms import Arg, Term, product, total
 from ocannl.dialects.texpr import ApplyOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
@@ -87,15 +86,16 @@ class Tangents:
         args, maps = part.combination.operands, part.combination.maps
         result = Arg(len(args))
         operands, indices = [*args, op.result], [*maps, part.result_map]
-        products: list[Term] = []
+        products: list[Term | None] = []
         for index, (operand, map) in enumerate(zip(args, maps, strict=True)):
             tangent = self._known(operand)
             if tangent is not None:
-                products.append(App("mul", (Arg(len(operands)), partial(op, part, index, result))))
+                products.append(product(partial(op, part, index, result), Arg(len(operands))))
                 operands.append(tangent)
                 indices.append(map)
-        slope = simplify(reduce(lambda a, b: App("add", (a, b)), products, ZERO))
-        combination = Combination.of(gated(op, part, slope, result), operands, indices)
+        slope = total(products)
+        term = ZERO if slope is None else gated(op, part, slope, result)
+        combination = Combination.of(term, operands, indices)
         return Part(combination, part.result_map, part.space)
 
     def _through_custom(self, op: CustomOp, before: Operation) -> SSAValue | None:

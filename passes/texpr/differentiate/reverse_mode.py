@@ -13,7 +13,7 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.images import box_of, covers, tiles
 from ocannl.dialects.scalar.combination import Combination
-from ocannl.dialects.scalar.terms import App, Arg, simplify
+from ocannl.dialects.scalar.terms import Arg, product
 from ocannl.dialects.texpr import ApplyOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
@@ -26,7 +26,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_of,
     sum_to,
 )
-from ocannl.passes.texpr.differentiate.slopes import ZERO, gated, partial
+from ocannl.passes.texpr.differentiate.slopes import gated, partial
 
 
 def adjoints(
@@ -102,8 +102,8 @@ def _contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> App
     args, arg_maps = part.combination.operands, part.combination.maps
     target, target_map = args[index], arg_maps[index]
     result = Arg(len(args))
-    slope = simplify(App("mul", (Arg(len(args) + 1), partial(op, part, index, result))))
-    if slope == ZERO:
+    slope = product(partial(op, part, index, result), Arg(len(args) + 1))
+    if slope is None:
         return None
     term = gated(op, part, slope, result)
     operands, maps = [*args, op.result, adjoint], [*arg_maps, part.result_map, part.result_map]

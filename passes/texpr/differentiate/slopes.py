@@ -21,8 +21,9 @@ def accumulation(op: ApplyOp, part: Part) -> str | None:
     return None if alone else op.accum_name
 
 
-def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term:
-    """The derivative of a part's term with respect to an operand; `result` stands for the result's cell.
+def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term | None:
+    """The derivative of a part's term with respect to an operand, None if it is identically zero; `result`
+    stands for the result's cell.
 
     Raises `OcannlError` where the accumulation has no derivative.
     """
@@ -37,6 +38,6 @@ def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term:
 
 def gated(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
     """A derivative where the point attains the result, else zero."""
-    if slope == ZERO or accumulation(op, part) not in ("max", "min"):
+    if accumulation(op, part) not in ("max", "min"):
         return slope
     return App("where", (App("eq", (result, part.combination.term)), slope, ZERO))

@@ -41,14 +41,24 @@ loops.func @identities {
 
 // -----
 
-// NaN and infinities survive.
+// NaN, infinities and the signs of zeros survive. What starts an accumulation, a first summand of 0, does not.
 // CHECK-LABEL: loops.func @not_identities
 // CHECK:         arith.mulf %x, %zero
 // CHECK:         arith.subf %x, %x
+// CHECK:         arith.addf %x, %zero
+// CHECK:         [[NEGATED:%.*]] = arith.negf %{{.*}} : f32
+// CHECK-NEXT:    loops.store [[NEGATED]], %o3[i]
+// CHECK:         math.fma %x, %x, %zero
+// CHECK:         %nan = arith.constant {{.*}} : f32
+// CHECK-NEXT:    loops.store %nan, %o5[i]
 loops.func @not_identities {
   %a = assign.node "a" on_device : memref<3xf32>
   %o0 = assign.node "o0" on_device : memref<3xf32>
   %o1 = assign.node "o1" on_device : memref<3xf32>
+  %o2 = assign.node "o2" on_device : memref<3xf32>
+  %o3 = assign.node "o3" on_device : memref<3xf32>
+  %o4 = assign.node "o4" on_device : memref<3xf32>
+  %o5 = assign.node "o5" on_device : memref<3xf32>
   loops.nest "all" (i = 3) {
     %x = loops.load %a[i]
     %zero = arith.constant 0.0 : f32
@@ -56,6 +66,16 @@ loops.func @not_identities {
     loops.store %0, %o0[i]
     %1 = arith.subf %x, %x : f32
     loops.store %1, %o1[i]
+    %2 = arith.addf %x, %zero : f32
+    loops.store %2, %o2[i]
+    %3 = arith.subf %x, %0 : f32
+    %4 = arith.negf %3 : f32
+    loops.store %4, %o3[i]
+    %5 = math.fma %x, %x, %zero : f32
+    loops.store %5, %o4[i]
+    %nan = arith.constant 0x7FC00000 : f32
+    %6 = arith.maximumf %x, %nan : f32
+    loops.store %6, %o5[i]
   }
 }
 
@@ -124,7 +144,7 @@ loops.func @fma {
 // CHECK-LABEL: loops.func @signs
 // CHECK:         arith.addf %x, %y : f32
 // CHECK:         arith.subf %y, %x : f32
-// CHECK:         arith.negf %y : f32
+// CHECK:         arith.subf %zero, %y : f32
 // CHECK:         math.absf %x : f32
 loops.func @signs {
   %a = assign.node "a" on_device : memref<3xf32>

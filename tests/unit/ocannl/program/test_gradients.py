@@ -435,3 +435,18 @@ def test_routines_apart_mean_the_same(how: str):
         results.append([ctx[p] for p in params])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_a_gradient_that_is_not_a_number_is_not_hidden_by_a_zero():
+    """`d sqrt(q) * 0` is 0 times infinity at 0, as `0 / q` is not a number; constants have no derivative."""
+    q = oc.data(np.array([0.0, 4.0]), axes="o", label="q")
+    for loss, expected in (
+        (oc.sqrt(q) * 0, [np.nan, 0.0]),
+        (0 * oc.recip(q), [np.nan, 0.0]),
+        (q * 0 + oc.sign(q) * oc.log(q), [np.nan, 0.25]),
+        (oc.where(q, oc.sqrt(q), 0.0), [np.nan, 0.25]),
+        (oc.floor(q) * np.inf, [0.0, 0.0]),
+        (oc.relu(q - 4) * np.nan, [0.0, 0.0]),
+    ):
+        gradient = oc.grad(loss.einsum(TOTAL), q)
+        np.testing.assert_array_equal(oc.Context.cpu()[gradient], expected)

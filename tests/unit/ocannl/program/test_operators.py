@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.operators import Array, all_operators, check, function, random_operands, reference
+from support.operators import Array, all_operators, check, function, random_operands, reference, special
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -26,6 +26,35 @@ DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", 
 def test_special_values(name: str, dtype: type[np.floating]):
     compiled = all_operators(dtype)
     check(name, compiled.inputs[: SCALAR_OPS[name].arity], compiled.results[name])
+
+
+# Numbers with which operators were folded: 0 hid NaN and infinities, NaN was passed over by extremes.
+CONSTANTS = [0.0, -0.0, 1.0, -1.0, 2.0, 3.0, np.inf, -np.inf, np.nan]
+SAME = {"add", "sub", "mul", "div", "max", "min", "lt", "le", "eq", "ne", "or", "and", "where", "relu_gate"}
+"""Operators of which constants and data give equal bits, by one rounding; NaN as NaN."""
+
+
+@pytest.mark.parametrize("name", sorted(SAME | {"fma", "mul3", "mod", "pow", "sat01_gate", "fst", "snd"}))
+@DTYPES
+def test_constants_give_what_data_give(name: str, dtype: type[np.floating]):
+    values = special(dtype)
+    places = range(SCALAR_OPS[name].arity)
+    cases = [(place, number) for place in places for number in CONSTANTS]
+    tensors = [oc.data(np.roll(values, 3 * place), axes="o") for place in places]
+    results = [
+        function(name)(*(number if at == place else x for at, x in enumerate(tensors)))
+        for place, number in cases
+    ]
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(sum(map(oc.forward, results), oc.Code()), name=f"constants_{name}")()
+    for (place, number), result in zip(cases, results, strict=True):
+        args = [np.full_like(values, number) if at == place else np.roll(values, 3 * at) for at in places]
+        found = np.broadcast_to(ctx[result], values.shape)
+        check(name, tuple(args), found)
+        if name in SAME - {"max", "min"}:  # the maximum of zeros is either
+            expected = reference(SCALAR_OPS[name], *args)
+            signed = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(found[signed]), np.signbit(expected[signed]))
 
 
 @lru_cache
