@@ -306,3 +306,23 @@ loops.func @quotients {
     loops.store %f, %y[i, 5]
   }
 }
+
+// CHECK-LABEL: loops.func @quotients_of_constants {
+// CHECK:         %a = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:    %b = arith.constant -2.000000e+00 : f32
+// CHECK-NEXT:    %c = arith.divf %six, %zero : f32
+loops.func @quotients_of_constants {
+  %y = assign.node "y" on_device : memref<3xf32>
+  loops.nest "y" () {
+    %six = arith.constant 6.0 : f32
+    %three = arith.constant 3.0 : f32
+    %minus = arith.constant -3.0 : f32
+    %zero = arith.constant 0.0 : f32
+    %a = arith.divf %six, %three : f32
+    %b = arith.divf %six, %minus : f32
+    %c = arith.divf %six, %zero : f32
+    loops.store %a, %y[0]
+    loops.store %b, %y[1]
+    loops.store %c, %y[2]
+  }
+}

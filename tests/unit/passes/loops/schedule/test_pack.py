@@ -108,6 +108,20 @@ def test_a_copy_of_what_is_widened_has_wide_numbers():
     assert "memref<5x8xf64>" in str(module)
 
 
+def test_a_copy_of_what_is_used_otherwise_too_is_narrow():
+    """The sum has the number as it is, and converted."""
+    text = product(is_widened=True)
+    wide = "%wide = arith.extf %wv : f32 to f64"
+    assert wide in text
+    text = text.replace(wide, f"%square = arith.mulf %wv, %wv : f32\n{wide}")
+    text = text.replace("mulf %wide, %xv : f64", "mulf %wide, %other : f64")
+    text = text.replace("%p =", "%other = arith.extf %square : f32 to f64\n%p =")
+    module, _ = packed(text, "w", Schedule(order=("b", "o"), lanes=("o", 8)))
+    (copy, _) = nests(the_func(module))
+    assert "arith.extf" not in str(copy)
+    assert "memref<5x8xf32>" in str(module)
+
+
 GROUP = """
 loops.func @group {{
   %x = assign.node "x" on_device : memref<3x8x5xf32>
