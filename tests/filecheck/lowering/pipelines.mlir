@@ -104,7 +104,7 @@ texpr.routine @step indices (step_n, batch_n = 8) {
 // LOOPS-NOT:     math.exp
 // LOOPS:         loops.store %{{.*}}, %loss[0]
 // LOOPS:         loops.store %{{.*}}, %w1[o, i]
-// LOOPS:         loops.store %{{.*}}, %b1[o]
+// LOOPS:         loops.store %{{.*}}, %b1[i]
 // LOOPS:         loops.store %{{.*}}, %w2[0, i]
 
 // One function is seen from outside.
