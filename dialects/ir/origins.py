@@ -37,6 +37,7 @@ _LOCATIONS: WeakValueDictionary[_Key, LocationAttr] = WeakValueDictionary()
 # Unions by the identities of what was united: passes unite the same sets over and over.
 _UNIONS: dict[tuple[int, int], tuple[LocationAttr, LocationAttr, LocationAttr]] = {}
 _MOST_UNIONS = 2**12
+_NO_METADATA = NoneAttr()
 # An operation that stands for one of each of several equal layers has an origin of this name.
 _LAYERS = "layers"
 
@@ -48,21 +49,38 @@ def _interned(key: _Key, make: Callable[[], LocationT]) -> LocationT:
     return cast(LocationT, found)
 
 
+def _unchecked(kind: type[LocationT], **parameters: Attribute) -> LocationT:
+    """A location without the checks of its constructor, which take most of its time."""
+    made = object.__new__(kind)
+    for name, parameter in parameters.items():
+        object.__setattr__(made, name, parameter)
+    return made
+
+
 def place(file: str, line: int, column: int = 0) -> FileLineColLoc:
     """A place in a text. Lines and columns count from 1; column 0 is the whole line."""
     key = ("place", file, line, column)
-    return _interned(key, lambda: FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column)))
+    return _interned(
+        key,
+        lambda: _unchecked(
+            FileLineColLoc, filename=StringAttr(file), line=IntAttr(line), column=IntAttr(column)
+        ),
+    )
 
 
 def named(name: str, at: LocationAttr) -> LocationAttr:
     """The origin of a tensor expression: its name in the program, and where it was written."""
     inner = at if is_known(at) else NoneAttr()
-    return _interned(("named", name, id(at)), lambda: NameLoc(StringAttr(name), inner))
+    return _interned(
+        ("named", name, id(at)), lambda: _unchecked(NameLoc, desc=StringAttr(name), location=inner)
+    )
 
 
 def _fused(locations: Sequence[LocationAttr]) -> LocationAttr:
     key = ("fused", *map(id, locations))
-    return _interned(key, lambda: FusedLoc(ArrayAttr[Attribute](locations), NoneAttr()))
+    return _interned(
+        key, lambda: _unchecked(FusedLoc, locations=ArrayAttr[Attribute](locations), metadata=_NO_METADATA)
+    )
 
 
 def is_known(location: LocationAttr) -> bool:

@@ -3,7 +3,18 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+)
 from xdsl.dialects.test import TestOp
 from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
@@ -99,3 +110,13 @@ def test_a_lost_origin_is_found():
     assert without_origins(module) == [inner]
     with pytest.raises(VerifyException, match=r"`test\.op` .* lost"):
         check_origins(module)
+
+
+def test_locations_are_those_that_xdsl_makes():
+    made = FileLineColLoc(StringAttr("model.py"), IntAttr(1), IntAttr(0))
+    named_ = NameLoc(StringAttr("a"), made)
+    fused = FusedLoc(ArrayAttr([named_, B]), NoneAttr())
+    for own, checked in [(place("model.py", 1), made), (A, named_), (union(A, B), fused)]:
+        assert own == checked
+        assert hash(own) == hash(checked)
+        assert str(own) == str(checked)
