@@ -14,7 +14,7 @@ from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
-from ocannl.nn.losses import cross_entropy, hinge, mse, nll
+from ocannl.nn.losses import bce_with_logits, cross_entropy, hinge, mse, nll
 from ocannl.nn.lstm import lstm
 from ocannl.nn.means import mean, output_mean
 from ocannl.nn.mlp import mlp, mlp_layer
@@ -43,6 +43,7 @@ __all__ = [
     "avg_pool2d",
     "batch_norm1d",
     "batch_norm2d",
+    "bce_with_logits",
     "causal_mask",
     "conv1d",
     "conv2d",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import ocannl as oc
+
+Pullback: TypeAlias = Callable[[oc.Tensor], oc.Tensor]
 
 
 def sigmoid(x: oc.Tensor) -> oc.Tensor:
@@ -24,9 +28,18 @@ def gelu(x: oc.Tensor) -> oc.Tensor:
     return 0.5 * x * (1 + oc.erf(x / math.sqrt(2)))
 
 
-def softplus(x: oc.Tensor) -> oc.Tensor:
-    """`log(1 + exp(x))`, without overflow for large `x`, and exact for small results."""
-    return oc.relu(x) + _log1p(oc.exp(-oc.abs(x)))
+@oc.custom_gradient
+def softplus(x: oc.Tensor) -> tuple[oc.Tensor, Pullback]:
+    """`log(1 + exp(x))`, without overflow for large `x`, and exact for small results.
+
+    Its derivative is `sigmoid(x)`, also at 0, where the two parts of the formula have kinks.
+    """
+    return oc.relu(x) + softplus_below(x), lambda cotangent: cotangent * oc.sigmoid(x)
+
+
+def softplus_below(x: oc.Tensor) -> oc.Tensor:
+    """`softplus(x) - relu(x)`, which is at most `log(2)`, without a derivative at 0."""
+    return _log1p(oc.exp(-oc.abs(x)))
 
 
 def _log1p(x: oc.Tensor) -> oc.Tensor:

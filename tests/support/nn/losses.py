@@ -66,6 +66,16 @@ CASES = {
         one_number(lambda x, ids: torch_functional().nll_loss(x, ids)),
         [None, "b"],
     ),
+    "binary cross entropy": Case(
+        nn.bce_with_logits,
+        [10 * X3, 1 / (1 + np.exp(-Y3))],
+        one_number(lambda x, y: (np.logaddexp(0, x) - x * y).sum(-1).mean()),
+        one_number(
+            lambda x, y: (
+                torch_functional().binary_cross_entropy_with_logits(x, y, reduction="none").sum(-1).mean()
+            )
+        ),
+    ),
     "mse": Case(
         nn.mse,
         [X3, Y3],
