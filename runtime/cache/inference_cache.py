@@ -14,8 +14,8 @@ from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
+from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
-from ocannl.runtime.cache.routine_cache import compiler_version
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def put_inferred(store: ObjectCache, text: str, inferred: Inferred) -> None:
 
 
 def _key(text: str) -> str:
-    return entry_key("inferred", text, compiler_version())
+    return entry_key("inferred", text, VERSION)
 
 
 def encoded(inferred: Inferred) -> bytes:

@@ -5,13 +5,24 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from ocannl.runtime.cache.trusted_files import (
+    UntrustedError,
+    check_folder,
+    make_folder,
+    read,
+    write_new,
+)
+
 DEFAULT_MAX_BYTES = 256 * 2**20
-FORMAT = "objects-v1"
+FORMAT = "objects-v2"
 SUFFIX, TEMPORARY_SUFFIX = ".o", ".tmp"
 ABANDONED_AFTER_SECONDS = 3600.0
+# So many processes that write at once keep the bound.
+WRITERS = 8
 DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -30,73 +41,94 @@ class ObjectCache:
 
     Entries are written whole or not at all, and checked when read, so processes may share the folder. When it
     exceeds `max_bytes`, the least recently used entries go; each process checks that at its first write, and
-    whenever its own writes may have passed the bound. A folder that cannot be used gives one RuntimeWarning,
-    and the cache is then empty.
+    whenever what several have written may have passed the bound.
+
+    An entry that is damaged, cannot be read, or is another one's, is none. A folder or file that others own
+    or may write is not read: what is in it would be run. Where nothing can be written, entries are still
+    read. There is a RuntimeWarning for both.
     """
 
     def __init__(self, folder: Path, max_bytes: int = DEFAULT_MAX_BYTES):
         self.folder = folder / FORMAT
         self.max_bytes = max_bytes
-        self._usable = True
-        self._bytes_at_most: int | None = None  # unknown until the first write
+        self._is_trusted: bool | None = None  # unknown until the folder is there
+        self._is_writable = True
+        self._left: int | None = None  # how much may be written before the folder is measured again
 
     def get(self, key: str) -> bytes | None:
-        """The entry, which becomes the most recently used one; None if there is none or it is damaged."""
-        if not self._usable:
-            return None
+        """The entry, which becomes the most recently used one; None if there is none that can be used."""
         file = self._file(key)
         try:
-            stored = file.read_bytes()
+            if not self._trusted():
+                return None
+            stored = read(file)
+        except UntrustedError as error:
+            self._warn(f"an entry is not used: {error}")
+            return None
+        except OSError:
+            return None
+        with suppress(OSError):  # a cache that may only be read
             os.utime(file)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._give_up(error)
-            return None
-        return unsealed(stored)
+        return None if stored is None else unsealed(key, stored)
 
     def put(self, key: str, data: bytes) -> None:
         """Stores an entry, in place of any that is there."""
-        if not self._usable:
+        if not self._is_writable:
             return
         try:
-            self._write(self._file(key), sealed(data))
+            make_folder(self.folder)
+            if self._trusted():
+                self._write(self._file(key), sealed(key, data))
         except OSError as error:
-            self._give_up(error)
+            self._is_writable = False
+            self._warn(f"nothing is stored: {error}")
+
+    def _trusted(self) -> bool:
+        """Whether only this user can have put entries there. Raises `FileNotFoundError` without a folder."""
+        if self._is_trusted is None:
+            try:
+                check_folder(self.folder)
+                self._is_trusted = True
+            except UntrustedError as error:
+                self._is_trusted = False
+                self._warn(f"it is not used: {error}")
+        return self._is_trusted
 
     def _file(self, key: str) -> Path:
         return self.folder / (key + SUFFIX)
 
     def _write(self, file: Path, data: bytes) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(f".{os.urandom(8).hex()}{TEMPORARY_SUFFIX}")
         try:
-            temporary.write_bytes(data)
+            write_new(temporary, data)
             os.replace(temporary, file)
         finally:
             temporary.unlink(missing_ok=True)
         self._count(len(data))
 
     def _count(self, written: int) -> None:
-        if self._bytes_at_most is not None:
-            self._bytes_at_most += written
-        if self._bytes_at_most is None or self._bytes_at_most > self.max_bytes:
-            self._bytes_at_most = evict(self.folder, self.max_bytes)
+        if self._left is not None:
+            self._left -= written
+        if self._left is None or self._left < 0:
+            self._left = (self.max_bytes - evict(self.folder, self.max_bytes)) // WRITERS
 
-    def _give_up(self, error: OSError) -> None:
-        self._usable = False
-        warnings.warn(f"the compile cache {self.folder} is not used: {error}", RuntimeWarning, stacklevel=4)
-
-
-def sealed(data: bytes) -> bytes:
-    """The data preceded by its checksum."""
-    return hashlib.sha256(data).digest() + data
+    def _warn(self, reason: str) -> None:
+        warnings.warn(f"the compile cache {self.folder}: {reason}", RuntimeWarning, stacklevel=4)
 
 
-def unsealed(stored: bytes) -> bytes | None:
-    """The data of a sealed entry; None if it was truncated or changed."""
+def sealed(key: str, data: bytes) -> bytes:
+    """The data preceded by a checksum of it and of its key."""
+    return _digest(key, data) + data
+
+
+def unsealed(key: str, stored: bytes) -> bytes | None:
+    """The data of a sealed entry; None if it was truncated or changed, or is that of another key."""
     digest, data = stored[:DIGEST_BYTES], stored[DIGEST_BYTES:]
-    return data if hashlib.sha256(data).digest() == digest else None
+    return data if _digest(key, data) == digest else None
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(hashlib.sha256(key.encode()).digest() + data).digest()
 
 
 def evict(folder: Path, max_bytes: int) -> int:

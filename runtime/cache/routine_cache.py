@@ -7,18 +7,12 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.util import find_spec
-from inspect import getfile
-from pathlib import Path
 from typing import Any
-
-import llvmlite
-import xdsl
 
 from ocannl.lowering.entry import EntryLayout
 from ocannl.passes.analysis.routine_facts import IndexLimit, RoutineFacts
 from ocannl.runtime.cache.cached_origins import CachedOrigins
+from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.interface import Interface, NodeFacts
 
@@ -44,13 +38,16 @@ def routine_key(text: str, target: str, tunings: str) -> str:
     """The key of a routine: that of its text, the target, and the versions of tuned schedules and of the
     compiler.
     """
-    return entry_key("routine", text, target, tunings, compiler_version())
+    return entry_key("routine", text, target, tunings, VERSION)
 
 
 def get_routine(store: ObjectCache, key: str) -> CachedRoutine | None:
     """The routine of a key; None if the cache has none."""
     data = store.get(key)
-    return None if data is None else decoded(data)
+    try:
+        return None if data is None else decoded(data)
+    except (zlib.error, ValueError, KeyError, TypeError):  # of another format
+        return None
 
 
 def put_routine(store: ObjectCache, key: str, routine: CachedRoutine) -> None:
@@ -98,25 +95,3 @@ def _interface(fields: dict[str, Any]) -> Interface:
 def _limit(fields: dict[str, Any]) -> IndexLimit:
     terms = tuple((name, coefficient) for name, coefficient in fields["terms"])
     return IndexLimit(terms, fields["least"], fields["greatest"])
-
-
-@cache
-def compiler_version() -> str:
-    """A digest of the compiler's files, by their times and sizes, and of the libraries that it uses.
-
-    Of xDSL it has a file, as the import of its version is slow.
-    """
-    files = [(str(file), file.stat()) for file in (*sorted(_source_files()), Path(getfile(xdsl)))]
-    sources = [f"{name} {status.st_mtime_ns} {status.st_size}" for name, status in files]
-    return entry_key(llvmlite.__version__, *sources)
-
-
-def _source_files() -> list[Path]:
-    """The modules of the folders below the Python API."""
-    found: list[Path] = []
-    for name in ("dialects", "passes", "lowering", "runtime"):
-        package = find_spec(f"ocannl.{name}")
-        assert package is not None
-        for folder in package.submodule_search_locations or ():
-            found += Path(folder).rglob("*.py")
-    return found

@@ -12,8 +12,8 @@ from xdsl.parser import Parser
 from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.schedule_candidates import Choice, Choices, FindChoices, no_choices
+from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
-from ocannl.runtime.cache.routine_cache import compiler_version
 from ocannl.runtime.host.processor import host_target
 
 
@@ -69,7 +69,7 @@ def version_key(target: str) -> str:
 def environment(target: str) -> tuple[str, ...]:
     """The target, processor and compiler that tuned schedules are for."""
     host = host_target()
-    return target, host.triple, host.cpu, host.features, compiler_version()
+    return target, host.triple, host.cpu, host.features, VERSION
 
 
 def encoded(choices: Choices) -> str:

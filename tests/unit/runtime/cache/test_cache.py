@@ -20,7 +20,7 @@ from ocannl.runtime.cache.object_cache import (
 )
 
 ENTRY_BYTES = 1000
-STORED_BYTES = len(sealed(bytes(ENTRY_BYTES)))
+STORED_BYTES = len(sealed("a", bytes(ENTRY_BYTES)))
 
 # Writes and reads the same few keys over and over; the data of a key is determined by it.
 HAMMER = """
@@ -128,14 +128,133 @@ def test_a_folder_that_cannot_be_made_warns_once(tmp_path: Path, recwarn: pytest
     assert [warning.category for warning in recwarn] == [RuntimeWarning]
 
 
+def test_entries_that_changed_places_are_none(tmp_path: Path):
+    store = ObjectCache(tmp_path)
+    for key in "abc":
+        store.put(key, f"object {key}".encode())
+    contents = [entry_file(store, key).read_bytes() for key in "bca"]
+    for key, content in zip("abc", contents, strict=True):
+        entry_file(store, key).write_bytes(content)
+    assert [store.get(key) for key in "abc"] == [None] * 3
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of files are POSIX's")
+
+
+@posix
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "folder"])
+def test_what_is_no_file_is_no_entry(tmp_path: Path, make: Callable[[Path], None]):
+    store = ObjectCache(tmp_path)
+    store.put("b", b"object")
+    make(entry_file(store, "a"))
+    assert store.get("a") is None
+    assert store.get("b") == b"object"
+
+
+@posix
+def test_entries_are_for_the_user_alone(tmp_path: Path):
+    store = ObjectCache(tmp_path / "some" / "where")
+    store.put("a", b"object")
+    modes = [
+        path.stat().st_mode & 0o777 for path in (tmp_path / "some", store.folder, entry_file(store, "a"))
+    ]
+    assert modes == [0o700, 0o700, 0o600]
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_an_entry_that_others_may_write_is_refused(tmp_path: Path, mode: int):
+    store = ObjectCache(tmp_path)
+    for key in "ab":
+        store.put(key, b"object")
+    entry_file(store, "a").chmod(mode)
+    with pytest.warns(
+        RuntimeWarning, match=r"an entry is not used: others may write .*a\.o: `chmod go-w` it"
+    ):
+        assert store.get("a") is None
+    assert store.get("b") == b"object"
+
+
+@posix
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_folder_that_others_may_write_is_refused(tmp_path: Path, depth: int):
+    folder = tmp_path / "outer" / "cache"
+    ObjectCache(folder).put("a", b"object")
+    (ObjectCache(folder).folder, folder, folder.parent)[depth].chmod(0o770)
+    store = ObjectCache(folder)
+    with pytest.warns(RuntimeWarning, match="it is not used: others may write"):
+        assert store.get("a") is None
+    store.put("b", b"object")
+    assert not entry_file(store, "b").exists()
+
+
+@posix
+def test_what_another_user_owns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ObjectCache(tmp_path).put("a", b"object")
+    uid = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    if uid == 0:
+        os.chown(entry_file(ObjectCache(tmp_path), "a"), 12345, -1)
+    store = ObjectCache(tmp_path)
+    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+        assert store.get("a") is None
+
+
+def test_a_cache_that_may_only_be_read_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+):
+    ObjectCache(tmp_path).put("a", b"object")
+
+    def read_only(*args: object, **named: object) -> None:
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(os, "utime", read_only)
+    monkeypatch.setattr(os, "replace", read_only)
+    store = ObjectCache(tmp_path)
+    assert store.get("a") == b"object"
+    store.put("b", b"object")
+    store.put("c", b"object")
+    assert store.get("a") == b"object"
+    assert store.get("b") is None
+    assert len(recwarn) == 1
+    assert "nothing is stored: read-only file system" in str(recwarn[0].message)
+    assert not list(store.folder.glob("*.tmp"))
+
+
+def test_an_entry_that_cannot_be_read_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = ObjectCache(tmp_path)
+    for key in "ab":
+        store.put(key, b"object")
+    opened = os.open
+
+    def failing(path: Path, *args: int) -> int:
+        if path == entry_file(store, "a"):
+            raise PermissionError("not for you")
+        return opened(path, *args)
+
+    monkeypatch.setattr(os, "open", failing)
+    assert [store.get(key) for key in "ab"] == [None, b"object"]
+
+
+def test_several_writers_keep_the_bound(tmp_path: Path):
+    """Each knows what it has written itself only."""
+    bound = 40 * STORED_BYTES
+    stores = [ObjectCache(tmp_path, max_bytes=bound) for _ in range(8)]
+    for number in range(400):
+        stores[number % 8].put(str(number), bytes(ENTRY_BYTES))
+        stored = sum(file.stat().st_size for file in stores[0].folder.iterdir())
+        assert stored <= bound + 8 * STORED_BYTES
+
+
 def test_keys_depend_on_where_parts_end():
     assert entry_key("ab", "c") == entry_key("ab", "c")
     assert len({entry_key("ab", "c"), entry_key("a", "bc"), entry_key("abc")}) == 3
 
 
 def test_sealing():
-    assert unsealed(sealed(b"")) == b""
-    assert unsealed(b"") is None
+    assert unsealed("a", sealed("a", b"")) == b""
+    assert unsealed("a", b"") is None
+    assert unsealed("a", sealed("b", b"object")) is None
 
 
 class TestEnvironment:

@@ -74,7 +74,7 @@ def test_another_program_is_another_routine():
 @pytest.mark.usefixtures("folder")
 def test_another_compiler_does_not_take_it(monkeypatch: pytest.MonkeyPatch):
     step()
-    monkeypatch.setattr(routine_cache, "compiler_version", lambda: "another")
+    monkeypatch.setattr(routine_cache, "VERSION", "another")
     _, other, _ = step()
     assert COMPILED in other.compile_seconds
 
