@@ -120,10 +120,10 @@ texpr.routine @r {
 
 // -----
 
-// A pointwise operation of the same tensors has another hint, or none.
+// Where no row is as another operand would have it, there is no hint.
 texpr.routine @r {
-  %x = texpr.data "x" : !texpr.tensor<10 | 2>
-  %w = texpr.data "w" : !texpr.tensor<16>
+  %x = texpr.data "x" : !texpr.tensor<10 |>
+  %w = texpr.data "w" : !texpr.tensor<16 |>
   %z = texpr.apply = mul(%x, %w) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
 }
 
