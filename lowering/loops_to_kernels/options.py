@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Attribute
 
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
 
 Types: TypeAlias = Sequence[type[Attribute]]
@@ -26,3 +27,9 @@ class KernelOptions:
     tensor_types: Types = ()
     tile_bytes: int = STATIC_SHARED_BYTES
     stages: int = 4
+
+    def __post_init__(self) -> None:
+        """Raises `OcannlError` for tiles and stages that no GPU has room for."""
+        for name, most in (("tile_bytes", 2**20), ("stages", 64)):
+            if not 0 < getattr(self, name) <= most:
+                raise OcannlError(f"{name} is from 1 to {most}, found {getattr(self, name)}")

@@ -6,7 +6,8 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, ClassVar, TypeVar
+from inspect import signature
+from typing import IO, ClassVar, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +15,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
+from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
@@ -25,6 +27,7 @@ from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import PIPELINES, applied
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
+from ocannl.tools.output import Output, OutputError
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -142,12 +145,16 @@ class OptMain(xDSLOptMain):
         self.available_targets["metal"] = lambda: MetalTarget
         super().register_all_targets()
 
+    def prepare_output(self) -> IO[str]:
+        return cast(IO[str], Output(self.args.output_file))
+
     def output_resulting_program(self, prog: ModuleOp) -> str:
         """The text ends in one newline, as the stages of the Python API do."""
         return super().output_resulting_program(prog).rstrip("\n") + "\n"
 
     def setup_pipeline(self) -> None:
         """Pipelines stand for their passes: `-p cpu`."""
+        self._check_target()
 
         def after(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
             if not self.args.disable_verify:
@@ -164,6 +171,17 @@ class OptMain(xDSLOptMain):
         except ValueError as error:
             raise UsageError(str(error)) from None
         self.pipeline = Pipeline(parsed.passes, parsed.callback)
+
+    def _check_target(self) -> None:
+        """Raises `UsageError` for options that the target does not have."""
+        spec = parse_spec(self.args.target)
+        target = self.available_targets[spec.name]
+        if len(signature(target).parameters):
+            return
+        try:
+            cast(Callable[[], type[Target]], target)().from_spec(spec)
+        except ValueError as error:
+            raise UsageError(f"-t {self.args.target}: {error}") from None
 
     def _check_names(self, passes: str) -> None:
         for name in _names(passes):
@@ -201,8 +219,9 @@ def main(args: Sequence[str] | None = None) -> int:
     """Runs the tool; returns 1 after reporting an error in the input or on the command line."""
     try:
         OptMain("The passes of ocannl and xDSL over text", args).run()
-    except (ParseError, DiagnosticException, ArgSpecParseError, UsageError) as error:
-        sys.stdout.flush()
+    except (ParseError, DiagnosticException, ArgSpecParseError, UsageError, OutputError) as error:
+        if sys.stdout is not None and not isinstance(error, OutputError):
+            sys.stdout.flush()
         print(f"error: {error}".rstrip(), file=sys.stderr)
         return 1
     except (FileNotFoundError, IsADirectoryError, PermissionError, UnicodeDecodeError) as error:

@@ -6,12 +6,25 @@ from dataclasses import dataclass, fields
 
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.ir.errors import OcannlError
+
 # The largest node of a group that lives on the stack, in bytes.
 LARGEST_INSIDE = 2**17
 # The part of the last-level cache that one routine fills before it evicts its own data.
 FILLED = 3 / 4
 # The most rows that shuffles interleave, in a number that grows with its square.
 INTERLEAVED = 8
+
+
+# The least and the greatest value of each number of a target.
+RANGES = {
+    "vector_bytes": (8, 256),
+    "vector_registers": (4, 256),
+    "l1_bytes": (1, 2**40),
+    "l2_bytes": (1, 2**40),
+    "cores": (1, 2**16),
+    "last_level_bytes": (1, 2**50),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,15 @@ class TargetDescription:
     l2_bytes: int = 2**20
     cores: int = 16
     last_level_bytes: int = 2**25
+
+    def __post_init__(self) -> None:
+        """Raises `OcannlError` for what no processor has."""
+        for name, (least, most) in RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                found = getattr(self, name)
+                raise OcannlError(f"a target has {name} from {least} to {most}, found {found}")
+        if self.vector_bytes & (self.vector_bytes - 1):
+            raise OcannlError(f"vector_bytes is a power of two, found {self.vector_bytes}")
 
     @staticmethod
     def of(options: ModulePass) -> TargetDescription:

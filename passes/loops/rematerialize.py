@@ -324,7 +324,8 @@ class RematerializePass(ModulePass):
     l2_bytes: int = TargetDescription.l2_bytes
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = TargetDescription.of(self)
         for func in ungrouped(op):
             if not nodes(func):
                 continue
-            Recomputer(func).run(LITTLE * self.l2_bytes)
+            Recomputer(func).run(LITTLE * target.l2_bytes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -476,3 +478,56 @@ def test_a_string_without_an_end(text: str, opt: Opt):
     done = opt(text)
     assert done.code == 1
     assert "End of file reached before closing string literal" in done.err
+
+
+NEST = """
+loops.func @f {
+  %x = assign.node "x" on_device because "node" : memref<4xf32>
+  loops.nest "n" (i = 4) {
+    %0 = loops.load %x[i]
+    loops.store %0, %x[i]
+  }
+}
+"""
+
+
+class TestOptionsAndOutput:
+    """What is wrong beside the input is told in one line, too."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> str:
+        (tmp_path / "nest.mlir").write_text(NEST)
+        return str(tmp_path / "nest.mlir")
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            ("-p schedule{vector_bytes=0}", "a target has vector_bytes from 8 to 256, found 0"),
+            ("-p schedule{vector_bytes=24}", "vector_bytes is a power of two, found 24"),
+            ("-p schedule{vector_registers=-1}", "vector_registers from 4 to 256, found -1"),
+            ("-p tile-and-fuse{cores=0}", "cores from 1 to 65536, found 0"),
+            ("-p rematerialize{l2_bytes=0}", "l2_bytes from 1 to"),
+            ("-p lower-loops-to-kernels{stages=0}", "stages is from 1 to 64, found 0"),
+            ("-p lower-loops-to-kernels{tile_bytes=-1}", "tile_bytes is from 1 to 1048576, found -1"),
+            ("-t ptx{foo=1}", '-t ptx{foo=1}: Provided arguments ["foo"] not found'),
+            ("-t llvm{foo=1}", '-t llvm{foo=1}: Provided arguments ["foo"] not found'),
+            ("-o /nowhere/x.mlir", "cannot write /nowhere/x.mlir: No such file or directory"),
+            ("-o /", "cannot write /: Is a directory"),
+        ],
+    )
+    def test_wrong_ones(self, arguments: str, told: str, file: str, capsys: pytest.CaptureFixture[str]):
+        assert main([file, *arguments.split()]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ")
+        assert told in line
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    @pytest.mark.parametrize(
+        ("redirected", "told"),
+        [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("| true", "Broken pipe")],
+    )
+    def test_an_output_that_cannot_be_written(self, redirected: str, told: str, file: str):
+        Path(file).write_text("".join(NEST.replace("@f", f"@f{k}") for k in range(500)))
+        command = f"{sys.executable} -m ocannl.tools.opt {file} {redirected}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert done.stderr == f"error: cannot write standard output: {told}\n"
