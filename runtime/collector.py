@@ -6,6 +6,16 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
+# The least number of objects, made in pauses and not freed since, for which all are looked at.
+LEAST_MADE = 400_000
+
+
+class _Load:
+    """The objects that pauses made since the last full collection, and those that it kept."""
+
+    made = 0
+    kept = 0
+
 
 @contextmanager
 def collector_paused() -> Generator[None]:
@@ -13,7 +23,8 @@ def collector_paused() -> Generator[None]:
     so that collections would traverse all of them again and again, and free none.
 
     Objects that were made meanwhile count as old afterwards, so that the next collection does not traverse
-    them.
+    them. The collector does not count them then: when they may be half of all there are, a full collection
+    frees the modules and the knowledge of shapes that nobody refers to any more.
     """
     if not gc.isenabled():
         yield
@@ -23,6 +34,12 @@ def collector_paused() -> Generator[None]:
         yield
     finally:
         if gc.get_freeze_count() == 0:
+            _Load.made += gc.get_count()[0]
+            is_full = _Load.made > max(LEAST_MADE, _Load.kept)
+            if is_full:
+                gc.collect()
             gc.freeze()
+            if is_full:
+                _Load.made, _Load.kept = 0, gc.get_freeze_count()
             gc.unfreeze()
         gc.enable()

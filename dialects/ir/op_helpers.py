@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TypeVar
+from typing import TypeVar, cast
+from weakref import ref
 
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
@@ -60,6 +61,38 @@ def _operands(values: Callable[[object], Values], start: int, others_after: int)
         return operands[start : len(operands) - others_after]
 
     return property(found)
+
+
+class OwnResults:
+    """The results of an operation: its own, or else the one that it refers to weakly.
+
+    The own ones are in the dictionary of the operation, which Python looks up before this.
+    """
+
+    def __get__(
+        self, op: Operation | None, owner: type[Operation] | None = None
+    ) -> SSAValues[OpResult[Attribute]]:
+        held = None if op is None else vars(op).get("held_result")
+        return Operation.results if held is None else SSAValues([held()])
+
+
+OWN_RESULTS = cast(SSAValues[OpResult[Attribute]], OwnResults())
+
+
+def hold_result_weakly(op: Operation, result: OpResult) -> None:
+    """Makes an operation refer to its only result weakly, so that the two form no cycle: the operation lives
+    as long as its result does, and that as long as anything has it as an operand or holds it.
+
+    For operations outside of blocks, whose classes have `OWN_RESULTS`, and whose operands count no uses.
+    """
+    attributes = vars(op)
+    attributes.pop("results", None)
+    attributes["held_result"] = ref(result)
+
+
+def drop_uses(op: Operation) -> None:
+    """Drops the uses of an operation whose operands count none: they refer to it, and form a cycle."""
+    vars(op)["_operand_uses"] = ()
 
 
 def operations_of(block: Block) -> list[Operation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue, SSAValues
 from xdsl.irdl import IRDLOperation, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.op_helpers import OWN_RESULTS
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type
@@ -22,6 +23,7 @@ class TensorOp(IRDLOperation):
     """An operation with one tensor as its result."""
 
     result = result_def(TensorType)
+    results: SSAValues[OpResult[Attribute]] = OWN_RESULTS
 
     def _print_type(self, printer: Printer) -> None:
         printer.print_string(" : ")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.inference import commit, infer
 from ocannl.execute.node import Node, NodeValue
-from ocannl.execute.routine import Routine
+from ocannl.execute.routine import Rerun, Routine
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.program import graph
 from ocannl.program.checks import integer
@@ -24,10 +25,10 @@ from ocannl.program.code import Code
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, needed, origin_of
-from ocannl.program.leaves import array_of, initializer_of, numbers
+from ocannl.program.leaves import numbers
 from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
-from ocannl.program.values import is_memory, memory_key
+from ocannl.program.values import Value, is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
@@ -77,8 +78,10 @@ class Context:
         self.device = make_device() if device is None else device
         wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
-        self._nodes: dict[tuple[SSAValue, bool], Node] = {}
-        self._evaluations: dict[SSAValue, Routine] = {}
+        self._nodes = WeakKeyDictionary[Value, Node]()
+        self._gradients = WeakKeyDictionary[Value, Node]()
+        self._evaluations = WeakKeyDictionary[Value, Rerun]()
+        """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()
 
     @staticmethod
@@ -159,8 +162,8 @@ class Context:
         if name is not None and not isinstance(name, str):
             raise ArgumentError(f"a routine is named by a string, found {name!r}")
         routine = self._compile(code, name or code.label or "routine", self.numbering, tunings)
-        for key in routine.keys:
-            self._evaluations.pop(key[0], None)
+        for value, _ in routine.keys:
+            self._evaluations.pop(value, None)
         return routine
 
     @collector_paused()
@@ -180,12 +183,12 @@ class Context:
         return self._allocate(*origin_of(program, label), facts.shape, np.dtype(facts.dtype))
 
     def _allocate(
-        self, value: SSAValue, is_gradient: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
+        self, value: Value, is_gradient: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Node:
-        key = (value, is_gradient)
-        node = self._nodes.get(key)
+        nodes = self._gradients if is_gradient else self._nodes
+        node = nodes.get(value)
         if node is None:
-            node = self._nodes[key] = Node(self.device.memory(shape, dtype))
+            node = nodes[value] = Node(self.device.memory(shape, dtype))
             if not is_gradient:
                 _fill(node, value)
         assert node.memory.shape == shape, "a node keeps its shape"
@@ -206,23 +209,31 @@ class Context:
             node = self._memory(param)
             if node.written and not reinit:
                 continue
-            initializer = initializer_of(param.op)
-            assert initializer is not None
+            sample = param.ir_value.sample
+            assert sample is not None
             shape = graph.known_shape(param.ir_value)
             dtype = computed_dtype(node.memory.dtype)
-            node.memory.write(initializer.sample(stream_key(seed, label), shape, dtype))
+            node.memory.write(sample(stream_key(seed, label), shape, dtype))
             node.written = True
 
     def _memory(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, allocated on first use."""
-        key, value = memory_key(tensor.ir_value), tensor.ir_value
-        if key not in self._nodes:
+        value = tensor.ir_value
+        node = self._node(tensor)
+        if node is None:
             if not graph.known_shape(value).is_final or _element(value) is None:
                 infer(tensor)
             element = _element(value)
             assert element is not None
-            self._allocate(*key, graph.known_shape(value).memory_sizes, dtype_of(element))
-        return self._nodes[key]
+            node = self._allocate(
+                *memory_key(value), graph.known_shape(value).memory_sizes, dtype_of(element)
+            )
+        return node
+
+    def _node(self, tensor: Tensor) -> Node | None:
+        """The node of a tensor, if there is memory for it here."""
+        value, is_gradient = memory_key(tensor.ir_value)
+        return (self._gradients if is_gradient else self._nodes).get(value)
 
     def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:
         """The value now, in a new array of shape batch, output, input axes. An expression that no routine
@@ -231,7 +242,7 @@ class Context:
         Raises `UninitializedError` where nothing has written it yet.
         """
         target = as_tensor(tensor)
-        node = self._nodes.get(memory_key(target.ir_value))
+        node = self._node(target)
         if not is_memory(target.ir_value) and (node is None or target.ir_value in self._evaluations):
             node = self._evaluate(target)
         elif node is None and not isinstance(target.op, texpr.OfOp):
@@ -245,7 +256,8 @@ class Context:
     def _evaluate(self, tensor: Tensor) -> Node:
         """Computes an expression that no routine keeps, each time that its value is read."""
         value = tensor.ir_value
-        if value not in self._evaluations:
+        evaluation = self._evaluations.get(value)
+        if evaluation is None:
             code = tensor.forward
             if any("indices" in op.attributes for op in needed(code.statements)):
                 raise UninitializedError(
@@ -254,9 +266,12 @@ class Context:
                     "or compile oc.forward of it"
                 )
             # Looking changes nothing, not even the keys of random numbers.
-            self._evaluations[value] = self._compile(code, tensor.label, self.numbering.copy())
-        self._evaluations[value]()
-        return self._nodes[memory_key(tensor.ir_value)]
+            routine = self._compile(code, tensor.label, self.numbering.copy())
+            routine()
+            self._evaluations[value] = routine.rerun
+        else:
+            evaluation.call()
+        return self._nodes[value]
 
     def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None:
         """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
@@ -280,8 +295,11 @@ class Context:
         """Whether the tensor's memory has a value here."""
         if not isinstance(tensor, Tensor):
             return False
-        node = self._nodes.get(memory_key(tensor.ir_value))
+        node = self._node(tensor)
         return node is not None and node.written
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError("a context has no order to go through: ctx[t] is the value of a tensor t")
 
 
 def _threads() -> int:
@@ -293,20 +311,17 @@ def _threads() -> int:
     return int(text)
 
 
-def _element(value: SSAValue) -> Attribute | None:
+def _element(value: Value) -> Attribute | None:
     return tensor_type(value).element_or_none
 
 
-def _fill(node: Node, value: SSAValue) -> None:
+def _fill(node: Node, value: Value) -> None:
     """Writes the initial value of data and of nodes that have one."""
-    op = value.owner
-    if isinstance(op, texpr.DataOp):
-        contents = array_of(op)
-        assert contents is not None
-        node.memory.write(contents.reshape(node.memory.shape))
+    if value.array is not None:
+        node.memory.write(value.array.reshape(node.memory.shape))
         node.written = True
-    elif isinstance(op, texpr.NodeOp) and (initializer := initializer_of(op)) is not None:
+    elif isinstance(value.op, texpr.NodeOp) and (sample := value.sample) is not None:
         shape = graph.known_shape(value)
         dtype = computed_dtype(node.memory.dtype)
-        node.memory.write(initializer.sample(stream_key(0, ""), shape, dtype))
+        node.memory.write(sample(stream_key(0, ""), shape, dtype))
         node.written = True

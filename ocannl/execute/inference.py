@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.dialects.texpr.tensor_type import TensorType, refine_type, tensor_type
+from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
@@ -11,6 +11,7 @@ from ocannl.program import graph
 from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.tensor import TensorLike, as_tensor
+from ocannl.program.values import Value
 
 
 def infer(target: TensorLike | Code) -> None:
@@ -33,4 +34,5 @@ def commit(program: ExtractedRoutine) -> None:
             if not row.is_final and (known := solver.row(row)) != decided:
                 solver.add(RowEq(known, decided))
         if written.element != final.element:
-            refine_type(value, TensorType(written.shape, final.element))
+            assert isinstance(value, Value)
+            value.refine(TensorType(written.shape, final.element))

@@ -7,11 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
@@ -21,7 +23,8 @@ from ocannl.execute.report import memory_table, schedule_table
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
-from ocannl.passes.texpr.infer_shapes.messages import describe
+from ocannl.passes.texpr.infer_shapes.descriptions import describe
+from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
@@ -35,7 +38,7 @@ from ocannl.runtime.compile import Executable
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
-from ocannl.runtime.device import Device
+from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.memory import ArgBlock
 
 
@@ -52,6 +55,14 @@ class Compiler(Protocol):
     def arch(self) -> str: ...
 
     def compile(self, code: Code, name: str | None = None, tunings: Tunings | None = None) -> Routine: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Runs of a routine after its first one. They keep its machine code and nodes, but no expressions."""
+
+    call: Callable[[], None]
+    keeps: object
 
 
 class Routine:
@@ -92,9 +103,9 @@ class Routine:
             (op, self._nodes[self.keys[count, False]].memory) for op, count in program.checks.items()
         ]
         self._run = executable.program.bind(self._args)
-        self._call = self._checked(self._run.call) if self._checks else self._run.call
+        self._call = _checked(self._run.call, self._checks) if self._checks else self._run.call
         self._ready = False
-        self._recording: dict[frozenset[Tensor], Routine] = {}
+        self._recording: tuple[frozenset[Tensor], Routine] | None = None
         self._seconds: list[float] | None = None
         self._resources: list[Resources] | None = None
 
@@ -110,15 +121,10 @@ class Routine:
             args.set_pointer(layout.team_slot, self.context.team.start())
         return args
 
-    def _checked(self, run: Callable[[], None]) -> Callable[[], None]:
-        """A run that raises `OcannlError` afterwards if ids were no positions."""
-
-        def run_and_check() -> None:
-            run()
-            for op, count in self._checks:
-                raise_for_ids(op, float(count.read().sum()))
-
-        return run_and_check
+    @property
+    def rerun(self) -> Rerun:
+        """Further runs with the same indices."""
+        return Rerun(self._call, (self._executable.program, self._run))
 
     @property
     def indices(self) -> tuple[Index, ...]:
@@ -315,11 +321,10 @@ class Routine:
         )
         if not missing:
             return self
-        if missing not in self._recording:
-            self._recording[missing] = self.context.compile(
-                self._with_values(missing), self.name, self.tunings
-            )
-        return self._recording[missing]
+        if self._recording is None or self._recording[0] != missing:
+            routine = self.context.compile(self._with_values(missing), self.name, self.tunings)
+            self._recording = missing, routine
+        return self._recording[1]
 
     def _with_values(self, tensors: frozenset[Tensor]) -> Code:
         """This code, keeping what it computes of `tensors`, and then computing the others."""
@@ -329,7 +334,7 @@ class Routine:
             if tensor.op in computed:
                 _ = tensor.value
             else:
-                code = code + Code([texpr.ForwardOp(tensor.ir_value)])
+                code = code + Code([graph.add_statement(texpr.ForwardOp(tensor.ir_value))])
         return code
 
     def _delegate(
@@ -445,6 +450,17 @@ class Routine:
         return (
             f"<routine {self.name!r}: {len(self._nodes)} nodes, indices {', '.join(self._slots) or 'none'}>"
         )
+
+
+def _checked(run: Callable[[], None], checks: Sequence[tuple[Operation, Memory]]) -> Callable[[], None]:
+    """A run that raises `OcannlError` afterwards if ids were no positions."""
+
+    def run_and_check() -> None:
+        run()
+        for op, count in checks:
+            raise_for_ids(op, float(count.read().sum()))
+
+    return run_and_check
 
 
 def checked_index(index: object) -> Index:

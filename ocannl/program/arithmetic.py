@@ -14,6 +14,7 @@ ResultT = TypeVar("ResultT")
 class Arithmetic(ABC, Generic[OperandT, ResultT]):
     """Pointwise operators, and `@`, the tensor product. Those of NumPy arrays defer to them."""
 
+    __slots__ = ()
     __array_ufunc__ = None
 
     @abstractmethod

@@ -71,7 +71,7 @@ def code(label: str) -> Generator[Code, None, None]:
 
 def emit(op: Operation, label: str = "") -> Code:
     """The code of one statement, which is added to the open block if there is one."""
-    statement = Code([graph.add(op)], label)
+    statement = Code([graph.add_statement(op)], label)
     block = _recording.get()
     if block is not None:
         block.statements += statement.statements

@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
-from xdsl.ir import SSAValue
-
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import expressions, graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.values import Value
 
 KeyT = TypeVar("KeyT")
 Tensors: TypeAlias = TensorLike | Sequence[TensorLike] | Mapping[Any, TensorLike]
@@ -36,7 +35,7 @@ def _in_form_of(tensors: Tensors, found: Mapping[Any, Tensor]) -> Any:
     return tuple(found.values()) if isinstance(tensors, Sequence) else found[0]
 
 
-def _like(value: SSAValue) -> TensorType:
+def _like(value: Value) -> TensorType:
     return TensorType.of(shape_of(value))
 
 
@@ -124,12 +123,12 @@ def custom_gradient(function: Callable[..., tuple[TensorLike, Pullback]]) -> Cal
         adjoint = graph.add(AdjointOp(value, _like(value)), "cotangent")
         reached = _reached(pullback(Tensor(adjoint)), xs)
         wrt, by = [x for x, _ in reached], [pulled for _, pulled in reached]
-        return Tensor(graph.add(CustomOp(value, adjoint.result, wrt, by, _like(value)), function.__name__))
+        return Tensor(graph.add(CustomOp(value, adjoint, wrt, by, _like(value)), function.__name__))
 
     return operation
 
 
-def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[SSAValue, SSAValue]]:
+def _reached(found: Pulled, xs: Sequence[Tensor]) -> list[tuple[Value, Value]]:
     """The arguments that a pullback has cotangents for, with these."""
     given = found if isinstance(found, Sequence) else [found]
     if len(given) != len(xs):

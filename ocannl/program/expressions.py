@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import SpecError
@@ -14,27 +14,28 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
+from ocannl.program.values import Value
 
 SCALAR = Shape(Row(), Row(), Row())
 SAME_SHAPE = "... | ... -> ... => ... | ... -> ..."
 MOST_OPERANDS = 3
 
 
-def constant(value: float) -> texpr.ConstantOp:
+def constant(value: float) -> Value:
     """A number at every point of a shape to be inferred."""
     return graph.add(texpr.ConstantOp(value, graph.fresh_type()))
 
 
 def apply(
     term: Term,
-    operands: Sequence[SSAValue],
+    operands: Sequence[Value],
     *,
     logic: str,
     accum: str | None = None,
     dims: Sequence[tuple[str, DimTerm]] = (),
     label: str | None = None,
     stop: bool = False,
-) -> texpr.ApplyOp:
+) -> Value:
     """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
     op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
     return graph.add(op, label or _operator_hint(term, accum))
@@ -45,14 +46,14 @@ def _operator_hint(term: Term, accum: str | None) -> str | None:
     return term.op if isinstance(term, App) and len(term.args) == 1 and accum is None else None
 
 
-def pointwise(op: str, operands: Sequence[SSAValue | float]) -> texpr.ApplyOp:
+def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
     """An operator of the scalar table, broadcast over its operands. Numbers beside values are part of it."""
-    if not any(isinstance(operand, SSAValue) for operand in operands):
-        operands = [o if isinstance(o, SSAValue) else constant(o).result for o in operands]
+    if not any(isinstance(operand, Value) for operand in operands):
+        operands = [o if isinstance(o, Value) else constant(o) for o in operands]
     terms: list[Term] = []
-    values: list[SSAValue] = []
+    values: list[Value] = []
     for operand in operands:
-        if isinstance(operand, SSAValue):
+        if isinstance(operand, Value):
             terms.append(Arg(len(values)))
             values.append(operand)
         else:
@@ -60,7 +61,7 @@ def pointwise(op: str, operands: Sequence[SSAValue | float]) -> texpr.ApplyOp:
     return apply(App(op, tuple(terms)), values, logic=".")
 
 
-def convert(value: SSAValue, element: Attribute) -> texpr.ApplyOp:
+def convert(value: Value, element: Attribute) -> Value:
     """The value in an element type, of the same shape."""
     return graph.add(texpr.ApplyOp(Arg(0), [value], graph.fresh_type(element), logic=SAME_SHAPE), "cast")
 
@@ -77,11 +78,11 @@ def spec_apply(
     spec: str,
     accum: str,
     combine: str,
-    operands: Sequence[SSAValue],
+    operands: Sequence[Value],
     dims: Sequence[tuple[str, DimTerm]],
     *,
     use_padding: bool = False,
-) -> texpr.ApplyOp:
+) -> Value:
     """An operation by an einsum spec; several operands are combined by `combine`, one stands for itself.
 
     With `use_padding`, the axes `s*o + d*k` that do not say it themselves are padded. Raises `SpecError` for

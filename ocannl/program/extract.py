@@ -25,6 +25,7 @@ from ocannl.program import graph
 from ocannl.program.id_checks import id_checks
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
+from ocannl.program.values import Value, value_of, values_of
 
 
 @dataclass
@@ -55,15 +56,13 @@ class ExtractedRoutine:
 
     module: ModuleOp
     routine: texpr.TexprRoutineOp
-    values: dict[str, SSAValue]
+    values: dict[str, Value]
     copies: dict[SSAValue, SSAValue]
-    checks: dict[Operation, SSAValue]
+    checks: dict[Operation, Value]
 
 
 def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
-    """The operations that statements depend on, operands first, with the gradient and value nodes asked
-    for.
-    """
+    """The operations that statements depend on, operands first."""
     done: dict[texpr.TensorOp, None] = {}
     stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(_operands(statements))]
     while stack:
@@ -76,11 +75,14 @@ def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
             continue
         stack.append((op, True))
         stack += [(owner, False) for owner in reversed(_operands([op]))]
-    asked = [u.operation for op in done for u in op.result.uses if isinstance(u.operation, texpr.OfOp)]
-    for op in asked:
-        assert isinstance(op, texpr.TensorOp)
-        done.setdefault(op)
     return list(done)
+
+
+def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:
+    """The gradients and last values of operations that were asked for, those of one by the latest first."""
+    return [
+        graph.memory_of_tensor(value, kind) for value in map(value_of, ops) for kind in reversed(value.asked)
+    ]
 
 
 def _operands(ops: Iterable[Operation]) -> list[Operation]:
@@ -96,6 +98,8 @@ def extract(
     if checks:
         statements = with_counting(statements)
         ops = needed(statements)
+    asked = _asked(ops)
+    ops = list(dict.fromkeys([*ops, *(value.op for value in asked)]))
     copier = _Copier(numbering or Numbering(), memory_names(ops))
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
@@ -103,7 +107,7 @@ def extract(
     body = [copier.copy(op) for op in ops]
     copied = [copier.copy(op) for op in statements]
     routine.body.block.add_ops([*body, *copied])
-    counts = {op: counting.tensor for op, counting in checks.items()}
+    counts = {op: values_of(counting)[0] for op, counting in checks.items()}
     module = ModuleOp([routine])
     module.location = here
     return ExtractedRoutine(module, routine, copier.values, copier.copies, counts)
@@ -149,7 +153,7 @@ class _Copier:
     memory: dict[Operation, str]
     """The names of what the routine keeps."""
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     statements: Counter[str] = field(default_factory=Counter[str])
     kept: frozenset[str] = field(init=False)
@@ -232,7 +236,7 @@ class _Copier:
         else:
             wanted = op.result.name_hint or f"n{len(self.values)}"
             label = self._unique(wanted, self.kept)
-        self.values[label] = op.result
+        self.values[label] = value_of(op)
         self.names[op.result] = label
         copy.result.name_hint = graph.hint(label)
         if isinstance(copy, texpr.MemoryOp):
@@ -251,9 +255,9 @@ class _Copier:
         return label
 
 
-def origin_of(program: ExtractedRoutine, label: str) -> tuple[SSAValue, bool]:
+def origin_of(program: ExtractedRoutine, label: str) -> tuple[Value, bool]:
     """The value of the program under construction that a node stands for, and whether it is its gradient."""
     if label in program.values:
         return program.values[label], False
     source, is_gradient = origin_of(program, label.removesuffix(".grad"))
-    return graph.memory_of_tensor(source, texpr.GradOp).result if is_gradient else source, True
+    return graph.memory_of_tensor(source, texpr.GradOp) if is_gradient else source, True

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TypeVar
+from weakref import ref
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ocannl.dialects.ir.op_helpers import drop_uses
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.texpr import OfOp
+from ocannl.dialects.texpr import OfOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.messages import shape_error
+from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
+from ocannl.program.values import Asked, Value, values_of
 
 OpT = TypeVar("OpT", bound=Operation)
-OfOpT = TypeVar("OfOpT", bound=OfOp)
 
-_solver = Solver()
+_solver = Solver(Store.of_variables())
 
 
 def solver() -> Solver:
@@ -70,21 +74,31 @@ class _Numbered:
         return self.dims.setdefault(dim, DimVar(len(self.dims))) if isinstance(dim, DimVar) else dim
 
 
-def add(op: OpT, label: str | None = None) -> OpT:
-    """Appends an operation with the user's line, and gives the solver its constraints on shapes.
+def add(op: TensorOp, label: str | None = None) -> Value:
+    """The value of an operation, which gets the user's line; the solver gets its constraints on shapes.
 
-    Raises `ShapeError` or `SpecError`; the operation is then gone.
+    Raises `ShapeError` or `SpecError`.
     """
     op.location = user_location()
-    if label is not None and op.results:
-        op.results[0].name_hint = hint(label)
-    try:
-        _solver.add(*demands_of(op, _solver).found)
-    except ShapeInferenceError as error:
-        message = shape_error(error, op, _Numbered().shape)
-        op.drop_all_references()
-        raise message from None
+    if label is not None:
+        op.result.name_hint = hint(label)
+    _learn(op)
+    return Value(op)
+
+
+def add_statement(op: OpT) -> OpT:
+    """`add` for an operation without a result."""
+    op.location = user_location()
+    _learn(op)
     return op
+
+
+def _learn(op: Operation) -> None:
+    drop_uses(op)
+    try:
+        _solver.add(*demands_of(op, _solver, Site(op, tuple([value.trace for value in values_of(op)]))).found)
+    except ShapeInferenceError as error:
+        raise shape_error(error, op, _Numbered().shape) from None
 
 
 def hint(label: str) -> str:
@@ -95,9 +109,18 @@ def hint(label: str) -> str:
     return text if text[:1].isalpha() else f"n{text}"
 
 
-def memory_of_tensor(value: SSAValue, kind: type[OfOpT]) -> OfOpT:
-    """The one gradient or value node of a tensor, made on first use."""
-    for use in value.uses:
-        if isinstance(use.operation, kind):
-            return use.operation
-    return add(kind(value, TensorType.of(shape_of(value))))
+def memory_of_tensor(source: Value, kind: type[OfOp]) -> Value:
+    """The one gradient or last value of a value, as memory."""
+    asked = source.asked.get(kind)
+    if asked is None:
+        value = add(kind(source, TensorType.of(shape_of(source))))
+        source.asked[kind] = Asked(value)
+        return value
+    value = asked.value()
+    if value is None:
+        op = kind(source, asked.type)
+        op.location = asked.location
+        drop_uses(op)
+        value = Value(op)
+        asked.value = ref(value)
+    return value

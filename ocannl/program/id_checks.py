@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from weakref import WeakKeyDictionary
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.passes.texpr.infer_shapes.messages import describe
-
-# The statement that counts the ids of an operation that are no positions.
-_counting: WeakKeyDictionary[Operation, texpr.ForwardOp] = WeakKeyDictionary()
-
-
-def check_ids(op: Operation, count: SSAValue) -> None:
-    """Makes every routine that uses an operation raise an error if `count` is not zero after a run."""
-    _counting[op] = texpr.ForwardOp(count)
+from ocannl.dialects.ir.op_helpers import drop_uses
+from ocannl.passes.texpr.infer_shapes.descriptions import describe
+from ocannl.program.values import Value, value_of
 
 
-def id_checks(ops: Iterable[Operation]) -> dict[Operation, texpr.ForwardOp]:
+def check_ids(value: Value, count: SSAValue) -> None:
+    """Makes every routine that uses a value raise an error if `count` is not zero after a run."""
+    value.id_check = texpr.ForwardOp(count)
+    drop_uses(value.id_check)
+
+
+def id_checks(ops: Iterable[texpr.TensorOp]) -> dict[Operation, texpr.ForwardOp]:
     """Those among operations whose ids are checked, with the statements that count."""
-    return {op: _counting[op] for op in ops if op in _counting}
+    return {op: check for op in ops if (check := value_of(op).id_check) is not None}
 
 
 def raise_for_ids(op: Operation, count: float) -> None:

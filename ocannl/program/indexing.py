@@ -159,11 +159,11 @@ class _Indexing:
         bound = [(name, _dim(name, dim).term) for name, dim in self.dims.items()]
         args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, arange(size))]
         operands = [as_tensor(arg).ir_value for arg in (*args, x)]
-        op = apply(term, operands, logic=logic, accum=accum, dims=bound, label=label)
+        value = apply(term, operands, logic=logic, accum=accum, dims=bound, label=label)
         if self.out_of_range == "error":
             counts = [_outside(i, size) for i, size in zip(ids, sizes, strict=True)]
-            check_ids(op, sum(counts[1:], counts[0]).ir_value)
-        return Tensor(op)
+            check_ids(value, sum(counts[1:], counts[0]).ir_value)
+        return Tensor(value)
 
 
 def _axis_names(at: str | Sequence[str]) -> list[str]:

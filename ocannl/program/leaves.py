@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError, SpecError
@@ -25,27 +24,11 @@ from ocannl.program.checks import integer
 from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
-from ocannl.program.names import note_path
 from ocannl.program.precision import param_precision
 from ocannl.program.scopes import MemoryPath, memory_path
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
-
-MemoryOpT = TypeVar("MemoryOpT", bound=texpr.MemoryOp)
-
-# Contents of data, and how parameters and nodes begin: not part of the program's text.
-_arrays: WeakKeyDictionary[Operation, NDArray[Any]] = WeakKeyDictionary()
-_initializers: WeakKeyDictionary[Operation, Initializer] = WeakKeyDictionary()
-
-
-def array_of(op: Operation) -> NDArray[Any] | None:
-    """The array of a data tensor; None for another operation."""
-    return _arrays.get(op)
-
-
-def initializer_of(op: Operation) -> Initializer | None:
-    """The initializer of a parameter or node; None if it has none."""
-    return _initializers.get(op)
+from ocannl.program.values import Value
 
 
 def data(
@@ -69,9 +52,9 @@ def data(
     element = element_of(contents.dtype)
     type = graph.fresh_type(element) if flat else TensorType.of(_data_shape(contents.shape, axes), element)
     path = memory_path(label or "data", in_scope=False)
-    op = _memory(texpr.DataOp(path.text, type, contents.size if flat else None), path)
-    _arrays[op] = contents
-    return Tensor(op)
+    value = _memory(texpr.DataOp(path.text, type, contents.size if flat else None), path)
+    value.array = contents
+    return Tensor(value)
 
 
 def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
@@ -162,16 +145,17 @@ def param(
     shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
     setting = param_precision()
     element = element_of(dtype) or setting.kept
-    op = _memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
-    _initializers[op] = initializer
-    kept = Tensor(op)
+    value = _memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
+    value.sample = initializer.sample
+    kept = Tensor(value)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
 
 
-def _memory(op: MemoryOpT, path: MemoryPath) -> MemoryOpT:
+def _memory(op: texpr.MemoryOp, path: MemoryPath) -> Value:
     """Adds memory to the program, where its path says."""
-    note_path(op, path)
-    return graph.add(op, path.text)
+    value = graph.add(op, path.text)
+    value.path = path
+    return value
 
 
 def _array_init(contents: NDArray[Any]) -> Initializer:
@@ -242,10 +226,10 @@ def node(
         shape = Shape(row_of(batch), row_of(input), row_of(output))
         element = element_of(dtype)
     path = memory_path(label)
-    op = _memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
+    value = _memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
     if init is not None:
-        _initializers[op] = constant_init(init)
-    return Tensor(op)
+        value.sample = constant_init(init).sample
+    return Tensor(value)
 
 
 def at_least_f32(element: Attribute | None) -> Attribute | None:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import count
-from weakref import WeakKeyDictionary
 
 from xdsl.ir import Operation
 
 from ocannl.dialects.texpr import MemoryOp, ParamOp
 from ocannl.program.scopes import MemoryPath, Scope
-
-# Where each memory was made.
-_paths: WeakKeyDictionary[Operation, MemoryPath] = WeakKeyDictionary()
-
-
-def note_path(op: MemoryOp, path: MemoryPath) -> None:
-    """Tells the path of an operation that stands for memory."""
-    _paths[op] = path
+from ocannl.program.values import value_of
 
 
 def memory_names(ops: Iterable[Operation]) -> dict[Operation, str]:
@@ -29,11 +21,17 @@ def memory_names(ops: Iterable[Operation]) -> dict[Operation, str]:
     memory = [op for op in ops if isinstance(op, MemoryOp)]
     found: dict[Operation, str] = {}
     for kind in (True, False):
-        paths = {op: _paths[op] for op in memory if isinstance(op, ParamOp) is kind}
+        paths = {op: _path(op) for op in memory if isinstance(op, ParamOp) is kind}
         numbering = _Numbering(paths, set(found.values()))
         numbering.number(list(paths), 0, "")
         found |= numbering.names
     return found
+
+
+def _path(op: MemoryOp) -> MemoryPath:
+    path = value_of(op).path
+    assert path is not None, "memory is made with its path"
+    return path
 
 
 class _Numbering:

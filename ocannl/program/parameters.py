@@ -11,6 +11,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import needed
 from ocannl.program.names import memory_names
 from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
+from ocannl.program.values import value_of
 
 
 def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Tensor]:
@@ -28,7 +29,7 @@ def params(target: TensorLike | Code, *, trained: bool = False) -> dict[str, Ten
         tensor = as_tensor(target)
         ops = [*needed([tensor.op]), tensor.op]
     names = memory_names(op for op in ops if isinstance(op, texpr.ParamOp))
-    found = {names[op]: Tensor(op) for op in ops if isinstance(op, texpr.ParamOp)}
+    found = {names[op]: Tensor(value_of(op)) for op in ops if isinstance(op, texpr.ParamOp)}
     if not trained:
         return found
     if isinstance(target, Code):

@@ -11,11 +11,10 @@ import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Any, ClassVar, SupportsIndex, TypeAlias, TypeGuard
+from typing import Any, ClassVar, NoReturn, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import SSAValue
 
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
@@ -35,7 +34,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.location import here
 from ocannl.program.stages import stage_text
-from ocannl.program.values import is_memory, label_of, operation_of
+from ocannl.program.values import Value, is_memory, label_of, operation_of
 
 Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 
@@ -44,6 +43,8 @@ ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
 class Expression(Arithmetic["TensorLike", "Tensor"]):
     """Everything but numbers that can stand in a tensor expression."""
+
+    __slots__ = ()
 
     def _pointwise(self, op: str, *operands: object) -> Tensor:
         return pointwise(op, *operands) if _fit(operands) else NotImplemented
@@ -217,10 +218,12 @@ class Tensor(Expression):
     be keys.
     """
 
-    __slots__ = ("ir_value",)
+    __slots__ = ("__weakref__", "ir_value")
 
-    def __init__(self, op: texpr.TensorOp) -> None:
-        self.ir_value: SSAValue = op.result
+    def __init__(self, value: Value) -> None:
+        if type(value) is not Value:
+            raise ArgumentError("tensors are made by oc.data, oc.param and operators")
+        self.ir_value = value
 
     def tensor(self) -> Tensor:
         """The tensor itself."""
@@ -288,7 +291,7 @@ class Tensor(Expression):
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""
         if not is_memory(self.ir_value):
-            self.ir_value.name_hint = graph.hint(label)
+            self.ir_value.rename(graph.hint(label))
         return self
 
     def __getitem__(self, index: Index | int) -> Tensor:
@@ -337,6 +340,13 @@ class Tensor(Expression):
                 "a context's copy is set by ctx[target] = array"
             )
         assign(self, value)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Neither copied nor pickled: the value is in the memory of contexts."""
+        raise ArgumentError(
+            f"`{self.label}` is a handle on memory, or on how to compute it: its values are copied and saved "
+            "from a context, as `{name: ctx[p] for name, p in oc.params(model).items()}`"
+        )
 
     def __iter__(self) -> None:
         raise ArgumentError("a tensor expression cannot be iterated; its axes are named in einsum specs")
@@ -403,7 +413,7 @@ def number(value: Number) -> float:
     )
 
 
-def as_memory(target: TensorLike) -> SSAValue:
+def as_memory(target: TensorLike) -> Value:
     """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
     tensor = as_tensor(target)
     if not is_memory(tensor.ir_value):

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
-from xdsl.ir import Operation
-
 from ocannl.program.code import Code
 from ocannl.program.extract import needed
 from ocannl.program.tensor import Tensor, as_tensor
-
-_updates: WeakKeyDictionary[Operation, Code] = WeakKeyDictionary()
+from ocannl.program.values import Updates, Value, value_of
 
 
 def add_update(tensor: Tensor, code: Code) -> None:
     """Adds `code` to the updates of every loss that depends on an expression.
 
-    Computing the expression does not run it; `oc.updates(loss)` returns it.
+    Computing the expression does not run it; `oc.updates(loss)` returns it. Code that itself depends on the
+    expression is better added to one that depends on both: a tensor that its own updates use is freed by
+    Python's collector only.
     """
-    op = as_tensor(tensor).op
-    _updates[op] = _updates.get(op, Code()) + code
+    value = as_tensor(tensor).ir_value
+    both = _updates_of(value) + code
+    value.updates = Updates(both.statements, both.label)
 
 
 def updates(loss: Tensor) -> Code:
     """The updates of everything that a loss depends on, operands first."""
     op = as_tensor(loss).op
     ops = dict.fromkeys([*needed([op]), op])
-    return sum((_updates[op] for op in ops if op in _updates), Code())
+    return sum((_updates_of(value_of(op)) for op in ops), Code())
+
+
+def _updates_of(value: Value) -> Code:
+    return Code() if value.updates is None else Code(value.updates.statements, value.updates.label)

@@ -1,11 +1,101 @@
-"""The values of the program under construction: their labels, and which of them are memory."""
+"""The values of the program under construction: what belongs to them, and which of them are memory.
+
+A value holds its operation, and that holds its operands: nothing refers to those that use it. So values live
+as long as a handle, a statement or another value has them, and go at once.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation, OpResult, SSAValue, Use
 
 from ocannl.dialects import texpr
+from ocannl.dialects.ir.op_helpers import hold_result_weakly, operands_of
 from ocannl.dialects.scalar.terms import App
+from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
+from ocannl.passes.texpr.infer_shapes.sites import Named, Trace, shown_name
+from ocannl.program.scopes import MemoryPath
+
+Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray[Any]]
+"""Makes an initial value from a random key, a final shape and a dtype."""
+
+
+class Asked:
+    """A gradient or last value that was asked for. It is memory of its source, which remembers it here."""
+
+    __slots__ = ("location", "type", "value")
+
+    def __init__(self, value: Value) -> None:
+        self.value = ref(value)
+        self.type = value.type
+        self.location = value.op.location
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Statements that belong to an expression, under a label."""
+
+    statements: Sequence[Operation]
+    label: str
+
+
+class Value(OpResult[TensorType]):
+    """The result of an operation under construction, and what belongs to it."""
+
+    path: MemoryPath | None = None
+    """Where memory was made."""
+    array: NDArray[Any] | None = None
+    """The contents of data; no part of the program's text."""
+    sample: Sample | None = None
+    """Makes the initial value of a parameter or node; no part of the program's text."""
+    id_check: texpr.ForwardOp | None = None
+    """The statement that counts ids of the operation that are no positions."""
+    updates: Updates | None = None
+    """What runs where a loss depends on the value."""
+    asked: dict[type[texpr.OfOp], Asked]
+    """The gradient and the last value, if they were asked for."""
+    trace: Trace
+    """Its place in messages."""
+
+    def __init__(self, op: texpr.TensorOp) -> None:
+        made = op.result
+        self._type, self._name = made.type, made.name_hint
+        self.op, self.index = op, 0
+        self.asked = {}
+        hold_result_weakly(op, self)
+        operands = tuple([operand.trace.named for operand in values_of(op)])
+        self.trace = Trace(Named.of(self), op.properties, self._type.shape.data, operands)
+
+    def add_use(self, use: Use) -> None:
+        """Nothing: those that use the value do not live as long as it does."""
+
+    def remove_use(self, use: Use) -> None:
+        """Nothing."""
+
+    def rename(self, hint: str) -> None:
+        """Gives it another name."""
+        self.name_hint = hint
+        self.trace.named.name = shown_name(self)
+
+    def refine(self, type: TensorType) -> None:
+        """Gives it its inferred type."""
+        refine_type(self, type)
+        if isinstance(self.op, texpr.OfOp):
+            (source,) = values_of(self.op)
+            source.asked[self.op.__class__].type = type
+
+
+def values_of(op: Operation) -> tuple[Value, ...]:
+    """The operands of an operation under construction."""
+    operands: tuple[Any, ...] = operands_of(op)
+    return operands
 
 
 def operation_of(value: SSAValue) -> texpr.TensorOp:
@@ -13,6 +103,13 @@ def operation_of(value: SSAValue) -> texpr.TensorOp:
     op = value.owner
     assert isinstance(op, texpr.TensorOp)
     return op
+
+
+def value_of(op: texpr.TensorOp) -> Value:
+    """The value that an operation under construction makes."""
+    value: SSAValue = op.result
+    assert isinstance(value, Value)
+    return value
 
 
 def label_of(value: SSAValue) -> str:
@@ -43,9 +140,9 @@ def is_memory(value: SSAValue) -> bool:
     return isinstance(value.owner, texpr.MemoryOp | texpr.OfOp)
 
 
-def memory_key(value: SSAValue) -> tuple[SSAValue, bool]:
+def memory_key(value: Value) -> tuple[Value, bool]:
     """The value that owns the memory of a value, and whether the memory is its gradient."""
-    op = value.owner
+    op = value.op
     if isinstance(op, texpr.OfOp):
-        return op.source, isinstance(op, texpr.GradOp)
+        return values_of(op)[0], isinstance(op, texpr.GradOp)
     return value, False

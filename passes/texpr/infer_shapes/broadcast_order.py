@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ocannl.passes.texpr.infer_shapes.store import DimPair, Store
-from ocannl.passes.texpr.infer_shapes.terms import DimVar, Row, RowVar
+from ocannl.passes.texpr.infer_shapes.store import Store
+from ocannl.passes.texpr.infer_shapes.terms import DimPair, DimVar, Row, RowVar
 
 Pairs: TypeAlias = list[tuple[Row, Row]]
 """The two sides of rules over rows."""
@@ -143,12 +143,12 @@ def known_dim_pairs(store: Store, pairs: Iterable[DimPair]) -> list[DimPair]:
     ]
 
 
-def dim_order(store: Store, pairs: Iterable[DimPair]) -> BroadcastOrder:
+def dim_order(store: Store, pairs: Iterable[DimPair], open_dims: Iterable[int]) -> BroadcastOrder:
     """The order between unknown dimensions."""
     order = BroadcastOrder()
     for res, opnd in pairs:
         order.relate(res.id, opnd.id, 0)
-    order.has_unit |= store.topped.keys() - store.dims.keys()
+    order.has_unit.update(dim for dim in open_dims if dim in store.topped)
     return order
 
 

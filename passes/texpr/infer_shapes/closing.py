@@ -97,12 +97,12 @@ class Closing:
             for axis in store.row(row).axes
             if isinstance(axis, DimVar)
         ]
-        pairs = list(store.paired)
+        pairs = list(store.pairs)
         while open_dims := store.open_dims():
             owned = [(known, leaf) for dim, leaf in owned if isinstance(known := store.dim(dim), DimVar)]
             owners = _owners((dim.id, leaf) for dim, leaf in owned)
             pairs = known_dim_pairs(store, pairs)
-            chosen = self._choose_sizes(dim_order(store, pairs), open_dims, owners)
+            chosen = self._choose_sizes(dim_order(store, pairs, open_dims), open_dims, owners)
             for var, size in next(filter(None, chosen)).items():
                 self.propagation.dims.assign(DimVar(var), size, _reason(owners.get(var)))
             self.propagation.run()

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import SpecError, at_line
+from ocannl.dialects.ir.op_helpers import operands_of
 from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
@@ -17,6 +18,7 @@ from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
 from ocannl.dialects.texpr.tensor_op import LikeOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.spec_rows import SpecRows, check_spec
 from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimAtLeast, RowEq, RowLe, TotalElements
@@ -37,23 +39,37 @@ class ValueRow:
     kind: RowKind
 
 
+_RESULT = -1
+
+
 @dataclass(eq=False, slots=True)
 class Origin:
-    """The operation that makes a constraint, and the rows that it constrains, for error messages."""
+    """The operation that makes a constraint, and the rows that it constrains, for error messages.
 
-    op: Operation
-    left_value: SSAValue
+    Values are given by the number of the operand, -1 for the result.
+    """
+
+    source: Operation | Site
+    left_place: int
     left_kind: RowKind
-    right_value: SSAValue
+    right_place: int
     right_kind: RowKind
 
     @property
+    def op(self) -> Operation:
+        return self.source.op if isinstance(self.source, Site) else self.source
+
+    @property
     def left(self) -> ValueRow:
-        return ValueRow(self.left_value, self.left_kind)
+        return ValueRow(_value_at(self.op, self.left_place), self.left_kind)
 
     @property
     def right(self) -> ValueRow:
-        return ValueRow(self.right_value, self.right_kind)
+        return ValueRow(_value_at(self.op, self.right_place), self.right_kind)
+
+
+def _value_at(op: Operation, place: int) -> SSAValue:
+    return op.results[0] if place == _RESULT else operands_of(op)[place]
 
 
 @dataclass(slots=True)
@@ -61,20 +77,34 @@ class Demands:
     """The constraints of one operation under construction."""
 
     op: Operation
+    source: Operation | Site
+    """The operation, as origins refer to it."""
     found: list[Constraint] = field(default_factory=list[Constraint])
     names: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
     """The dimensions of a spec whose sizes its projection needs by name."""
 
+    def place(self, value: SSAValue) -> int:
+        """The number of an operand, -1 for the result."""
+        for place, operand in enumerate(operands_of(self.op)):
+            if operand is value:
+                return place
+        return _RESULT
+
+    def origin(self, left: SSAValue, left_kind: RowKind, right: SSAValue, right_kind: RowKind) -> Origin:
+        """The origin of a constraint between rows of two values."""
+        return Origin(self.source, self.place(left), left_kind, self.place(right), right_kind)
+
     def refines(self, result: SSAValue, operand: SSAValue, *pairs: _Pair) -> None:
         """Rows of `result` refine those of `operand`: the operand broadcasts to the result."""
         shape, other_shape = shape_of(result), shape_of(operand)
+        left, right = self.place(result), self.place(operand)
         for kind, other in pairs:
             refined, row = shape.row(kind), other_shape.row(other)
             if refined != row:
-                self.found.append(RowLe(refined, row, Origin(self.op, result, kind, operand, other)))
+                self.found.append(RowLe(refined, row, Origin(self.source, left, kind, right, other)))
 
     def equals(self, value: SSAValue, kind: RowKind, row: Row, other: SSAValue | None = None) -> None:
-        origin = Origin(self.op, value, kind, value if other is None else other, kind)
+        origin = self.origin(value, kind, value if other is None else other, kind)
         self.found.append(RowEq(shape_of(value).row(kind), row, origin))
 
     def same(self, value: SSAValue, other: SSAValue) -> None:
@@ -97,12 +127,13 @@ class Demands:
         self.refines(result, right, _INPUT)
 
 
-def demands_of(op: Operation, solver: Solver) -> Demands:
-    """The constraints of one operation: none for operations on code, and of leaves only for flat data.
+def demands_of(op: Operation, solver: Solver, site: Site | None = None) -> Demands:
+    """The constraints of one operation: none for operations on code, and of leaves only for flat data. Their
+    origins are its `site`, if that is given, and do not keep it then.
 
     Raises `SpecError` for a malformed spec.
     """
-    demands = Demands(op)
+    demands = Demands(op, site or op)
     match op:
         case ApplyOp():
             if op.logic is not None:
@@ -174,13 +205,13 @@ def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
     demands.equals(op.source, "input", shape_of(op.result).input, op.result)
     demands.equals(op.source, "output", shape_of(op.result).output, op.result)
     if op.index.is_constant:
-        origin = Origin(op, op.source, "batch", op.source, "batch")
+        origin = demands.origin(op.source, "batch", op.source, "batch")
         demands.found.append(DimAtLeast(axis, op.index.constant + 1, origin))
 
 
 def _flat(demands: Demands, op: DataOp, elements: int) -> None:
     shape = shape_of(op.result)
-    origin = Origin(op, op.result, "batch", op.result, "output")
+    origin = demands.origin(op.result, "batch", op.result, "output")
     # The last open row gets the axes that no use determines.
     rows = (shape.input, shape.batch, shape.output)
     demands.found.append(TotalElements(rows, elements, origin))
@@ -210,7 +241,7 @@ def _spec(
     place = ValueRow(values[0], "output")
 
     def origin() -> Origin:
-        return Origin(demands.op, place.value, place.kind, place.value, place.kind)
+        return demands.origin(place.value, place.kind, place.value, place.kind)
 
     rows = SpecRows(solver, spec, origin, dict(dims))
     for slot, value in zip(spec.slots, values, strict=True):

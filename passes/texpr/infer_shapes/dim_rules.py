@@ -103,9 +103,7 @@ class DimRules:
         lower = store.lower.get(left.id)
         if lower is not None:
             self._bound_below(right, lower.size, rule)
-        pair = (left, right)
-        if pair not in store.paired:
-            store.put(store.paired, pair, True)
+        if store.pair(left, right):
             store.watch_dim(left, rule)
             store.watch_dim(right, rule)
 

@@ -27,8 +27,9 @@ from ocannl.dialects.texpr import (
 from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
-from ocannl.passes.texpr.infer_shapes.messages import shape_error, tensor_name
+from ocannl.passes.texpr.infer_shapes.messages import shape_error
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import Leaf, LeafKind
 

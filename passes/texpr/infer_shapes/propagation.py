@@ -35,7 +35,17 @@ class Propagation:
         self.relations = RelationRules(store, self.dims)
 
     def add(self, constraint: Constraint) -> None:
-        """Adds a constraint to the worklist; the store keeps those that closing needs."""
+        """Adds a constraint to the worklist."""
+        if self.store.is_closed_later:
+            self._keep(constraint)
+        if isinstance(constraint, (DimEq, DimLe)):
+            equal = isinstance(constraint, DimEq)
+            self.queue.append(AxisRule(equal, constraint.left, constraint.right, constraint.origin))
+        else:
+            self.queue.append(constraint)
+
+    def _keep(self, constraint: Constraint) -> None:
+        """Keeps a constraint for closing."""
         store = self.store
         if isinstance(constraint, RowLe):
             store.put(store.orders, constraint, True)
@@ -45,11 +55,6 @@ class Propagation:
             store.put(store.relations, constraint, True)
         elif isinstance(constraint, TotalElements):
             store.put(store.totals, constraint, True)
-        if isinstance(constraint, (DimEq, DimLe)):
-            equal = isinstance(constraint, DimEq)
-            self.queue.append(AxisRule(equal, constraint.left, constraint.right, constraint.origin))
-        else:
-            self.queue.append(constraint)
 
     def run(self) -> None:
         """Runs all rules in the worklist and those that they wake. Raises `ShapeConflict`, `RankCycle`."""

@@ -31,7 +31,7 @@ class RowRules:
     def run_le(self, rule: RowLe) -> None:
         """Raises `ShapeConflict`, `RankCycle`."""
         store = self.store
-        before = store.progress.get(rule, _UNSEEN)
+        before = store.progress.get(rule) or _UNSEEN
         if before.done:
             return
         res, opnd = store.row(rule.left), store.row(rule.right)

@@ -19,8 +19,8 @@ class Solver:
     where a row broadcasts.
     """
 
-    def __init__(self) -> None:
-        self._use(Store())
+    def __init__(self, store: Store | None = None) -> None:
+        self._use(store or Store())
 
     def _use(self, store: Store) -> None:
         self._store = store

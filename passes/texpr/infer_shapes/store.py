@@ -4,14 +4,16 @@ undo log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeAlias
 
 from ocannl.passes.texpr.infer_shapes.rules import Rule
+from ocannl.passes.texpr.infer_shapes.tables import OnKeys, Table, VarId
 from ocannl.passes.texpr.infer_shapes.terms import (
     Dim,
+    DimPair,
     DimTerm,
     DimVar,
     Relation,
@@ -21,8 +23,6 @@ from ocannl.passes.texpr.infer_shapes.terms import (
     RowVar,
     TotalElements,
 )
-
-_MISSING: Any = object()
 
 
 class Watchers(NamedTuple):
@@ -80,14 +80,24 @@ class Progress(NamedTuple):
     done: bool = False
 
 
-DimPair: TypeAlias = tuple[DimVar, DimVar]
-"""Unknown dimensions of a result and of an operand that it refines."""
-
 Waiting: TypeAlias = RowEq | TotalElements | Relation
 Awaited: TypeAlias = tuple[set[int], set[int]]
 """Row variables and dimension variables."""
 
-_Undo: TypeAlias = tuple[dict[Any, Any], Any, Any]
+_OF_VARIABLES = (
+    "dims",
+    "rows",
+    "dim_bindings",
+    "row_bindings",
+    "lower",
+    "at_least",
+    "topped",
+    "dim_watchers",
+    "row_watchers",
+    "paired",
+)
+
+_Undo: TypeAlias = tuple[Table[Any, Any], Any, Any]
 
 
 @dataclass(slots=True)
@@ -97,23 +107,41 @@ class Store:
     next_dim: int = 0
     next_row: int = 0
     step: int = 0
-    dims: dict[int, DimTerm] = field(default_factory=dict[int, DimTerm])
-    rows: dict[int, Row] = field(default_factory=dict[int, Row])
-    dim_bindings: dict[int, DimBinding] = field(default_factory=dict[int, DimBinding])
-    row_bindings: dict[int, RowBinding] = field(default_factory=dict[int, RowBinding])
-    lower: dict[int, LowerBound] = field(default_factory=dict[int, LowerBound])
-    at_least: dict[int, Minimum] = field(default_factory=dict[int, Minimum])
-    topped: dict[int, bool] = field(default_factory=dict[int, bool])
-    dim_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
-    row_watchers: dict[int, Watchers] = field(default_factory=dict[int, Watchers])
-    paired: dict[DimPair, bool] = field(default_factory=dict[DimPair, bool])
-    progress: dict[RowLe, Progress] = field(default_factory=dict[RowLe, Progress])
-    waiting: dict[Waiting, Awaited] = field(default_factory=dict[Waiting, Awaited])
+    dims: Table[int, DimTerm] = field(default_factory=dict[int, DimTerm])
+    rows: Table[int, Row] = field(default_factory=dict[int, Row])
+    dim_bindings: Table[int, DimBinding] = field(default_factory=dict[int, DimBinding])
+    row_bindings: Table[int, RowBinding] = field(default_factory=dict[int, RowBinding])
+    lower: Table[int, LowerBound] = field(default_factory=dict[int, LowerBound])
+    at_least: Table[int, Minimum] = field(default_factory=dict[int, Minimum])
+    topped: Table[int, bool] = field(default_factory=dict[int, bool])
+    dim_watchers: Table[int, Watchers] = field(default_factory=dict[int, Watchers])
+    row_watchers: Table[int, Watchers] = field(default_factory=dict[int, Watchers])
+    paired: Table[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    pairs: dict[DimPair, bool] = field(default_factory=dict[DimPair, bool])
+    progress: Table[RowLe, Progress] = field(default_factory=dict[RowLe, Progress])
+    waiting: Table[Waiting, Awaited] = field(default_factory=dict[Waiting, Awaited])
     orders: dict[RowLe, bool] = field(default_factory=dict[RowLe, bool])
     equations: dict[RowEq, bool] = field(default_factory=dict[RowEq, bool])
     totals: dict[TotalElements, bool] = field(default_factory=dict[TotalElements, bool])
     relations: dict[Relation, bool] = field(default_factory=dict[Relation, bool])
     log: list[_Undo] = field(default_factory=list[_Undo])
+    variable: Callable[[int], int] = int
+    """Makes the numbers of new variables."""
+    is_closed_later: bool = True
+    """Whether constraints are kept for closing."""
+
+    @classmethod
+    def of_variables(cls) -> Store:
+        """A store that keeps nothing itself, but on variables and constraints; it is not closed."""
+        store = cls(
+            progress=OnKeys[RowLe, Progress]("state"),
+            waiting=OnKeys[Waiting, Awaited]("state"),
+            variable=VarId,
+            is_closed_later=False,
+        )
+        for name in _OF_VARIABLES:
+            setattr(store, name, OnKeys[int, Any](name))
+        return store
 
     def copy(self) -> Store:
         """An independent store with the same bindings and an empty undo log."""
@@ -124,9 +152,9 @@ class Store:
 
     # Writing, and taking back.
 
-    def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+    def put(self, table: Table[Any, Any], key: Any, value: Any) -> None:
         """Sets an entry of one of this store's tables, and logs it for `undo_to`."""
-        self.log.append((table, key, table.get(key, _MISSING)))
+        self.log.append((table, key, table.get(key)))
         table[key] = value
 
     def undo_to(self, mark: int) -> None:
@@ -134,18 +162,18 @@ class Store:
         log = self.log
         while len(log) > mark:
             table, key, old = log.pop()
-            if old is _MISSING:
+            if old is None:
                 del table[key]
             else:
                 table[key] = old
 
     def fresh_dim(self) -> DimVar:
         self.next_dim += 1
-        return DimVar(self.next_dim - 1)
+        return DimVar(self.variable(self.next_dim - 1))
 
     def fresh_row(self) -> RowVar:
         self.next_row += 1
-        return RowVar(self.next_row - 1)
+        return RowVar(self.variable(self.next_row - 1))
 
     def bind_dim(self, var: DimVar, value: DimTerm, rule: Rule) -> None:
         self.step += 1
@@ -244,7 +272,7 @@ class Store:
         dims: Iterable[DimVar] = (),
     ) -> None:
         """Makes `rule` wait for exactly these variables, and for each of them once."""
-        before = self.waiting.get(rule, (set[int](), set[int]()))
+        before = self.waiting.get(rule) or (set[int](), set[int]())
         now = ({row.id for row in rows}, {dim.id for dim in dims})
         if now == before:
             return
@@ -253,6 +281,17 @@ class Store:
             self.watch_row(RowVar(row), rule)
         for dim in now[1] - before[1]:
             self.watch_dim(DimVar(dim), rule)
+
+    def pair(self, left: DimVar, right: DimVar) -> bool:
+        """Notes that a dimension refines another one; whether that is new."""
+        # By number, which keeps no knowledge of the other.
+        known = self.paired.get(left.id) or frozenset[int]()
+        if right.id in known:
+            return False
+        self.put(self.paired, left.id, known | {int(right.id)})
+        if self.is_closed_later:
+            self.put(self.pairs, (left, right), True)
+        return True
 
     def dim_rules(self, var: DimVar) -> Iterator[Rule]:
         return _each(self.dim_watchers.get(var.id))

@@ -1,13 +1,14 @@
 """The terms of shape inference (dimensions, rows, shapes) and the constraints over them.
 
-Constraints are compared by identity, by which the solver looks up its progress on each.
+Constraints are compared by identity, by which a solver looks up its progress on each. That of a program under
+construction keeps it in their `state`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ocannl.dialects.shapes.shape import (
     EMPTY_ROW,
@@ -32,6 +33,7 @@ __all__ = [
     "DimAtLeast",
     "DimEq",
     "DimLe",
+    "DimPair",
     "DimProduct",
     "DimSum",
     "DimTerm",
@@ -104,6 +106,7 @@ class DimProduct:
     factors: tuple[Row, ...]
     axis: str
     origin: object = None
+    state: Any = field(default=None, init=False, repr=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -122,6 +125,7 @@ class DimSum:
     droppable: tuple[DimTerm, ...] = ()
     window: bool = False
     origin: object = None
+    state: Any = field(default=None, init=False, repr=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -131,6 +135,7 @@ class RowEq:
     left: Row
     right: Row
     origin: object = None
+    state: Any = field(default=None, init=False, repr=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -142,6 +147,7 @@ class RowLe:
     left: Row
     right: Row
     origin: object = None
+    state: Any = field(default=None, init=False, repr=False)
 
     @property
     def split(self) -> int:
@@ -156,7 +162,11 @@ class TotalElements:
     rows: tuple[Row, ...]
     total: int
     origin: object = None
+    state: Any = field(default=None, init=False, repr=False)
 
+
+DimPair: TypeAlias = tuple[DimVar, DimVar]
+"""Unknown dimensions of a result and of an operand that it refines."""
 
 Relation: TypeAlias = DimProduct | DimSum
 Constraint: TypeAlias = DimEq | DimLe | DimAtLeast | DimProduct | DimSum | RowEq | RowLe | TotalElements

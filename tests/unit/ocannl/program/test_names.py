@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.dialects.texpr import MemoryOp
 from ocannl.program.names import memory_names
 
 
 def names(*tensors: oc.Tensor) -> list[str]:
-    found = memory_names(t.op for t in tensors)
-    return [found[t.op] for t in tensors]
+    ops = [t.op for t in tensors]
+    found = memory_names(ops)
+    return [found[op] for op in ops if isinstance(op, MemoryOp)]
 
 
 def layer(label: str = "linear") -> tuple[oc.Tensor, oc.Tensor]:

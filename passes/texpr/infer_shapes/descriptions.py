@@ -1,0 +1,129 @@
+"""Values and operations in the user's notation, for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    ConstantOp,
+    DataOp,
+    EmbedOp,
+    GradOp,
+    MemoryOp,
+    RangeOp,
+    SizeOp,
+    SliceOp,
+    ValueOp,
+)
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.uniform import UniformOp
+
+
+def tensor_name(value: SSAValue) -> str:
+    """The name that a user would give to a value."""
+    match value.owner:
+        case MemoryOp() as op:
+            return op.label.data
+        case GradOp() as op:
+            return f"{tensor_name(op.source)}.grad"
+        case ValueOp() as op:
+            return f"{tensor_name(op.source)}.value"
+        case ConstantOp() as op:
+            return f"{op.value:g}"
+        case EmbedOp() as op:
+            return str(op.index)
+        case SizeOp() as op:
+            return f"size {op.dim}"
+        case SliceOp() as op:
+            return f"{tensor_name(op.source)}[{op.index}]"
+        case RangeOp():
+            return "range"
+        case VjpOp() | JvpOp() | AdjointOp() as op:
+            return describe(op)
+        case CustomOp() as op:
+            return tensor_name(op.source) if value.name_hint is None else value.name_hint
+        case ApplyOp() as op:
+            return f"({_describe_apply(op, _short_name)})" if value.name_hint is None else value.name_hint
+        case UniformOp():
+            return value.name_hint or "uniform"
+        case _:
+            return "a tensor"
+
+
+def _short_name(value: SSAValue) -> str:
+    """The name of an operand of an operand; empty for an expression without one."""
+    return "..." if isinstance(value.owner, ApplyOp) and value.name_hint is None else tensor_name(value)
+
+
+def describe(op: Operation) -> str:
+    """An operation in the user's notation."""
+    match op:
+        case ApplyOp():
+            return _describe_apply(op, tensor_name)
+        case SliceOp():
+            return f"{tensor_name(op.source)}[{op.index}]"
+        case VjpOp():
+            return f"vjp({tensor_name(op.tensor)}, {tensor_name(op.wrt)})"
+        case JvpOp():
+            return f"jvp({tensor_name(op.tensor)}, {', '.join(map(tensor_name, op.wrt))})"
+        case AdjointOp():
+            return f"the cotangent of {tensor_name(op.source)}"
+        case CustomOp():
+            return f"custom gradient of {tensor_name(op.source)}"
+        case AssignOp():
+            return f"{tensor_name(op.target)} {op.accum_name or ''}= {tensor_name(op.value)}"
+        case DataOp():
+            return f"flat data {op.label.data}"
+        case _:
+            return op.name.removeprefix("texpr.")
+
+
+def chooses_positions(op: ApplyOp) -> bool:
+    """Recognises a gather or scatter: pairs of ids and of the range that they are compared with, then the
+    chosen values.
+    """
+    term, count = op.term.data, len(op.args)
+    if not isinstance(term, App) or term.op != "where" or count < 3 or count % 2 == 0:
+        return False
+    return all(isinstance(arg.owner, RangeOp) for arg in op.args[1::2])
+
+
+def _describe_apply(op: ApplyOp, name_of: Callable[[SSAValue], str]) -> str:
+    names = [name_of(a) for a in op.args]
+    logic = "" if op.logic is None else op.logic.data
+    term = op.term.data
+    if logic == "@":
+        return f"{names[0]} @ {names[1]}"
+    if logic == "T":
+        return f"{names[0]}.T"
+    if logic != "." and chooses_positions(op):
+        operands, result = logic.split("=>")
+        *pairs, own = operands.split(";")
+        name = "scatter" if pairs[1].strip() in result else "gather"
+        slots = "; ".join(slot.strip() for slot in (own, *pairs[::2]))
+        return f'{name}("{slots} =>{result}", {", ".join([names[-1], *names[:-1:2]])})'
+    if logic != ".":
+        return f'einsum("{logic}", {", ".join(names)})'
+    if isinstance(term, App):
+        parts = [_part_name(part, names) for part in term.args]
+        symbol = SCALAR_OPS[term.op].symbol
+        if symbol and len(parts) == 2:
+            return f"{parts[0]} {symbol} {parts[1]}"
+        return f"{term.op}({', '.join(parts)})"
+    return names[0]
+
+
+def _part_name(part: Term, names: Sequence[str]) -> str:
+    match part:
+        case Arg(index):
+            return names[index]
+        case Const(value):
+            return f"{value:g}"
+        case App(op):
+            return f"{op}(...)"
