@@ -52,9 +52,10 @@ def emit_sign(b: ArithBuilder, x: SSAValue) -> SSAValue:
 
 
 def emit_sigmoid(b: ArithBuilder, x: SSAValue) -> SSAValue:
-    # Stable on both sides: exp(-x) overflows to infinity exactly where the result is zero.
+    """`1 / (1 + exp(-x))`, and `exp(x) / (1 + exp(x))` for negative x: the exponential never overflows."""
     one = b.const(1.0)
-    return b.div(one, b.add(one, b.float_op(math_dialect.ExpOp, b.neg(x))))
+    small = b.float_op(math_dialect.ExpOp, b.neg(b.float_op(math_dialect.AbsFOp, x)))
+    return b.div(b.select(b.cmp("olt", x, b.const(0.0)), small, one), b.add(one, small))
 
 
 def emit_relu_gate(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:

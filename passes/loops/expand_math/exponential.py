@@ -51,26 +51,27 @@ EXP2 = {
 
 
 def exp(b: MathBuilder, x: SSAValue) -> SSAValue:
-    """Within 1 ulp in f32 and f64; a result below the smallest normal number is 0."""
-    r, shifted = reduce_exp(b, x, 1)
-    power = b.times_power_of_two(b.polynomial(r, (1.0, 1.0, *b.pick(EXP))), shifted)
-    return saturate(b, x, power, math.log(2))
+    """Within 1 ulp in f32 and f64; denormal results are rounded once."""
+    x = clamp_exponent(b, x, math.log(2))
+    r, n, shifted = reduce_exp(b, x, 1)
+    return times_any_power_of_two(b, b.polynomial(r, (1.0, 1.0, *b.pick(EXP))), n, shifted)
 
 
 def exp2(b: MathBuilder, x: SSAValue) -> SSAValue:
-    """Within 1 ulp in f32 and f64; a result below the smallest normal number is 0."""
+    """Within 1 ulp in f32 and f64; denormal results are rounded once."""
+    x = clamp_exponent(b, x, 1.0)
     shifted = b.add(x, b.round_magic())
-    r = b.sub(x, b.sub(shifted, b.round_magic()))
-    return saturate(b, x, exp2_reduced(b, r, shifted), 1.0)
+    n = b.sub(shifted, b.round_magic())
+    return times_any_power_of_two(b, b.polynomial(b.sub(x, n), (1.0, *b.pick(EXP2))), n, shifted)
 
 
-def reduce_exp(b: MathBuilder, x: SSAValue, factor: int) -> tuple[SSAValue, SSAValue]:
-    """`r` and `n + round_magic()` such that `factor * x = n ln(2) + r`, for a factor of 1 or 2."""
+def reduce_exp(b: MathBuilder, x: SSAValue, factor: int) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """`r`, `n` and `n + round_magic()` such that `factor * x = n ln(2) + r`, for a factor of 1 or 2."""
     shifted = b.fma(x, b.const(factor / math.log(2)), b.round_magic())
     n = b.sub(shifted, b.round_magic())
     high, low = b.pick(LN2)
     scaled = x if factor == 1 else b.mul(x, b.const(factor))
-    return b.fma(n, b.const(-low), b.fma(n, b.const(-high), scaled)), shifted
+    return b.fma(n, b.const(-low), b.fma(n, b.const(-high), scaled)), n, shifted
 
 
 def exp2_reduced(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:
@@ -78,8 +79,32 @@ def exp2_reduced(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:
     return b.times_power_of_two(b.polynomial(r, (1.0, *b.pick(EXP2))), shifted)
 
 
-def saturate(b: MathBuilder, x: SSAValue, power: SSAValue, log_base: float) -> SSAValue:
-    """0 and infinity where a power with an exponent x is out of the range of normal numbers."""
-    lowest, overflow = (1 - b.bias) * log_base, (1 + b.bias) * log_base
-    finite = b.select(b.cmp("oge", x, b.const(overflow)), b.infinity(), power)
-    return b.select(b.cmp("olt", x, b.const(lowest)), b.const(0.0), finite)
+def exponent_range(b: MathBuilder) -> tuple[float, float]:
+    """Whole binary exponents at and beyond which results are 0 and infinity."""
+    return -(b.bias + b.mantissa_bits + 1.0), b.bias + 1.0
+
+
+def clamp_exponent(b: MathBuilder, x: SSAValue, log_base: float) -> SSAValue:
+    """An exponent, at most a little out of the range in which a power is neither 0 nor infinity."""
+    lowest, overflow = exponent_range(b)
+    return b.clamp_below(b.clamp_above(x, (overflow + 1) * log_base), lowest * log_base)
+
+
+def times_any_power_of_two(b: MathBuilder, x: SSAValue, n: SSAValue, shifted: SSAValue) -> SSAValue:
+    """`x * 2^n` for x near 1, given `n` and `n + round_magic()`: 0, denormal, normal or infinite, rounded
+    once.
+
+    The factors are 2^(n/2) and the rest: no float is as large or small as 2^n for every n.
+    """
+    half = b.fma(n, b.const(0.5), b.round_magic())
+    exponent, first = (b.shift_left(b.bits(each), b.int_const(b.mantissa_bits)) for each in (shifted, half))
+    one = b.int_const(b.bias << b.mantissa_bits)
+    rest = b.from_bits(b.int_add(b.int_sub(exponent, first), one))
+    return b.mul(b.from_bits(b.int_add(b.bits(x), first)), rest)
+
+
+def saturate(b: MathBuilder, exponent: SSAValue, power: SSAValue) -> SSAValue:
+    """0 and infinity where a power of two with an exponent is out of the range of numbers."""
+    lowest, overflow = exponent_range(b)
+    finite = b.select(b.cmp("oge", exponent, b.const(overflow)), b.infinity(), power)
+    return b.select(b.cmp("olt", exponent, b.const(lowest)), b.const(0.0), finite)

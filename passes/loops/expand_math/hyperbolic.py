@@ -14,7 +14,7 @@ LIMIT = {32: 10.0, 64: 20.0}
 
 def tanh(b: MathBuilder, x: SSAValue) -> SSAValue:
     """Within 3 ulp in f32 and f64."""
-    r, shifted = reduce_exp(b, b.clamp_above(b.float_op(AbsFOp, x), b.pick(LIMIT)), 2)
+    r, _, shifted = reduce_exp(b, b.clamp_above(b.float_op(AbsFOp, x), b.pick(LIMIT)), 2)
     remainder = b.fma(b.mul(r, r), b.polynomial(r, b.pick(EXP)), r)
     one = b.const(1.0)
     power = b.times_power_of_two(one, shifted)

@@ -10,7 +10,7 @@ from xdsl.dialects.math import AbsFOp, FloorOp
 from xdsl.ir import SSAValue
 
 from ocannl.passes.loops.expand_math.builder import MathBuilder
-from ocannl.passes.loops.expand_math.exponential import exp2_reduced, saturate
+from ocannl.passes.loops.expand_math.exponential import EXP, LN2, saturate, times_any_power_of_two
 from ocannl.passes.loops.expand_math.logarithm import LOG2_E, split
 
 TWO_THIRDS = {
@@ -40,14 +40,25 @@ class Pair(NamedTuple):
 
 
 def powf(b: MathBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-    """Within 2 ulp in f32 and f64; a result below the smallest normal number is 0."""
+    """Within 1 ulp in f32 and f64, and exact where the result is a number of the type."""
     magnitude = b.float_op(AbsFOp, x)
     log2 = _log2(b, magnitude)
     exponent = _product(b, log2, Pair(y, b.const(0.0)))
     shifted = b.add(exponent.high, b.round_magic())
-    r = b.add(b.sub(exponent.high, b.sub(shifted, b.round_magic())), exponent.low)
-    power = saturate(b, exponent.high, exp2_reduced(b, r, shifted), 1.0)
+    n = b.sub(shifted, b.round_magic())
+    remainder = _sum(b, b.sub(exponent.high, n), Pair(exponent.low, b.const(0.0)))
+    power = times_any_power_of_two(b, _exp2(b, remainder), n, shifted)
+    power = saturate(b, exponent.high, power)
     return _with_special_values(b, x, y, magnitude, power)
+
+
+def _exp2(b: MathBuilder, x: Pair) -> SSAValue:
+    """`2^x` for |x| <= 1 / 2, correctly rounded but for a few hundredths of an ulp: 1 is added last."""
+    one = b.const(1.0)
+    y = _product(b, x, _constant(b, LN2))
+    tail = b.fma(b.mul(y.high, y.high), b.polynomial(y.high, b.pick(EXP)), b.fma(y.low, y.high, y.low))
+    total = b.add(one, y.high)
+    return b.add(total, b.add(b.sub(y.high, b.sub(total, one)), tail))
 
 
 def _log2(b: MathBuilder, x: SSAValue) -> Pair:

@@ -1,14 +1,16 @@
 // RUN: ocannl-opt %s -p expand-math | filecheck %s
 
-// 2^n by the bits of the exponent, saturated on both sides.
+// 2^n by the bits of the exponents of two factors, with x in the range of results that are neither 0 nor infinite.
 // CHECK-LABEL: func.func @exp(
 // CHECK-NOT:     math.exp
-// CHECK:         math.fma %x, %{{.*}}, %{{.*}} : f32
+// CHECK:         [[HIGH:%.*]] = arith.cmpf ogt, %x, %{{.*}} : f32
+// CHECK:         [[BELOW:%.*]] = arith.select [[HIGH]]
+// CHECK:         [[LOW:%.*]] = arith.cmpf olt, [[BELOW]], %{{.*}} : f32
+// CHECK:         [[X:%.*]] = arith.select [[LOW]]
+// CHECK:         math.fma [[X]], %{{.*}}, %{{.*}} : f32
 // CHECK:         arith.shli %{{.*}}, %{{.*}} : i32
-// CHECK:         [[HIGH:%.*]] = arith.cmpf oge, %x, %{{.*}} : f32
-// CHECK:         arith.select [[HIGH]]
-// CHECK:         [[LOW:%.*]] = arith.cmpf olt, %x, %{{.*}} : f32
-// CHECK:         [[RESULT:%.*]] = arith.select [[LOW]]
+// CHECK:         arith.shli %{{.*}}, %{{.*}} : i32
+// CHECK:         [[RESULT:%.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
 // CHECK-NEXT:    func.return [[RESULT]] : f32
 func.func @exp(%x : f32) -> f32 {
   %0 = math.exp %x : f32
