@@ -35,6 +35,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
 )
 from ocannl.passes.texpr.differentiate.forward_mode import Tangents
 from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
+from ocannl.passes.texpr.differentiate.written_memory import WrittenMemory
 
 Directions: TypeAlias = tuple[tuple[SSAValue, SSAValue], ...]
 
@@ -208,6 +209,8 @@ def differentiate(routine: TexprRoutineOp) -> None:
     code = [op for op in block.ops if isinstance(op, ZeroGradsOp | BackpropOp)]
     for op in (*expressions, *code):
         check_shapes(op)
+    if expressions or code:
+        WrittenMemory(block).check()
     # A parameter whose second derivative is zero still has a gradient, which is zero.
     params = {op: params_of(block, op.tensor) for op in code if expressions}
     if expressions:

@@ -94,3 +94,15 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: the shape ..o0.. is not final: run infer-shapes first
+
+// -----
+
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %m = texpr.node "m" : !texpr.tensor<3, f32>
+  %y = texpr.apply [o] = mul(%m[o], %m[o]) over (o = 3) : !texpr.tensor<3, f32>
+  texpr.assign %m[o] = %w[o] over (o = 3)
+  texpr.backprop %y
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: the derivative with respect to `w` would be lost in `m`, which is memory that this code has set at {{.*}}: differentiate the expression that it was set to, or say `oc.stop_gradient(m)` if it is constant here

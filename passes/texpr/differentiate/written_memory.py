@@ -1,0 +1,103 @@
+"""Derivatives that memory would lose: it has none with respect to the values that it was set from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from ocannl.dialects.ir.errors import OcannlError, at_line, location_text
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.texpr import AssignOp, BackpropOp, ForwardOp, GradOp, ParamOp, ValueOp
+from ocannl.dialects.texpr.derivatives import JvpOp, VjpOp
+from ocannl.passes.analysis.derivative_paths import all_operands, dependencies, differentiable_operands
+from ocannl.passes.analysis.slices import backward_slice
+
+
+@dataclass(frozen=True)
+class Write:
+    """A statement that has set memory, and the values on which what it has set depends."""
+
+    op: Operation
+    sources: frozenset[SSAValue]
+
+
+class WrittenMemory:
+    """What the statements of a block, in their order, have set."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.ops = operations_of(block)
+        self.values = {op.source: op.result for op in self.ops if isinstance(op, ValueOp)}
+        self.writes: dict[SSAValue, Write] = {}
+        self.has_expressions = any(isinstance(op, VjpOp | JvpOp) for op in self.ops)
+
+    def check(self) -> None:
+        """Raises `OcannlError` where a derivative goes to memory that was set, before it in the same code,
+        from what the derivative is asked for.
+        """
+        statements = [op for op in self.ops if isinstance(op, AssignOp | ForwardOp | BackpropOp)]
+        last = max((at for at, op in enumerate(statements) if self.derivatives(op)), default=-1)
+        for op in statements[: last + 1]:
+            for derivative in self.derivatives(op) if self.writes else ():
+                self.check_derivative(derivative)
+            if isinstance(op, AssignOp):
+                self.write(op.target, op.value, op, is_set=op.accum is None or op.reset is not None)
+            elif isinstance(op, ForwardOp) and op.tensor in self.values:
+                self.write(self.values[op.tensor], op.tensor, op, is_set=True)
+
+    def derivatives(self, statement: Operation) -> list[BackpropOp | VjpOp | JvpOp]:
+        """What a statement differentiates, also in the expressions that it computes."""
+        found = [
+            op for op in backward_slice(statement.operands, all_operands) if isinstance(op, VjpOp | JvpOp)
+        ]
+        return [statement, *found] if isinstance(statement, BackpropOp) else [*found]
+
+    def sources(self, value: SSAValue) -> set[SSAValue]:
+        """The values on which one depends where it has derivatives, also through memory that was set."""
+        path = dependencies(self.block, [value])
+        found = {value, *(operand for op in path for operand in differentiable_operands(op))}
+        written = [self.writes[each].sources for each in found if each in self.writes]
+        return found.union(*written)
+
+    def write(self, memory: SSAValue, value: SSAValue, op: Operation, is_set: bool) -> None:
+        before = self.writes.pop(memory, None)
+        sources = self.sources(value) - {memory}
+        if before is not None and not is_set:
+            sources |= before.sources
+        self.writes[memory] = Write(op, frozenset(sources))
+
+    def check_derivative(self, op: BackpropOp | VjpOp | JvpOp) -> None:
+        targets = self.targets(op)
+        path = dependencies(self.block, [op.tensor])
+        read = {op.tensor, *(operand for inner in path for operand in differentiable_operands(inner))}
+        for memory in read - targets:
+            # A parameter is where derivatives begin anew, whatever has updated it.
+            write = None if isinstance(memory.owner, ParamOp) else self.writes.get(memory)
+            lost = () if write is None else sorted(map(name_of, write.sources & targets))
+            if write is not None and lost:
+                raise OcannlError(lost_gradient(op, memory, write, lost))
+
+    def targets(self, op: BackpropOp | VjpOp | JvpOp) -> set[SSAValue]:
+        """With respect to which it differentiates: the parameters, and what has a gradient."""
+        if isinstance(op, BackpropOp):
+            params = {each.result for each in self.ops if isinstance(each, ParamOp)}
+            return params | {each.source for each in self.ops if isinstance(each, GradOp)}
+        return {op.wrt} if isinstance(op, VjpOp) else {*op.wrt}
+
+
+def name_of(value: SSAValue) -> str:
+    return f"`{value.name_hint}`" if value.name_hint else "an expression"
+
+
+def lost_gradient(op: Operation, memory: SSAValue, write: Write, lost: Iterable[str]) -> str:
+    where = location_text(write.op)
+    place = "" if where is None else f" at {where}"
+    name = name_of(memory)
+    return at_line(
+        op,
+        f"the derivative with respect to {', '.join(lost)} would be lost in {name}, which is memory that "
+        f"this code has set{place}: differentiate the expression that it was set to, or say "
+        f"`oc.stop_gradient({name.strip('`')})` if it is constant here",
+    )
