@@ -45,6 +45,7 @@ from ocannl.dialects.loops.values import (
     static_part,
 )
 from ocannl.dialects.routine import RoutineOp, check_no_arguments, parse_body
+from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 __all__ = [
@@ -344,6 +345,18 @@ def in_kernel(op: Operation) -> bool:
 
 LOOPS = Dialect(
     "loops",
-    [GroupOp, NestOp, ReduceOp, YieldOp, PositionOp, LoadOp, StoreOp, IndexOp, UniformOp, FuncOp],
+    [
+        GroupOp,
+        NestOp,
+        ReduceOp,
+        YieldOp,
+        PositionOp,
+        LoadOp,
+        StoreOp,
+        IndexOp,
+        RemainderOp,
+        UniformOp,
+        FuncOp,
+    ],
     [ScheduleAttr],
 )

@@ -10,6 +10,7 @@ from xdsl.dialects import math as math_dialect
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.remainder_op import RemainderOp
 
 EmitUnary: TypeAlias = Callable[[ArithBuilder, SSAValue], SSAValue]
 EmitBinary: TypeAlias = Callable[[ArithBuilder, SSAValue, SSAValue], SSAValue]
@@ -70,12 +71,9 @@ def emit_sat01_gate(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def emit_mod(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-    """Exact while the quotient is an exact integer in the type (below 2^24 or 2^53)."""
+    """The exact remainder, moved to the sign of the divisor, which a remainder of zero has too."""
     zero = b.const(0.0)
-    quotient = b.float_op(math_dialect.FloorOp, b.div(x, y))
-    # A zero quotient leaves x as it is, also where y is infinite.
-    remainder = b.select(b.cmp("oeq", quotient, zero), x, b.fma(b.neg(quotient), y, x))
-    # The rounded quotient may be one too large: then the remainder has the wrong sign.
+    remainder = b.bit_op(RemainderOp, x, y)
     signs_differ = b.bit_op(arith.XOrIOp, b.cmp("olt", remainder, zero), b.cmp("olt", y, zero))
-    wrong = b.bit_op(arith.AndIOp, signs_differ, b.cmp("une", remainder, zero))
-    return b.select(wrong, b.add(remainder, y), remainder)
+    moved = b.select(signs_differ, b.add(remainder, y), remainder)
+    return b.select(b.cmp("oeq", remainder, zero), b.float_op(math_dialect.CopySignOp, zero, y), moved)

@@ -99,6 +99,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "arith.subf": np.subtract,
     "arith.subi": np.subtract,
     "arith.xori": np.bitwise_xor,
+    "loops.remainder": np.fmod,
     "math.absf": np.abs,
     "math.ceil": np.ceil,
     "math.copysign": np.copysign,

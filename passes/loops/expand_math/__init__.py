@@ -1,5 +1,5 @@
-"""Replaces the elementary functions of `math` on scalar f32 and f64, and random numbers, by straight-line
-arithmetic.
+"""Replaces the elementary functions of `math` on scalar f32 and f64, remainders, and random numbers, by
+straight-line arithmetic.
 
 Without branches and tables, so that an expansion vectorizes lane by lane. The errors, in units in the last
 place, are stated by each function and tested; NaN, infinities, zeros and denormals are as in IEEE 754. The
@@ -23,16 +23,19 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import UniformOp
 from ocannl.dialects.scalar.arith_builder import ConstantKey
+from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.error_function import erf
 from ocannl.passes.loops.expand_math.exponential import exp, exp2
 from ocannl.passes.loops.expand_math.hyperbolic import tanh
 from ocannl.passes.loops.expand_math.logarithm import log, log2
 from ocannl.passes.loops.expand_math.power import powf
+from ocannl.passes.loops.expand_math.remainder import remainder
 from ocannl.passes.loops.expand_math.trigonometric import cos, sin
 from ocannl.passes.loops.expand_math.uniform import Blocks, uniform
 
 EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
+    RemainderOp: remainder,
     math.CosOp: cos,
     math.ErfOp: erf,
     math.Exp2Op: exp2,

@@ -82,6 +82,17 @@ loops.func @f {
 loops.func @f {
   loops.nest "x" (i = 4) {
     %n = loops.index i : i64
+    %r = loops.remainder %n, %n : i64
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.remainder`: a remainder is of two f32 or two f64
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %n = loops.index i : i64
     %u = loops.uniform "u" %n at %n : i32
   }
 }

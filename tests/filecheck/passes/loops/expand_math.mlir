@@ -33,6 +33,30 @@ func.func @all(%x : f64) -> f64 {
   func.return %8 : f64
 }
 
+// Long division, in as many steps as the exponents of the operands may lie apart: for a quotient of indices in three.
+// CHECK-LABEL: func.func @remainder(
+// CHECK-NOT:     loops.remainder
+// CHECK-COUNT-14: math.roundeven
+// CHECK-NOT:     math.roundeven
+// CHECK:         func.return
+func.func @remainder(%x : f32, %y : f32) -> f32 {
+  %0 = loops.remainder %x, %y : f32
+  func.return %0 : f32
+}
+
+// CHECK-LABEL: loops.func @of_an_index
+// CHECK-COUNT-3: math.roundeven
+// CHECK-NOT:     math.roundeven
+loops.func @of_an_index {
+  %o = assign.node "o" on_device : memref<9xf32>
+  loops.nest "o" (i = 9) {
+    %x = loops.index i : f32
+    %two = arith.constant 2.0 : f32
+    %0 = loops.remainder %x, %two : f32
+    loops.store %0, %o[i]
+  }
+}
+
 // What is one instruction, and what is not a scalar, stays.
 // CHECK-LABEL: func.func @kept(
 // CHECK-NEXT:    math.sqrt %x : f32

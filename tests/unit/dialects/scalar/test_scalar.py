@@ -118,11 +118,29 @@ def test_accumulators() -> None:
     assert {op.name for op in accumulators()} == {"add", "mul", "max", "min", "or", "and"}
 
 
-def test_remainder_has_the_sign_of_the_divisor() -> None:
+@TYPES
+def test_remainders_are_exact(type_: Any, dtype: type) -> None:
+    """Of operands of all magnitudes, near and far apart, and of those that are multiples."""
     random = np.random.default_rng(5)
-    x, y = random.uniform(-1e4, 1e4, 10_000), random.uniform(-20, 20, 10_000)
-    result = run(lowered(SCALAR_OPS["mod"].emit, 2, f64), [x, y])
-    np.testing.assert_allclose(result, np.mod(x, y), rtol=1e-15, atol=0)
+    info = np.finfo(dtype)
+    low, high = np.log2(info.smallest_subnormal), np.log2(info.max)
+
+    def numbers(low: float, high: float) -> Array:
+        sign = random.choice([-1.0, 1.0], 3000)
+        return (np.exp2(random.uniform(low, high, 3000)) * sign).astype(dtype)
+
+    x = np.concatenate([numbers(low, high), numbers(-3, 13), numbers(low, high)])
+    y = np.concatenate([numbers(low, high), numbers(-3, 5), np.full(3000, 3, dtype)])
+    with np.errstate(all="ignore"):
+        x, y = np.append(x, y * 7), np.append(y, y)
+        expected = np.mod(x, y)
+    result = run(lowered(SCALAR_OPS["mod"].emit, 2, type_, ExpandMathPass()), [x, y])
+    assert same_bits(result, expected)
+    by_3 = run(
+        lowered(lambda b, x: SCALAR_OPS["mod"].emit(b, x, b.const(3.0)), 1, type_, ExpandMathPass()), [x]
+    )
+    with np.errstate(all="ignore"):
+        assert same_bits(by_3, np.mod(x, dtype(3)))
 
 
 FUNCTIONS = ["neg", "sin", "cos", "tanh", "sigmoid", "erf", "id"]

@@ -192,6 +192,7 @@ def test_large_angles_are_bounded(name: str, dtype: type) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_special_values_of_pow(dtype: type) -> None:
     values = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 2.5, -2.5, INF, -INF, NAN]
+    values += [float(np.finfo(dtype).smallest_subnormal), -float(np.finfo(dtype).smallest_subnormal)]
     x, y = (a.ravel() for a in np.meshgrid(np.array(values, dtype), np.array(values, dtype)))
     with np.errstate(all="ignore"):
         expected = np.power(x, y)
