@@ -241,6 +241,14 @@ class Routine:
             return
         *outer, last = ranged
         place, size = self._slots[last.name], last.range or 0
+        if not outer:
+            for value in range(size):
+                slots[place] = value
+                if not self._ready:
+                    self._prepare()
+                call()
+                yield {last: value}
+            return
         for values in itertools.product(*(range(index.range or 0) for index in outer)):
             at = dict(zip(outer, values, strict=True))
             fixed = [(self._slots[index.name], value) for index, value in at.items()]
