@@ -104,7 +104,11 @@ def times_any_power_of_two(b: MathBuilder, x: SSAValue, n: SSAValue, shifted: SS
 
 
 def saturate(b: MathBuilder, exponent: SSAValue, power: SSAValue) -> SSAValue:
-    """0 and infinity where a power of two with an exponent is out of the range of numbers."""
+    """0 and infinity where an exponent is so far out of the range that a power by it is meaningless.
+
+    Near the ends of the range the power itself is 0 or infinite, or still finite by a lower part of the
+    exponent: that of the largest number is rounded up to the first whole one out of the range.
+    """
     lowest, overflow = exponent_range(b)
-    finite = b.select(b.cmp("oge", exponent, b.const(overflow)), b.infinity(), power)
+    finite = b.select(b.cmp("oge", exponent, b.const(overflow + 1)), b.infinity(), power)
     return b.select(b.cmp("olt", exponent, b.const(lowest)), b.const(0.0), finite)

@@ -30,12 +30,11 @@ def test_special_values(name: str, dtype: type[np.floating]):
 
 # Numbers with which operators were folded: 0 hid NaN and infinities, NaN was passed over by extremes.
 CONSTANTS = [0.0, -0.0, 1.0, -1.0, 2.0, 3.0, np.inf, -np.inf, np.nan]
-SAME = {"add", "sub", "mul", "div", "max", "min", "lt", "le", "eq", "ne", "or", "and", "where", "relu_gate"}
-"""Operators of which constants and data give equal bits, by one rounding; NaN as NaN."""
 
 
-@pytest.mark.parametrize("name", sorted(SAME | {"fma", "mul3", "mod", "pow", "sat01_gate", "fst", "snd"}))
+@pytest.mark.parametrize("name", [name for name, op in SCALAR_OPS.items() if op.arity > 1])
 @DTYPES
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_constants_give_what_data_give(name: str, dtype: type[np.floating]):
     values = special(dtype)
     places = range(SCALAR_OPS[name].arity)
@@ -49,12 +48,7 @@ def test_constants_give_what_data_give(name: str, dtype: type[np.floating]):
     ctx.compile(sum(map(oc.forward, results), oc.Code()), name=f"constants_{name}")()
     for (place, number), result in zip(cases, results, strict=True):
         args = [np.full_like(values, number) if at == place else np.roll(values, 3 * at) for at in places]
-        found = np.broadcast_to(ctx[result], values.shape)
-        check(name, tuple(args), found)
-        if name in SAME - {"max", "min"}:  # the maximum of zeros is either
-            expected = reference(SCALAR_OPS[name], *args)
-            signed = ~np.isnan(expected)
-            np.testing.assert_array_equal(np.signbit(found[signed]), np.signbit(expected[signed]))
+        check(name, tuple(args), np.broadcast_to(ctx[result], values.shape))
 
 
 @lru_cache

@@ -150,8 +150,8 @@ def test_powers_that_are_numbers_are_exact(dtype: type) -> None:
     powers = np.array([1.0, math.log2(tiny), math.log2(tiny) + 3])
     expected = np.array([2.0, tiny, tiny * 8], dtype)
     np.testing.assert_array_equal(apply("pow", np.full(3, 2.0, dtype), powers.astype(dtype)), expected)
-    denormal = np.array([tiny, tiny * 5, tiny * 1234567], dtype)
-    np.testing.assert_array_equal(apply("pow", denormal, np.ones(3, dtype)), denormal)
+    ends = np.array([tiny, tiny * 5, tiny * 1234567, np.finfo(dtype).max], dtype)
+    np.testing.assert_array_equal(apply("pow", ends, np.ones(4, dtype)), ends)
 
 
 INF, NAN = math.inf, math.nan
