@@ -58,7 +58,14 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(shape: Shape, element: Attribute | None = None) -> TensorType:
-        return TensorType(ShapeAttr(shape), NO_ELEMENT if element is None else element)
+        if element is not None:
+            return TensorType(ShapeAttr(shape), element)
+        # Without an element type there is nothing to check, which takes most of the time of a constructor.
+        attribute, made = object.__new__(ShapeAttr), object.__new__(TensorType)
+        object.__setattr__(attribute, "data", shape)
+        object.__setattr__(made, "shape", attribute)
+        object.__setattr__(made, "element", NO_ELEMENT)
+        return made
 
     @property
     def element_or_none(self) -> Attribute | None:

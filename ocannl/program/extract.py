@@ -81,7 +81,9 @@ def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
 def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:
     """The gradients and last values of operations that were asked for, those of one by the latest first."""
     return [
-        graph.memory_of_tensor(value, kind) for value in map(value_of, ops) for kind in reversed(value.asked)
+        graph.memory_of_tensor(value, kind)
+        for value in map(value_of, ops)
+        for kind in reversed([*value.asked])
     ]
 
 

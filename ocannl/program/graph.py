@@ -25,6 +25,7 @@ from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.values import Asked, Value, values_of
+from ocannl.runtime.collector import spare_collector
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -95,6 +96,7 @@ def add_statement(op: OpT) -> OpT:
 
 def _learn(op: Operation) -> None:
     drop_uses(op)
+    spare_collector()
     try:
         _solver.add(*demands_of(op, _solver, Site(op, tuple([value.trace for value in values_of(op)]))).found)
     except ShapeInferenceError as error:
@@ -114,7 +116,7 @@ def memory_of_tensor(source: Value, kind: type[OfOp]) -> Value:
     asked = source.asked.get(kind)
     if asked is None:
         value = add(kind(source, TensorType.of(shape_of(source))))
-        source.asked[kind] = Asked(value)
+        source.asked = {**source.asked, kind: Asked(value)}
         return value
     value = asked.value()
     if value is None:

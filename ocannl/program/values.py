@@ -6,8 +6,9 @@ as long as a handle, a statement or another value has them, and go at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -20,7 +21,7 @@ from ocannl.dialects.ir.op_helpers import hold_result_weakly, operands_of
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
-from ocannl.passes.texpr.infer_shapes.sites import Named, Trace, shown_name
+from ocannl.passes.texpr.infer_shapes.sites import Trace, shown_name
 from ocannl.program.scopes import MemoryPath
 
 Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray[Any]]
@@ -59,7 +60,7 @@ class Value(OpResult[TensorType]):
     """The statement that counts ids of the operation that are no positions."""
     updates: Updates | None = None
     """What runs where a loss depends on the value."""
-    asked: dict[type[texpr.OfOp], Asked]
+    asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
     trace: Trace
     """Its place in messages."""
@@ -68,10 +69,8 @@ class Value(OpResult[TensorType]):
         made = op.result
         self._type, self._name = made.type, made.name_hint
         self.op, self.index = op, 0
-        self.asked = {}
         hold_result_weakly(op, self)
-        operands = tuple([operand.trace.named for operand in values_of(op)])
-        self.trace = Trace(Named.of(self), op.properties, self._type.shape.data, operands)
+        self.trace = Trace(self, tuple([operand.trace.name for operand in values_of(op)]))
 
     def add_use(self, use: Use) -> None:
         """Nothing: those that use the value do not live as long as it does."""
@@ -82,7 +81,7 @@ class Value(OpResult[TensorType]):
     def rename(self, hint: str) -> None:
         """Gives it another name."""
         self.name_hint = hint
-        self.trace.named.name = shown_name(self)
+        self.trace.name = shown_name(self)
 
     def refine(self, type: TensorType) -> None:
         """Gives it its inferred type."""

@@ -8,66 +8,59 @@ as its description shows, which is two levels of operands.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from weakref import ref
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, StringAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues
 
 from ocannl.dialects.shapes.shape import Row, Shape
-from ocannl.dialects.texpr import ApplyOp, NodeOp, RangeOp, TensorOp
+from ocannl.dialects.texpr import ApplyOp, NodeOp, RangeOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 
 _NO_SHAPE = Shape(Row(), Row(), Row())
-_NO_PROPERTIES: dict[str, Attribute] = {}
+_RANGE = "range"  # the name of ranges; gathers and scatters are recognised by them
 
 
-@dataclass(eq=False, slots=True)
-class Named:
-    """An operand of an operand: the name that a message gives it, None for an expression without one."""
-
-    kind: type[Operation]
-    name: str | None
-
-    @classmethod
-    def of(cls, value: OpResult) -> Named:
-        return cls(type(value.op), shown_name(value))
-
-    def value(
-        self,
-        shape: Shape = _NO_SHAPE,
-        properties: dict[str, Attribute] = _NO_PROPERTIES,
-        operands: Sequence[SSAValue] = (),
-    ) -> SSAValue:
-        """A value that a message shows by this name, or as the operation of an expression without one."""
-        if self.kind is ApplyOp or self.name is None or self.kind is RangeOp:
-            op = _operation(self.kind, properties, operands, shape)
-        else:
-            op = _operation(NodeOp, {"label": StringAttr(self.name)}, (), shape)
-        value = op.results[0]
-        if self.kind is ApplyOp:
-            value.name_hint = self.name
-        return value
-
-
-@dataclass(eq=False, slots=True)
 class Trace:
-    """An operand: its operation, its shape and the names of its operands."""
+    """An operand as messages show it: its own name and that of its operands, None for an expression without
+    one.
+    """
 
-    named: Named
-    properties: dict[str, Attribute]
-    shape: Shape
-    operands: tuple[Named, ...]
+    __slots__ = ("kind", "name", "operands", "properties", "shape")
+
+    def __init__(self, value: OpResult, operands: tuple[str | None, ...]) -> None:
+        op = value.op
+        self.kind = type(op)
+        self.name = shown_name(value)
+        self.properties = op.properties
+        self.shape = shape_of(value)
+        self.operands = operands
 
     def value(self) -> SSAValue:
         """A value that a message shows as it would have shown the operand."""
-        return self.named.value(self.shape, self.properties, [operand.value() for operand in self.operands])
+        if self.kind is not ApplyOp:
+            return _named(self.name, self.shape)
+        operands = [_named(name, _NO_SHAPE) for name in self.operands]
+        value = _operation(ApplyOp, self.properties, operands, self.shape).results[0]
+        value.name_hint = self.name
+        return value
 
 
 def shown_name(value: OpResult) -> str | None:
     """The name that a message gives an operand of an operand."""
     return value.name_hint if type(value.op) is ApplyOp else tensor_name(value)
+
+
+def _named(name: str | None, shape: Shape) -> SSAValue:
+    """A value that a message calls by a name."""
+    if name is None:
+        op = _operation(ApplyOp, {}, (), shape)
+    elif name == _RANGE:
+        op = _operation(RangeOp, {}, (), shape)
+    else:
+        op = _operation(NodeOp, {"label": StringAttr(name)}, (), shape)
+    return op.results[0]
 
 
 class Site:
@@ -81,7 +74,7 @@ class Site:
         self.kind = type(op)
         self.properties = op.properties
         self.location = op.location
-        self.shape = shape_of(op.result) if isinstance(op, TensorOp) else None
+        self.shape = shape_of(op.results[0]) if op.results else None
         self.operands = operands
 
     @property
