@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +41,9 @@ from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.memory import ArgBlock
+
+# A name so like that of an index that the code uses is a slip, though there is an index of that name.
+ALIKE = 0.75
 
 
 class Compiler(Protocol):
@@ -181,7 +185,7 @@ class Routine:
             value = integer(value, f"index {name}", least=None)
         slot = self._slots.get(name)
         if slot is None:
-            if name not in Index.names:
+            if name not in Index.names or get_close_matches(name, self._slots, cutoff=ALIKE):
                 names = ", ".join(self._slots) or "none"
                 raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {names}")
             self._unused[name] = value

@@ -20,10 +20,10 @@ INTERLEAVED = 8
 RANGES = {
     "vector_bytes": (8, 256),
     "vector_registers": (4, 256),
-    "l1_bytes": (1, 2**40),
-    "l2_bytes": (1, 2**40),
+    "l1_bytes": (0, 2**40),
+    "l2_bytes": (0, 2**40),
     "cores": (1, 2**16),
-    "last_level_bytes": (1, 2**50),
+    "last_level_bytes": (0, 2**50),
 }
 
 

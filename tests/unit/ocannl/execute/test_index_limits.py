@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import assume, given, reject
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from support.nests import parse_module, the_func
 from xdsl.utils.exceptions import VerifyException
@@ -82,9 +82,9 @@ def test_of_loops(index: Linear, size: int, a: int, ranged: int, first: int, run
         assert is_inside
 
 
-@given(index=INDICES, size=st.integers(1, 9), a=SIZES, value=st.integers(-9, 9))
-def test_what_is_surely_valid_is(index: Linear, size: int, a: int, value: int):
-    assume(index.coefficient("j") == 0)
+@given(coefficients=st.tuples(COEFFICIENTS, COEFFICIENTS), size=st.integers(1, 9), value=st.integers(-9, 9))
+def test_what_is_surely_valid_is(coefficients: tuple[int, int], size: int, value: int):
+    index, a = Linear.of(dict(zip("ia", coefficients, strict=True))), 2
     limits = limits_of(index, size, {"a": a, "b": 1}, {"i": None, "j": None})
     if 0 <= value <= limits.surely_valid("i"):
         limits.check_run({"i": (value, value), "j": (0, 0)})

@@ -284,3 +284,11 @@ class TestWhatARunSees:
         np.testing.assert_array_equal(ctx[total], [0 + 0 + 2, 1 + 1 + 3])
         with pytest.raises(oc.OcannlError, match="no index `stepn`; its indices are: k"):
             add(stepn=3)
+
+    def test_a_name_like_that_of_an_index_is_a_slip(self):
+        oc.index("batch")
+        i = oc.index("batch_n", 3)
+        x = oc.data(np.arange(3.0).reshape(3, 1), label="x")
+        look = oc.Context.cpu().compile(x[i] * 2.0, name="look")
+        with pytest.raises(oc.OcannlError, match="no index `batch`; its indices are: batch_n"):
+            look(batch=1)

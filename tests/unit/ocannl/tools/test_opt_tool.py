@@ -506,7 +506,7 @@ class TestOptionsAndOutput:
             ("-p schedule{vector_bytes=24}", "vector_bytes is a power of two, found 24"),
             ("-p schedule{vector_registers=-1}", "vector_registers from 4 to 256, found -1"),
             ("-p tile-and-fuse{cores=0}", "cores from 1 to 65536, found 0"),
-            ("-p rematerialize{l2_bytes=0}", "l2_bytes from 1 to"),
+            ("-p rematerialize{l2_bytes=-1}", "l2_bytes from 0 to"),
             ("-p lower-loops-to-kernels{stages=0}", "stages is from 1 to 64, found 0"),
             ("-p lower-loops-to-kernels{tile_bytes=-1}", "tile_bytes is from 1 to 1048576, found -1"),
             ("-t ptx{foo=1}", '-t ptx{foo=1}: Provided arguments ["foo"] not found'),
