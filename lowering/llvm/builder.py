@@ -13,7 +13,7 @@ from ocannl.lowering.llvm.types import ValueType, vector
 
 
 @dataclass(slots=True)
-class Scope:
+class LoopScope:
     """An open loop body: `tail` is the place before the loop open in it, `known` its values so far."""
 
     tail: list[str] = field(default_factory=list[str])
@@ -61,7 +61,7 @@ class FunctionBuilder:
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]
-        self.scopes: list[Scope] = [Scope()]
+        self.scopes: list[LoopScope] = [LoopScope()]
         self.declarations: set[str] = set()
         self.block = "entry"
         self._values = 0
@@ -140,7 +140,7 @@ class FunctionBuilder:
         phis = [self.name() for _ in initial]
         loop = Loop(label, self.block, (start, stop, step), self.name(), phis, initial, header)
         self.block = label
-        self.scopes.append(Scope())
+        self.scopes.append(LoopScope())
         return loop
 
     def close_loop(self, loop: Loop, values: Sequence[str] = ()) -> None:
@@ -164,7 +164,7 @@ class FunctionBuilder:
         self.scopes[-1].tail = tail = []
         self.lines += [tail, f"  br i1 {condition}, label %{label}, label %{label}.end", f"{label}:"]
         self.block = label
-        self.scopes.append(Scope())
+        self.scopes.append(LoopScope())
         return label
 
     def close_branch(self, label: str) -> None:

@@ -59,7 +59,7 @@ class Value(OpResult[TensorType]):
     id_check: texpr.ForwardOp | None = None
     """The statement that counts ids of the operation that are no positions."""
     updates: Updates | None = None
-    """What runs where a loss depends on the value."""
+    """The code that runs with a loss that depends on the value."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
     trace: Trace

@@ -107,7 +107,7 @@ def check_defined(region: Region, outside: set[SSAValue]) -> None:
         defined.update(op.results)
 
 
-class Pipeline(PassPipeline):
+class AppliedPipeline(PassPipeline):
     """Passes that are run as a compilation runs them."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -170,7 +170,7 @@ class OptMain(xDSLOptMain):
             parsed = PassPipeline.parse_spec(self.available_passes, text, after)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        self.pipeline = Pipeline(parsed.passes, parsed.callback)
+        self.pipeline = AppliedPipeline(parsed.passes, parsed.callback)
 
     def _check_target(self) -> None:
         """Raises `UsageError` for options that the target does not have."""

@@ -102,7 +102,7 @@ class Producer:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LoadSite:
     """A load: the operation before which its value can be computed, and how often that runs."""
 
     load: LoadOp
@@ -111,7 +111,7 @@ class Site:
     in_reduction: bool
 
     @staticmethod
-    def of(load: LoadOp, nest: NestOp) -> Site:
+    def of(load: LoadOp, nest: NestOp) -> LoadSite:
         """The site of a load; an invariant value is computed before the reductions around it."""
         names = names_in(load.indices.data)
         anchor: Operation = load
@@ -127,14 +127,14 @@ class Site:
             inner, parent = parent, parent.parent_op()
         if not in_reduction:
             anchor = inner
-        return Site(load, anchor, evaluations * points(nest.space.data), in_reduction)
+        return LoadSite(load, anchor, evaluations * points(nest.space.data), in_reduction)
 
     def repeats(self, points: int) -> bool:
         """Whether a reduction would compute the value more than `points` times."""
         return self.in_reduction and self.evaluations > points
 
 
-def is_worthwhile(definition: Producer, site: Site, nest: NestOp) -> bool:
+def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
     """Whether computing a value at a site costs no more than to store and load it."""
     cost, version = definition.cost, definition.version
     multiplied = site.evaluations > points(definition.nest.space.data)
@@ -155,7 +155,7 @@ def is_worthwhile(definition: Producer, site: Site, nest: NestOp) -> bool:
     return version.readers == 1 and not multiplied
 
 
-def _takes_reduction(definition: Producer, site: Site, nest: NestOp) -> bool:
+def _takes_reduction(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
     """Whether a reduction moves to its only reader: nests keep to one contraction unless both are small."""
     if definition.version.readers != 1 or site.in_reduction:
         return False
@@ -178,7 +178,7 @@ def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
                     copied = version
                 else:
                     version.sites.add((nest, op.indices.data))
-                    version.repeated = version.repeated or Site.of(op, nest).repeats(version.points)
+                    version.repeated = version.repeated or LoadSite.of(op, nest).repeats(version.points)
             elif isinstance(op, StoreOp):
                 if op.node in current and covering_axes(op, nest.space.data) is not None:
                     current[op.node].kept = False
@@ -266,7 +266,7 @@ class NestInliner:
         """
         if load.positions:
             return False
-        site = Site.of(load, self.nest)
+        site = LoadSite.of(load, self.nest)
         variables = definition.variables_at(load.indices.data)
         if self.in_turn and load.node in self.stored:
             return False

@@ -24,7 +24,7 @@ class Write:
 
 
 class WrittenMemory:
-    """What the statements of a block, in their order, have set."""
+    """The memory that the statements of a block have set so far, in their order."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -48,7 +48,7 @@ class WrittenMemory:
                 self.write(self.values[op.tensor], op.tensor, op, is_set=True)
 
     def derivatives(self, statement: Operation) -> list[BackpropOp | VjpOp | JvpOp]:
-        """What a statement differentiates, also in the expressions that it computes."""
+        """The derivatives that a statement asks for, those in the expressions that it computes too."""
         found = [
             op for op in backward_slice(statement.operands, all_operands) if isinstance(op, VjpOp | JvpOp)
         ]

@@ -1,4 +1,4 @@
-"""What error messages need of an operation under construction, also when that is gone.
+"""The parts of an operation under construction that error messages need, also when it is gone.
 
 Constraints outlive the expression that made them, since other variables may depend on them. Their origins
 must not keep its operands, so they refer to a site: to the operation itself weakly, and else to as much of it
