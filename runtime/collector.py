@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 # The least number of objects, made in pauses and not freed since, for which all are looked at.
-LEAST_MADE = 400_000
+LEAST_MADE = 1_000_000
 # Fewer than the 700 new objects (2,000 since Python 3.13) that make the collector look at them.
 MOST_YOUNG = 500
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeGuard, TypeVar, cast
-from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -32,11 +31,12 @@ LocationT = TypeVar("LocationT", bound=LocationAttr)
 # The key of a location: names and numbers, and the identities of the locations in it.
 _Key: TypeAlias = tuple[str | int, ...]
 
-# The locations in use: equal ones are one object, so that sets are compared and united by identity.
-_LOCATIONS: WeakValueDictionary[_Key, LocationAttr] = WeakValueDictionary()
+# Known locations: equal ones are one object, so that sets are compared and united by identity.
+_LOCATIONS: dict[_Key, LocationAttr] = {}
 # Unions by the identities of what was united: passes unite the same sets over and over.
 _UNIONS: dict[tuple[int, int], tuple[LocationAttr, LocationAttr, LocationAttr]] = {}
-_MOST_UNIONS = 2**12
+# When there are so many, the tables begin anew: what was equal before may then be two objects.
+_MOST = 2**15
 _NO_METADATA = NoneAttr()
 # An operation that stands for one of each of several equal layers has an origin of this name.
 _LAYERS = "layers"
@@ -45,6 +45,8 @@ _LAYERS = "layers"
 def _interned(key: _Key, make: Callable[[], LocationT]) -> LocationT:
     found = _LOCATIONS.get(key)
     if found is None:
+        if len(_LOCATIONS) >= _MOST:
+            _LOCATIONS.clear()
         found = _LOCATIONS[key] = make()
     return cast(LocationT, found)
 
@@ -96,23 +98,24 @@ def origins(location: LocationAttr) -> tuple[LocationAttr, ...]:
 
 def union(*locations: LocationAttr) -> LocationAttr:
     """All origins of some locations, in this order, each once."""
-    result = locations[0]
-    for other in locations[1:]:
-        if other is not result:
-            result = _union(result, other)
-    return result
+    distinct = [*{id(location): location for location in locations}.values()]
+    if len(distinct) == 1:
+        return distinct[0]
+    return _union(*distinct) if len(distinct) == 2 else _united(distinct)
+
+
+def _united(locations: Iterable[LocationAttr]) -> LocationAttr:
+    found = {id(origin): origin for location in locations for origin in origins(location)}
+    return _fused(tuple(found.values())) if len(found) > 1 else next(iter(found.values()), UNKNOWN_LOC)
 
 
 def _union(first: LocationAttr, second: LocationAttr) -> LocationAttr:
     key = (id(first), id(second))
     known = _UNIONS.get(key)
     if known is None:
-        found = {id(origin): origin for origin in (*origins(first), *origins(second))}
-        is_single = len(found) < 2
-        union = next(iter(found.values()), UNKNOWN_LOC) if is_single else _fused(tuple(found.values()))
-        if len(_UNIONS) >= _MOST_UNIONS:
+        if len(_UNIONS) >= _MOST:
             _UNIONS.clear()
-        known = _UNIONS[key] = (first, second, union)
+        known = _UNIONS[key] = (first, second, _united((first, second)))
     return known[2]
 
 

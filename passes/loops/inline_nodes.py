@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.ir.origins import inherit, merge
+from ocannl.dialects.ir.origins import inherit, union
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.evaluation_cost import EvaluationCost, cost_of
 from ocannl.passes.analysis.names import Names
@@ -242,6 +242,7 @@ class Inliner:
                 definition = self.definitions[op.node]
                 if self._is_current(definition, stored) and rewriter.inline(definition, op):
                     self.inlined.add(definition.store.node)
+        nest.location = union(nest.location, *rewriter.sources)
 
     def _is_current(self, definition: Producer, stored: set[SSAValue]) -> bool:
         """Whether nothing that the producer reads has been written since."""
@@ -259,6 +260,8 @@ class NestInliner:
         self.in_turn = bool(nest.clashing)
         self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
         self.names: Names | None = None
+        self.sources: list[LocationAttr] = []
+        """The origins of what was inlined."""
 
     def inline(self, definition: Producer, load: LoadOp) -> bool:
         """Replaces a load if that is legal and pays; returns whether it did. Loads at positions found at run
@@ -303,7 +306,7 @@ class NestInliner:
         """
         if self.names is None:
             self.names = Names.of(self.func, self.nest)
-        merge(self.nest, definition.nest)
+        self.sources.append(definition.nest.location)
         if definition.is_for_one_load:
             for op in definition.ops:
                 op.detach()
