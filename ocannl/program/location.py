@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import os
 from functools import lru_cache
@@ -17,8 +18,8 @@ from ocannl.dialects.ir.origins import place
 _LAYERS = (dialects, passes, lowering, runtime)
 # An editable install has the folders of the layers in other places than that of this package.
 _FOLDERS = (str(Path(__file__).parents[1]), *(folder for layer in _LAYERS for folder in layer.__path__))
-# Files of this package, and what stands between a `with` statement and what that enters here.
-_OWN = (contextlib.__file__, *(folder + os.sep for folder in _FOLDERS))
+# Files of this package, and what stands between a `with` statement, or a copy, and what that calls here.
+_OWN = (contextlib.__file__, copy.__file__, *(folder + os.sep for folder in _FOLDERS))
 
 
 def user_frame() -> FrameType | None:
