@@ -27,7 +27,7 @@ Saved = dict[Key, Summary]
 
 @dataclass(frozen=True)
 class Change:
-    """What took `before` seconds, and takes `now`; the peers take `drift` times what they took."""
+    """A benchmark that took `before` seconds, and takes `now`; its peers take `drift` times as long."""
 
     name: str
     kind: str

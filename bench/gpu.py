@@ -69,7 +69,7 @@ def copy_rate(device: CudaDevice, size: int) -> float:
 
 
 def of_copies(results: Sequence[Measured], rate: float) -> list[str]:
-    """What part of the bandwidth of a copy the kernels reach that move memory."""
+    """The part of the bandwidth of a copy that kernels reach which move memory."""
     return [
         f"{result.name:<34}{4 * moved / min(result.call) / rate:6.2f}"
         for result in results

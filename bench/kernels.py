@@ -55,7 +55,7 @@ class Kernel:
         return max(1, round(SECONDS / (self.flops / FLOPS + 4 * self.moved / BYTES)))
 
     def rate(self, seconds: float) -> str:
-        """What is achieved by a call in so many seconds."""
+        """The rate of a call that takes so many seconds."""
         if self.flops:
             return f"{self.flops / seconds / 1e9:.0f} GFLOP/s"
         return f"{4 * self.moved / seconds / 1e9:.1f} GB/s"

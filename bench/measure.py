@@ -113,8 +113,8 @@ def alternate(workers: Sequence[Worker], results: Sequence[Measured], calls: int
 
 
 def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
-    """What each peer takes for each benchmark that it has. Raises AssertionError if one computes what PyTorch
-    in float64 does not.
+    """The time of each peer for each benchmark that it has. Raises AssertionError if one does not compute
+    what PyTorch computes in float64.
     """
     told: set[str] = set()
     with ExitStack() as stack:

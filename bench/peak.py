@@ -1,4 +1,4 @@
-"""What one core can do: its name, and how many floating-point operations a second."""
+"""The peak of one core: its name, and how many floating-point operations a second."""
 
 import platform
 import time
@@ -15,7 +15,7 @@ CHAINS, REPEATS, LANES = 24, 100_000, 16
 
 
 def processor() -> str:
-    """What the system calls the processor, and what LLVM does."""
+    """The system's name of the processor, and LLVM's."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

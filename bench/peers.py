@@ -1,4 +1,4 @@
-"""What is measured beside OCANNL, and what a benchmark in a framework must offer."""
+"""The peers measured beside OCANNL, and the interface of a benchmark in a framework."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ class Runs(Protocol):
         ...
 
     def values(self) -> dict[str, Any]:
-        """What is verified, by name: the losses of the first steps, or the arrays of a kernel."""
+        """The verified values by name: the losses of the first steps, or the arrays of a kernel."""
         ...

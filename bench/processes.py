@@ -68,7 +68,7 @@ class Worker:
         return answer["value"]
 
     def values(self) -> dict[str, NDArray[np.float64]]:
-        """What the peer computes, by way of a file."""
+        """The peer's results, by way of a file."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "values.npz"
             self.ask("save", str(path))

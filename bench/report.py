@@ -64,7 +64,7 @@ def width(peer: str) -> int:
 
 
 def kernel_line(results: Sequence[Measured], peers: Sequence[str]) -> str:
-    """What OCANNL takes and achieves, and how many times as long its peers take."""
+    """The time and rate of OCANNL, and how many times as long its peers take."""
     name = results[0].name
     seconds = {result.peer: min(result.call) for result in results}
     mine = seconds.get("ocannl")

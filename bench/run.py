@@ -23,7 +23,7 @@ GROUPS: dict[str, list[str]] = {"steps": list(PROBLEMS), **KERNEL_GROUPS}
 
 
 def benchmarks(text: str) -> list[str]:
-    """What a name on the command line stands for."""
+    """The benchmarks that a name on the command line stands for."""
     if text not in GROUPS and text not in PROBLEMS:
         try:
             kernel(text)

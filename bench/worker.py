@@ -18,7 +18,7 @@ from steps import PROBLEMS
 
 
 class Answers:
-    """What a peer says to commands; all but `build` are about the benchmark that was built last."""
+    """The answers of a peer to commands; all but `build` are about the benchmark that was built last."""
 
     def __init__(self, peer: str, device: str = "cpu") -> None:
         self.peer = ALL[peer]

@@ -131,7 +131,7 @@ def run_op(op: Operation, operands: list[Array]) -> Array:
 
 
 def run(block: Block, args: Sequence[Array]) -> Array:
-    """What a block of `arith` and `math` operations returns, for arrays of inputs."""
+    """The results of a block of `arith` and `math` operations, for arrays of inputs."""
     known: dict[SSAValue, Array] = dict(zip(block.args, args, strict=True))
     with np.errstate(all="ignore"):
         for op in block.ops:

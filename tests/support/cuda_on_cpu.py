@@ -515,7 +515,7 @@ class FakeDriver:
         return Call(kernel, arguments)
 
     def run(self, call: Call) -> CUresult:
-        """What a kernel does when its turn has come."""
+        """The run of a kernel when its turn has come."""
         kernel = call.kernel
         assert kernel in self.alive
         self.launched.append(call)

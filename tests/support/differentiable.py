@@ -20,7 +20,7 @@ def arrays_of(*shapes: tuple[int, ...], seed: int = 3, low: float = -2, high: fl
 
 
 Logic: TypeAlias = tuple[Callable[..., oc.Tensor], Callable[..., Array], list[tuple[int, ...]], list[str]]
-"""What is built, what it means, and the shapes and axes of its operands."""
+"""A builder, its meaning in NumPy, and the shapes and axes of its operands."""
 LOGICS: dict[str, Logic] = {
     "compose": (lambda w, x: w @ x, lambda w, x: x @ w.T, [(3, 2), (4, 2)], ["oi", "bo"]),
     "compose of matrices": (lambda a, b: a @ b, lambda a, b: a @ b, [(3, 2), (2, 4)], ["oi", "oi"]),

@@ -28,7 +28,7 @@ Kernels: TypeAlias = dict[str, Callable[..., bool]]
 
 
 class CompileError(Exception):
-    """What the C++ compiler says of a text."""
+    """The C++ compiler's messages about a text."""
 
 
 def compile_text(text: str) -> Kernels:

@@ -184,7 +184,7 @@ def is_inside(code: CodeType, outer: CodeType) -> bool:
 
 
 def own_part(code: CodeType) -> tuple[object, ...]:
-    """What a code object does, those inside it apart."""
+    """The behaviour of a code object, without those inside it."""
     consts = tuple((type(c), c) for c in code.co_consts if not isinstance(c, CodeType))
     return code.co_code, repr(consts), code.co_names, code.co_varnames, code.co_cellvars
 
@@ -322,7 +322,7 @@ class Campaign:
 
 
 def in_child(work: Callable[[], bool], seconds: float) -> bool:
-    """What work returns in a process of its own, with so many seconds of the processor; False if it fails."""
+    """The result of work in a process of its own, with so many processor seconds; False if it fails."""
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)

@@ -118,7 +118,7 @@ class Runner:
     """Where they run, and write their files."""
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     output: str | None = None
-    """What the example before this one gave, until it is compared."""
+    """The output of the example before this one, until it is compared."""
     unshown: str | None = None
     """Where an example stands that has no output yet, and must have one."""
     is_exact: bool = False
@@ -158,7 +158,7 @@ class Runner:
         self.output = self.unshown = None
 
     def check_compared(self) -> None:
-        """What a Python example prints may go unshown, what the tool gives may not."""
+        """The output of a Python example may go unshown, that of the tool may not."""
         assert self.unshown is None, f"{self.unshown}: the output is missing"
 
     def run_python(self, fence: Fence) -> None:
@@ -197,7 +197,7 @@ class Runner:
 
 
 def opt(arguments: Sequence[str]) -> str:
-    """What `ocannl-opt` prints: its output, and its errors."""
+    """The output of `ocannl-opt`, and its errors."""
     with redirect_stdout(StringIO()) as out, redirect_stderr(out):
         ocannl_opt(arguments)
     return out.getvalue()

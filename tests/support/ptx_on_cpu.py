@@ -63,7 +63,7 @@ class Block:
                 self.run(found[1], OPERAND.findall(found[2]))
 
     def array(self, name: str, like: Array) -> Array:
-        """What memory holds of an array now."""
+        """The present value of an array."""
         place = self.places[name]
         return self.memory[place : place + like.nbytes].view(like.dtype).reshape(like.shape)
 

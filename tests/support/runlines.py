@@ -165,7 +165,7 @@ def standard_streams(argv: list[str], stdin: bytes, stdout: io.TextIOWrapper, st
 
 
 def exit_status(value: object, stderr: io.TextIOWrapper) -> int:
-    """What the shell would see of a console script's result or of its `SystemExit`."""
+    """The exit status of a console script, by its result or its `SystemExit`."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -239,7 +239,7 @@ def run_command(command: Command, piped: bytes) -> Result:
 
 
 def report(line: str, command: Command, result: Result, piped: bytes) -> str:
-    """What a reader needs of a failed command."""
+    """The part of a failed command that a reader needs."""
     how = "crashed" if result.status < 0 else f"exit status {result.status}"
     parts = [f"RUN: {line}", f"{shlex.join(command.argv)}: {how}"]
     named = {"standard input": piped, "standard output": result.stdout, "standard error": result.stderr}

@@ -1,4 +1,4 @@
-"""What specs are claimed to do, checked on any device without a difference in f64."""
+"""Claims about specs, checked on any device without a difference in f64."""
 
 from __future__ import annotations
 

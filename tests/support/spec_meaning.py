@@ -1,4 +1,4 @@
-"""What a spec means, point by point: the language's page, read without the compiler's code."""
+"""The meaning of a spec, point by point: the language's page, read without the compiler's code."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ ACCUMULATIONS = {
 
 @dataclass(frozen=True)
 class Terms:
-    """What the points of a space read from each operand and combine, and where they accumulate it."""
+    """The values that points of a space read and combine, and where they accumulate them."""
 
     reads: dict[int, tuple[Cells, Array]]
     result: Cells

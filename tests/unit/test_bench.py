@@ -20,7 +20,7 @@ from support.layering import ROOT, SUPPORT, TESTS
 
 
 def double(kind: str, what: Any) -> dict[str, Any]:
-    """What PyTorch computes in float64."""
+    """PyTorch's results in float64."""
     pytest.importorskip("torch").set_num_threads(1)
     runs = import_module(f"{kind}_torch").Runs(what, double=True)
     runs.first()

@@ -124,7 +124,7 @@ def test_every_block_has_its_place():
 
 
 def migrated() -> list[str]:
-    """What stands in the second column of the tables that begin with PyTorch's."""
+    """The second column of the tables that begin with PyTorch's."""
     rows = [re.split(r"(?<!\\)\|", line) for line in MIGRATION.read_text().splitlines() if line[:3] == "| `"]
     return [code.replace("\\|", "|") for row in rows for code in re.findall(r"`([^`]+)`", row[2])]
 

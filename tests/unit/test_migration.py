@@ -1,4 +1,4 @@
-"""What the page for those who come from PyTorch has side by side is the same: values and gradients.
+"""The two columns of the page for those who come from PyTorch agree: values and gradients.
 
 The rows of tables are compared, and `pytorch` examples that end in an assignment, with the Python example
 after them: both make the tensor of that name.
@@ -48,7 +48,7 @@ def rows() -> list[tuple[str, str]]:
 
 @cache
 def page() -> Names:
-    """What the examples of the page define."""
+    """The names that the examples of the page define."""
     with TemporaryDirectory() as folder:
         runner = Runner(MIGRATION, Path(folder))
         runner.run_all()

@@ -1,4 +1,4 @@
-"""What the measure of mutation is made of: intervals, and functions that are changed in place."""
+"""The parts of the measure of mutation: intervals, and functions that are changed in place."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def weighted_sum(result: oc.Tensor, dtype: type[np.floating[Any]] = np.float64) 
 
 @dataclass
 class Found:
-    """What a block gave: its value, and the value and gradient of each parameter and input."""
+    """The results of a block: its value, and the value and gradient of each parameter and input."""
 
     value: Array
     params: dict[str, Array]
@@ -66,7 +66,7 @@ class Case:
         return self.found_on(oc.Context.cpu(threads=1))
 
     def found_on(self, ctx: oc.Context, dtype: type[np.floating[Any]] = np.float64) -> Found:
-        """What the block gives on a device, with numbers of a type."""
+        """The results of the block on a device, with numbers of a type."""
         axes = self.axes or [None] * len(self.inputs)
         arrays = [a.astype(dtype) if a.dtype.kind == "f" else a for a in self.inputs]
         tensors = [oc.data(a, axes=x, label="x") for a, x in zip(arrays, axes, strict=True)]

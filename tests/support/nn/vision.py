@@ -25,7 +25,7 @@ def pooled(x: Any) -> Any:
 
 
 class Functions:
-    """What a reference is made of; `p` are the parameters by name."""
+    """The operations of a reference; `p` are the parameters by name."""
 
     def __init__(self, p: Any, convolution: Callable[..., Any], norm: Callable[..., Any]) -> None:
         self.p, self.convolution, self.normalized = p, convolution, norm

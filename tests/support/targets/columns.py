@@ -107,7 +107,7 @@ class Column:
 
     @property
     def lacks(self) -> str | None:
-        """What has to be installed first."""
+        """The tools that have to be installed first."""
         if self.assembles and find_ptxas() is None:
             return "there is no ptxas: install nvidia-cuda-nvcc"
         if self.around is mac and COMPILER is None:

@@ -236,7 +236,7 @@ def test_text_of_folded_layers_that_merge_is_an_error():
 
 
 def gains(layers: int) -> str:
-    """What each layer computes is used once, so that it is computed where it is used."""
+    """The result of each layer is used once, so that it is computed where it is used."""
     lines = [f'%x0 = texpr.data "x0" : {VECTOR}']
     for k in range(layers):
         lines.append(f'%w{k} = texpr.param "w{k}" : {VECTOR}')

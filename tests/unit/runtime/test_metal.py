@@ -1,4 +1,4 @@
-"""What runs on a Mac, with a stand-in for pyobjc's module: what it is asked for, and what is read back."""
+"""Routines on a Mac, with a stand-in for pyobjc's module: the calls that it gets, and the values read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_calls(device: FakeDevice):
 
 @NEEDS_COMPILER
 def test_memory_is_shared(device: FakeDevice):
-    """What is set, and what is read, is what lies in the buffers."""
+    """Setting and reading memory go to the buffers."""
     p = oc.node("p", output=3)
     ctx = oc.Context.metal()
     ctx[p] = np.array([1, 2, 3], np.float32)

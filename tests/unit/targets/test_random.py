@@ -28,7 +28,7 @@ FEW, MANY = settings(SOME, max_examples=3), settings(SOME, max_examples=100, der
 
 @contextmanager
 def kernels(small: bool) -> Generator[None]:
-    """What was compiled with other sizes is not taken from the cache."""
+    """Nothing that was compiled with other sizes comes from the cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCANNL_CACHE", "off")
         for module, values in SMALL.items() if small else ():

@@ -44,7 +44,7 @@ def count(module: ModuleOp, type: type) -> int:
 
 
 def rounded(array: Array) -> Array:
-    """What tensor cores take of numbers: of f32 the nearest number of TF32, the greater one of two."""
+    """The rounding of operands of tensor cores: f32 to the nearest number of TF32, the greater one of two."""
     if array.dtype != np.float32:
         return array.astype(np.float64)
     bits = array.view(np.uint32).astype(np.uint64)
@@ -312,7 +312,7 @@ def test_halves_are_read_transposed():
 @pytest.mark.parametrize("element", DTYPES)
 @pytest.mark.parametrize(("x", "w"), list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"])))
 def test_ptx(x: str, w: str, element: str):
-    """What the text says, with `ldmatrix` and rings of tiles, is the product."""
+    """The text, with `ldmatrix` and rings of tiles, computes the product."""
     depth = 48 if element == "f32" else 96
     text = ptx_text(lowered(product((32, 32, depth), element, x, w)))
     rng = np.random.default_rng(4)

@@ -1,4 +1,4 @@
-"""What memory means: values, accumulation."""
+"""The meaning of memory: values, accumulation."""
 
 from __future__ import annotations
 

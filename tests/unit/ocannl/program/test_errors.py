@@ -1,4 +1,4 @@
-"""What users are told: the class of the error, their line, and what clashed."""
+"""Messages for users: the class of the error, their line, and the values that clash."""
 
 from __future__ import annotations
 

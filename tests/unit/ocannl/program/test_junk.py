@@ -94,7 +94,7 @@ def value(draw: st.DrawFn) -> Any:
 
 
 def arguments(draw: st.DrawFn, function: Callable[..., Any]) -> tuple[list[Any], dict[str, Any]]:
-    """What the signature asks for, and some of the rest."""
+    """The arguments that the signature asks for, and some of the rest."""
     args: list[Any] = []
     named: dict[str, Any] = {}
     goes_on = True

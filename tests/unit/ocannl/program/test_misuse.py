@@ -1,4 +1,4 @@
-"""What is no tensor, no code, no name or no size is refused in words, where it is given."""
+"""Arguments that are no tensor, code, name or size are refused in words, where they are given."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_calls_without_a_key_are_numbered_by_label_and_scope():
 
 
 def test_a_call_keeps_its_key_in_all_routines_of_a_context():
-    """What is compiled apart, such as the forward and the backward pass, draws the same numbers."""
+    """Parts compiled apart, such as the forward and the backward pass, draw the same numbers."""
     ctx = oc.Context.cpu()
     first, second = oc.uniform(1, output=8), oc.uniform(1, output=8)
     ctx.compile(first)()

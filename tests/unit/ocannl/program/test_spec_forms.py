@@ -1,4 +1,4 @@
-"""What layers ask of products, concatenations and affine axes, and what is inferred for them."""
+"""Products, concatenations and affine axes as layers need them, and the shapes inferred for them."""
 
 from __future__ import annotations
 

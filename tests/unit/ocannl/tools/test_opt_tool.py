@@ -492,7 +492,7 @@ loops.func @f {
 
 
 class TestOptionsAndOutput:
-    """What is wrong beside the input is told in one line, too."""
+    """Errors outside of the input are told in one line, too."""
 
     @pytest.fixture
     def file(self, tmp_path: Path) -> str:

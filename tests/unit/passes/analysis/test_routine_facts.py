@@ -1,4 +1,4 @@
-"""What a routine needs of its caller: which nodes it reads first and writes, and the range of its indices."""
+"""The interface of a routine: the nodes that it reads first and writes, and the range of its indices."""
 
 from __future__ import annotations
 

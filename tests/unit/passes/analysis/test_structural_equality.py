@@ -1,4 +1,4 @@
-"""What tells nests apart, apart from names."""
+"""The differences between nests that are not of names."""
 
 from itertools import combinations
 

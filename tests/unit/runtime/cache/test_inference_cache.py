@@ -1,4 +1,4 @@
-"""What inference decided comes from the cache, and is what inference would decide."""
+"""The decisions of inference come from the cache, and are those that inference would make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on an NVIDIA GPU, with a stand-in for its driver: what it is asked for, and what is read back."""
+"""Routines on an NVIDIA GPU, with a stand-in for its driver: the calls that it gets, and the values read."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FUNCTIONS = [name for name, f in vars(FakeDriver).items() if name.startswith("cu
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str):
-    """What returns results returns them in a tuple, which `Answer` says."""
+    """Functions with results return them in a tuple, as `Answer` says."""
     fake = list(inspect.signature(vars(FakeDriver)[name]).parameters)[1:]
     assert fake == list(inspect.signature(getattr(real, name)).parameters)
 

@@ -1,4 +1,4 @@
-"""What threads share: blocks of whole tiles, of loops along which points are independent."""
+"""The shares of threads: blocks of whole tiles, of loops along which points are independent."""
 
 from __future__ import annotations
 

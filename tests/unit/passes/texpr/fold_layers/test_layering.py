@@ -55,7 +55,7 @@ def levels_of(layering: Layering) -> dict[str, dict[int, int]]:
 @settings(max_examples=25)
 @given(st.lists(st.sampled_from(PARTS[1:]), max_size=3), st.booleans(), st.integers(6, 9))
 def test_parameters_and_gradients_belong_to_their_layers(parts: list[Part], is_residual: bool, layers: int):
-    """What ends the last layer may count to the one before: no whole layer follows."""
+    """The end of the last layer may count to the one before: no whole layer follows."""
     made = residual if is_residual else layer
     found = layering_of(step_of(stack(made([product, *parts])), layers)[1])
     assert found is not None
