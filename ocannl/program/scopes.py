@@ -30,8 +30,9 @@ class Scope:
         """The scopes around it, the outermost first, and itself."""
         return (*self._around, self)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Scope:
         self._entered.append(_open.set(self.path))
+        return self
 
     def __exit__(
         self,

@@ -69,6 +69,16 @@ def test_a_scope_that_is_kept_goes_on():
     assert names(w, u, v, b) == ["model.w", "model_1.w", "model_1.b", "model.inner.b"]
 
 
+def test_a_scope_may_be_kept_where_it_is_entered():
+    with oc.scope("model") as model:
+        w = oc.param("w", output=2)
+    with oc.scope("model"):
+        u = oc.param("w", output=2)
+    with model:
+        b = oc.param("b", output=2)
+    assert names(w, u, b) == ["model.w", "model_1.w", "model.b"]
+
+
 def test_labels_that_look_like_numbers_are_left_alone():
     (w1, _), (w2, _), (w3, _) = layer(), layer("linear_1"), layer()
     assert names(w1, w2, w3) == ["linear.w", "linear_1.w", "linear_2.w"]
