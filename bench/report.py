@@ -8,12 +8,7 @@ from kernels import kernel
 from measure import Measured
 
 NAME = 28  # the width of a name
-TITLES = {
-    "call": "step by step",
-    "loop": "in a loop",
-    "cold": "first, cold",
-    "warm": "first, warm cache",
-}
+TITLES = {"call": "step by step", "loop": "in a loop", "cold": "first, cold", "warm": "first, warm cache"}
 
 
 def time_text(seconds: float) -> str:

@@ -6,15 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from peers import Missing
-from steps import (
-    LEARNING_RATE,
-    WEIGHT_DECAY,
-    CharacterModel,
-    Floats,
-    Layers,
-    Problem,
-    moons_learning_rate,
-)
+from steps import LEARNING_RATE, WEIGHT_DECAY, CharacterModel, Floats, Layers, Problem, moons_learning_rate
 from torch import Tensor
 from torch.nn import functional
 

@@ -197,9 +197,7 @@ PUZZLES = {
     ),
     "pad_to": Puzzle(pad_to, padded, lambda rng, m, n: (numbers(rng, m), n)),
     "sequence_mask": Puzzle(
-        sequence_mask,
-        masked,
-        lambda rng, m, n: (numbers(rng, m, n), numbers(rng, m, low=0, high=n + 1)),
+        sequence_mask, masked, lambda rng, m, n: (numbers(rng, m, n), numbers(rng, m, low=0, high=n + 1))
     ),
     "bincount": Puzzle(
         bincount,
@@ -210,17 +208,11 @@ PUZZLES = {
         scatter_add, added, lambda rng, m, n: (numbers(rng, m), numbers(rng, m, low=0, high=n), n)
     ),
     "flatten": Puzzle(flatten, np.ravel, lambda rng, m, n: (numbers(rng, m, n),)),
-    "linspace": Puzzle(
-        linspace,
-        spaced,
-        lambda rng, m, n: (numbers(rng, 1), numbers(rng, 1), n),
-    ),
+    "linspace": Puzzle(linspace, spaced, lambda rng, m, n: (numbers(rng, 1), numbers(rng, 1), n)),
     "heaviside": Puzzle(heaviside, np.heaviside, lambda rng, m, n: (numbers(rng, n), numbers(rng, n))),
     "repeat": Puzzle(repeat, lambda a, n: np.tile(a, (n, 1)), lambda rng, m, n: (numbers(rng, m), n)),
     "bucketize": Puzzle(
-        bucketize,
-        np.digitize,
-        lambda rng, m, n: (numbers(rng, m), np.sort(numbers(rng, n))),
+        bucketize, np.digitize, lambda rng, m, n: (numbers(rng, m), np.sort(numbers(rng, n)))
     ),
 }
 

@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import (
-    FixedBitwidthType,
-    IntegerType,
-    MemRefType,
-    ModuleOp,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, MemRefType, ModuleOp, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter

@@ -174,11 +174,7 @@ Observer: TypeAlias = Callable[[str, ModuleOp, float], None]
 
 
 def run_passes(
-    module: ModuleOp,
-    passes: Sequence[PassMaker],
-    *,
-    verify: bool = False,
-    observe: Observer | None = None,
+    module: ModuleOp, passes: Sequence[PassMaker], *, verify: bool = False, observe: Observer | None = None
 ) -> None:
     """Runs passes in order; `observe` sees each one's name, the module after it and the seconds it took.
 

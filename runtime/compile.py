@@ -41,11 +41,7 @@ from ocannl.runtime.interface import Interface, the_func
 # The pass after which the text of a program determines the result of the rest of the pipeline.
 INFERENCE = "infer-precisions"
 # The names of the lowerings to each language, and the suffixes of files where they are not the language.
-LOWERINGS = {
-    "llvm": "lower-loops-to-llvm",
-    "ptx": "lower-kernels-to-ptx",
-    "metal": "lower-kernels-to-metal",
-}
+LOWERINGS = {"llvm": "lower-loops-to-llvm", "ptx": "lower-kernels-to-ptx", "metal": "lower-kernels-to-metal"}
 SUFFIXES = {"llvm": "ll"}
 
 
@@ -86,10 +82,7 @@ class Executable:
 
 
 def compile_module(
-    module: ModuleOp,
-    target: str = "cpu",
-    device: Device | None = None,
-    tunings: Tunings | None = None,
+    module: ModuleOp, target: str = "cpu", device: Device | None = None, tunings: Tunings | None = None
 ) -> Executable:
     """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out for a
     device, by default this CPU.
@@ -110,13 +103,7 @@ def compile_module(
 class Compilation:
     """The compilation of one module."""
 
-    def __init__(
-        self,
-        module: ModuleOp,
-        target: str,
-        device: Device,
-        tunings: Tunings | None,
-    ) -> None:
+    def __init__(self, module: ModuleOp, target: str, device: Device, tunings: Tunings | None) -> None:
         self.module = module
         self.tensors = tensors_of(module)
         self.origins = [op.location for op in module.walk()]

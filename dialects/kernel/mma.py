@@ -91,11 +91,7 @@ class MmaOp(TogetherOp):
         the instruction orders them, by the values of the other register variables.
         """
         rows, columns, (half, *pair) = self.rows.data, self.columns.data, self.depth_names
-        return (
-            _points(point, half, rows, *pair),
-            _points(point, half, *pair),
-            _points(point, rows, columns),
-        )
+        return (_points(point, half, rows, *pair), _points(point, half, *pair), _points(point, rows, columns))
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -257,10 +257,7 @@ class UniformOp(IRDLOperation):
 
     def __init__(self, stream: Stream, place: SSAValue, counter: SSAValue, type: Attribute) -> None:
         Operation.__init__(
-            self,
-            operands=[place, counter],
-            properties={"stream": StreamAttr(stream)},
-            result_types=[type],
+            self, operands=[place, counter], properties={"stream": StreamAttr(stream)}, result_types=[type]
         )
 
     def print(self, printer: Printer) -> None:

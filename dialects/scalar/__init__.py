@@ -129,12 +129,7 @@ def _erf(x: Array) -> Array:
 
 
 UNARY = (
-    _unary(
-        "id",
-        reference=np.positive,
-        derivative=ONE,
-        emit=lambda b, x: x,
-    ),
+    _unary("id", reference=np.positive, derivative=ONE, emit=lambda b, x: x),
     _unary(
         "relu",
         reference=lambda x: np.maximum(x, 0),
@@ -147,23 +142,10 @@ UNARY = (
         derivative=app("sat01_gate", B, 1),
         emit=emit_sat01,
     ),
+    _unary("exp", reference=np.exp, derivative=B, emit=emit_op(math_dialect.ExpOp)),
+    _unary("log", reference=np.log, derivative=app("recip", A), emit=emit_op(math_dialect.LogOp)),
     _unary(
-        "exp",
-        reference=np.exp,
-        derivative=B,
-        emit=emit_op(math_dialect.ExpOp),
-    ),
-    _unary(
-        "log",
-        reference=np.log,
-        derivative=app("recip", A),
-        emit=emit_op(math_dialect.LogOp),
-    ),
-    _unary(
-        "exp2",
-        reference=np.exp2,
-        derivative=app("mul", B, math.log(2)),
-        emit=emit_op(math_dialect.Exp2Op),
+        "exp2", reference=np.exp2, derivative=app("mul", B, math.log(2)), emit=emit_op(math_dialect.Exp2Op)
     ),
     _unary(
         "log2",
@@ -171,77 +153,29 @@ UNARY = (
         derivative=app("div", 1 / math.log(2), A),
         emit=emit_op(math_dialect.Log2Op),
     ),
-    _unary(
-        "sin",
-        reference=np.sin,
-        derivative=app("cos", A),
-        emit=emit_op(math_dialect.SinOp),
-    ),
-    _unary(
-        "cos",
-        reference=np.cos,
-        derivative=app("neg", app("sin", A)),
-        emit=emit_op(math_dialect.CosOp),
-    ),
-    _unary(
-        "sqrt",
-        reference=np.sqrt,
-        derivative=app("div", 0.5, B),
-        emit=emit_op(math_dialect.SqrtOp),
-    ),
-    _unary(
-        "recip",
-        reference=lambda x: 1 / x,
-        derivative=app("neg", app("mul", B, B)),
-        emit=emit_recip,
-    ),
+    _unary("sin", reference=np.sin, derivative=app("cos", A), emit=emit_op(math_dialect.SinOp)),
+    _unary("cos", reference=np.cos, derivative=app("neg", app("sin", A)), emit=emit_op(math_dialect.CosOp)),
+    _unary("sqrt", reference=np.sqrt, derivative=app("div", 0.5, B), emit=emit_op(math_dialect.SqrtOp)),
+    _unary("recip", reference=lambda x: 1 / x, derivative=app("neg", app("mul", B, B)), emit=emit_recip),
     _unary(
         "recip_sqrt",
         reference=lambda x: 1 / np.sqrt(x),
         derivative=app("mul", -0.5, app("mul3", B, B, B)),
         emit=lambda b, x: emit_recip(b, b.float_op(math_dialect.SqrtOp, x)),
     ),
-    _unary(
-        "neg",
-        reference=np.negative,
-        derivative=Const(-1.0),
-        emit=emit_op(arith.NegfOp),
-    ),
+    _unary("neg", reference=np.negative, derivative=Const(-1.0), emit=emit_op(arith.NegfOp)),
     _unary(
         "tanh",
         reference=np.tanh,
         derivative=app("sub", 1, app("mul", B, B)),
         emit=emit_op(math_dialect.TanhOp),
     ),
-    _unary(
-        "abs",
-        reference=np.abs,
-        derivative=app("sign", A),
-        emit=emit_op(math_dialect.AbsFOp),
-    ),
-    _unary(
-        "sign",
-        reference=np.sign,
-        derivative=ZERO,
-        emit=emit_sign,
-    ),
-    _unary(
-        "floor",
-        reference=np.floor,
-        derivative=ZERO,
-        emit=emit_op(math_dialect.FloorOp),
-    ),
-    _unary(
-        "ceil",
-        reference=np.ceil,
-        derivative=ZERO,
-        emit=emit_op(math_dialect.CeilOp),
-    ),
+    _unary("abs", reference=np.abs, derivative=app("sign", A), emit=emit_op(math_dialect.AbsFOp)),
+    _unary("sign", reference=np.sign, derivative=ZERO, emit=emit_sign),
+    _unary("floor", reference=np.floor, derivative=ZERO, emit=emit_op(math_dialect.FloorOp)),
+    _unary("ceil", reference=np.ceil, derivative=ZERO, emit=emit_op(math_dialect.CeilOp)),
     _unary(  # half to even
-        "round",
-        reference=np.rint,
-        derivative=ZERO,
-        emit=emit_op(math_dialect.RoundEvenOp),
+        "round", reference=np.rint, derivative=ZERO, emit=emit_op(math_dialect.RoundEvenOp)
     ),
     _unary(  # x == 0
         "not",
@@ -249,12 +183,7 @@ UNARY = (
         derivative=ZERO,
         emit=lambda b, x: b.truth(b.cmp("oeq", x, b.const(0.0))),
     ),
-    _unary(
-        "sigmoid",
-        reference=_sigmoid,
-        derivative=app("mul", B, app("sub", 1, B)),
-        emit=emit_sigmoid,
-    ),
+    _unary("sigmoid", reference=_sigmoid, derivative=app("mul", B, app("sub", 1, B)), emit=emit_sigmoid),
     _unary(
         "erf",
         reference=_erf,
@@ -264,40 +193,16 @@ UNARY = (
 )
 
 BINARY = (
+    _binary("fst", reference=lambda x, y: np.positive(x), derivative=(ONE, ZERO), emit=lambda b, x, y: x),
+    _binary("snd", reference=lambda x, y: np.positive(y), derivative=(ZERO, ONE), emit=lambda b, x, y: y),
     _binary(
-        "fst",
-        reference=lambda x, y: np.positive(x),
-        derivative=(ONE, ZERO),
-        emit=lambda b, x, y: x,
+        "add", symbol="+", neutral=0.0, reference=np.add, derivative=(ONE, ONE), emit=emit_op(arith.AddfOp)
     ),
     _binary(
-        "snd",
-        reference=lambda x, y: np.positive(y),
-        derivative=(ZERO, ONE),
-        emit=lambda b, x, y: y,
+        "sub", symbol="-", reference=np.subtract, derivative=(ONE, Const(-1.0)), emit=emit_op(arith.SubfOp)
     ),
     _binary(
-        "add",
-        symbol="+",
-        neutral=0.0,
-        reference=np.add,
-        derivative=(ONE, ONE),
-        emit=emit_op(arith.AddfOp),
-    ),
-    _binary(
-        "sub",
-        symbol="-",
-        reference=np.subtract,
-        derivative=(ONE, Const(-1.0)),
-        emit=emit_op(arith.SubfOp),
-    ),
-    _binary(
-        "mul",
-        symbol="*",
-        neutral=1.0,
-        reference=np.multiply,
-        derivative=(B, A),
-        emit=emit_op(arith.MulfOp),
+        "mul", symbol="*", neutral=1.0, reference=np.multiply, derivative=(B, A), emit=emit_op(arith.MulfOp)
     ),
     _binary(
         "div",

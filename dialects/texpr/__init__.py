@@ -7,33 +7,17 @@ has an iteration space and index maps instead.
 
 from __future__ import annotations
 
-from xdsl.ir import (
-    Dialect,
-    Operation,
-    SSAValue,
-)
-from xdsl.irdl import (
-    operand_def,
-    prop_def,
-)
+from xdsl.ir import Dialect, Operation, SSAValue
+from xdsl.irdl import operand_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
-from ocannl.dialects.index.linear import (
-    Linear,
-    MapAttr,
-    only_index,
-    parse_linear,
-)
+from ocannl.dialects.index.linear import Linear, MapAttr, only_index, parse_linear
 from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.routine import enclosing_routine
-from ocannl.dialects.scalar.combination import (
-    TermAttr,
-    number_text,
-    parse_number,
-)
+from ocannl.dialects.scalar.combination import TermAttr, number_text, parse_number
 from ocannl.dialects.scalar.terms import Const
 from ocannl.dialects.shapes.shape import Dim, DimTerm
 from ocannl.dialects.texpr.apply import ApplyOp

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    operand_def,
-    opt_prop_def,
-)
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -30,13 +26,7 @@ from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr.memory import MemoryOp, OfOp
 from ocannl.dialects.texpr.tensor_op import check_tensor_access
-from ocannl.dialects.texpr.tensor_type import (
-    DimsAttr,
-    TensorType,
-    parse_logic,
-    print_logic,
-    shape_of,
-)
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
 
 @operation_definition

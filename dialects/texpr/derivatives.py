@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    SameVariadicOperandSize,
-    operand_def,
-    opt_operand_def,
-    var_operand_def,
-)
+from xdsl.irdl import SameVariadicOperandSize, operand_def, opt_operand_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException

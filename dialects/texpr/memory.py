@@ -6,21 +6,14 @@ import math
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    opt_prop_def,
-    prop_def,
-)
+from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp, parse_result_type
-from ocannl.dialects.texpr.tensor_type import (
-    TensorType,
-    shape_of,
-)
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
 
 class MemoryOp(TensorOp):

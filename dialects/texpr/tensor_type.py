@@ -7,16 +7,8 @@ from functools import lru_cache
 from typing import Literal
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr, StringAttr
-from xdsl.ir import (
-    Attribute,
-    Data,
-    ParametrizedAttribute,
-    SSAValue,
-    TypeAttribute,
-)
-from xdsl.irdl import (
-    irdl_attr_definition,
-)
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException

@@ -246,11 +246,7 @@ class ThreadWriter(TextWriter):
     def accumulate(self, op: ReduceOp, total: str) -> None:
         """Accumulates the points of a reduction into registers."""
         bounds = () if op.where is None else op.where.data
-        with (
-            self.loops(self.registers_in_bounds(op)),
-            self.space(op.space.data),
-            self.bounded(op, bounds),
-        ):
+        with self.loops(self.registers_in_bounds(op)), self.space(op.space.data), self.bounded(op, bounds):
             self.write_ops(op.body.block.ops)
             self.step(op, total)
 

@@ -7,23 +7,13 @@ import struct
 from dataclasses import dataclass, field
 from functools import cache
 
-from xdsl.dialects.builtin import (
-    Float32Type,
-    Float64Type,
-    FloatAttr,
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-)
+from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
 from ocannl.dialects.scalar.small_floats import small_bits, small_format
 
-_FLOATS = {
-    Float32Type: ("float", "f32", 4),
-    Float64Type: ("double", "f64", 8),
-}
+_FLOATS = {Float32Type: ("float", "f32", 4), Float64Type: ("double", "f64", 8)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,10 +209,7 @@ def tile_operands(found: Contraction, tiles: WarpTiles, depth: int) -> list[Tile
     """Both operands with tiles of a depth, padded against bank conflicts."""
     operands: list[TiledOperand] = []
     bytes = element_bytes(found.left.node)
-    for load, side, tile in (
-        (found.left, found.row, tiles.rows),
-        (found.right, found.column, tiles.columns),
-    ):
+    for load, side, tile in ((found.left, found.row, tiles.rows), (found.right, found.column, tiles.columns)):
         deep_rows = flatten(load.node, load.indices.data).stride(found.k) == 1
         padding = row_padding(depth if deep_rows else tile, bytes, deep_rows)
         operands.append(TiledOperand(load.node, load.indices.data, side, tile, deep_rows, padding))

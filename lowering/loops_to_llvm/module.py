@@ -18,14 +18,7 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.arena import disjoint
 from ocannl.lowering.entry import EntryLayout, EntrySlots, used_names
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.loops_to_llvm.calls import (
-    MOST_CALLS,
-    Call,
-    call_table,
-    clock,
-    direct_calls,
-    run_calls,
-)
+from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
@@ -135,11 +128,7 @@ class ModuleEmitter:
         return [Call(on_frame.get(c.kernel, c.kernel), c.is_shared, c.arguments) for c in calls]
 
     def emit_kernel(
-        self,
-        func: FuncOp,
-        step: Operation,
-        nodes: Sequence[SSAValue],
-        apart: Sequence[bool],
+        self, func: FuncOp, step: Operation, nodes: Sequence[SSAValue], apart: Sequence[bool]
     ) -> Kernel:
         """Emits the function of a step; `apart` tells which of its nodes alias no other."""
         b = FunctionBuilder(self.converted, checks=self.checks)

@@ -22,8 +22,5 @@ class MaskedLayer(Protocol):
     """
 
     def __call__(
-        self,
-        x: oc.Tensor,
-        mask: oc.Tensor | None = None,
-        train_step: oc.TensorLike | None = None,
+        self, x: oc.Tensor, mask: oc.Tensor | None = None, train_step: oc.TensorLike | None = None
     ) -> oc.Tensor: ...

@@ -35,10 +35,7 @@ class Scope:
         return self
 
     def __exit__(
-        self,
-        error: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
+        self, error: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         _open.reset(self._entered.pop())
 

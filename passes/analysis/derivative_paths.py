@@ -38,9 +38,7 @@ def dependencies(
 
 
 def dependents(
-    ops: Iterable[Operation],
-    sources: Iterable[SSAValue],
-    operands_of: OperandsOf = differentiable_operands,
+    ops: Iterable[Operation], sources: Iterable[SSAValue], operands_of: OperandsOf = differentiable_operands
 ) -> set[SSAValue]:
     """The forward slice of `sources` in operations given in order: the sources, and the results that depend
     on them.

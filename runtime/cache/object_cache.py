@@ -9,13 +9,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ocannl.runtime.cache.trusted_files import (
-    UntrustedError,
-    check_folder,
-    make_folder,
-    read,
-    write_new,
-)
+from ocannl.runtime.cache.trusted_files import UntrustedError, check_folder, make_folder, read, write_new
 
 DEFAULT_MAX_BYTES = 256 * 2**20
 FORMAT = "objects-v2"

@@ -58,11 +58,7 @@ def put_routine(store: ObjectCache, key: str, routine: CachedRoutine) -> None:
 def encoded(routine: CachedRoutine) -> bytes:
     """The interface and lengths on a line, then all texts as they are: reading them as JSON takes long."""
     loops, origins = routine.loops, routine.origins.text
-    fields = {
-        "interface": asdict(routine.compiled.interface),
-        "loops": len(loops),
-        "origins": len(origins),
-    }
+    fields = {"interface": asdict(routine.compiled.interface), "loops": len(loops), "origins": len(origins)}
     line = json.dumps(fields, default=sorted)
     return zlib.compress(f"{line}\n{loops}{origins}{routine.compiled.code}".encode(), level=1)
 

@@ -26,11 +26,7 @@ class CudaProgram:
     """A routine whose kernels are loaded: `functions` by their names."""
 
     def __init__(
-        self,
-        device: Gpu,
-        routine: RoutineDescription,
-        layout: EntryLayout,
-        functions: Mapping[str, Any],
+        self, device: Gpu, routine: RoutineDescription, layout: EntryLayout, functions: Mapping[str, Any]
     ) -> None:
         self.device = device
         self.routine = routine

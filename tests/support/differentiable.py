@@ -122,12 +122,7 @@ def ids() -> oc.Tensor:
 
 FORMS: dict[str, Logic] = {
     "a product": (lambda a: oc.einsum("h w => w&h", a), lambda a: a.T.ravel(), [(2, 3)], ["oo"]),
-    "a split": (
-        lambda a: oc.einsum("h&w => h w", a, w=3),
-        lambda a: a.reshape(2, 3),
-        [(6,)],
-        ["o"],
-    ),
+    "a split": (lambda a: oc.einsum("h&w => h w", a, w=3), lambda a: a.reshape(2, 3), [(6,)], ["o"]),
     "a concatenation": (
         lambda a, b: oc.concat("a; b => a^2^b", a, b),
         lambda a, b: np.concatenate([a, [0, 0], b]),

@@ -75,14 +75,7 @@ SCALAR: dict[type[Operation], Callable[..., Array]] = {
     math.TruncOp: np.trunc,
 }
 
-CASTS = (
-    arith.ExtFOp,
-    arith.ExtSIOp,
-    arith.FPToSIOp,
-    arith.SIToFPOp,
-    arith.TruncFOp,
-    arith.TruncIOp,
-)
+CASTS = (arith.ExtFOp, arith.ExtSIOp, arith.FPToSIOp, arith.SIToFPOp, arith.TruncFOp, arith.TruncIOp)
 
 REDUCTIONS: dict[str, Callable[..., Array]] = {
     "add": lambda x, axis: np.sum(x, axis, np.result_type(x, np.float64)),

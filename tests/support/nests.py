@@ -240,12 +240,7 @@ def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
 
 
 def reduction(
-    text: NestText,
-    name: str,
-    scope: Mapping[str, int],
-    values: list[str],
-    indent: str,
-    lines: list[str],
+    text: NestText, name: str, scope: Mapping[str, int], values: list[str], indent: str, lines: list[str]
 ) -> str:
     """A random reduction of loads, earlier values, indices and perhaps another reduction."""
     draw, element = text.draw, text.element

@@ -12,11 +12,7 @@ import ocannl as oc
 
 
 def check(
-    ctx: oc.Context,
-    program: Program,
-    dtypes: list[type[np.floating]],
-    watched: set[int],
-    tolerance: float,
+    ctx: oc.Context, program: Program, dtypes: list[type[np.floating]], watched: set[int], tolerance: float
 ):
     note(repr(program))
     tensors = program.tensors(

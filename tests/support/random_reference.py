@@ -6,11 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.runtime.random import (
-    stream_key,
-    threefry4x32,
-    unit_53_bits,
-)
+from ocannl.runtime.random import stream_key, threefry4x32, unit_53_bits
 
 
 def block(key: str, place: NDArray[np.uint64], counter: NDArray[np.uint64]) -> NDArray[np.uint32]:

@@ -456,12 +456,7 @@ def pullback(case: Case, arrays: Sequence[Array], combine: str, accum: str, cota
 
 
 def choose(
-    case: Case,
-    array: Array,
-    ids: Sequence[Array],
-    at: Sequence[str],
-    accum: str,
-    clamps: bool,
+    case: Case, array: Array, ids: Sequence[Array], at: Sequence[str], accum: str, clamps: bool
 ) -> Array:
     """A gather or a scatter: the terms at which the ids are equal to the positions of the axes `at`."""
     function, neutral = ACCUMULATIONS[accum]

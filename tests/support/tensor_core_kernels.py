@@ -14,12 +14,7 @@ Sizes = tuple[int, int, int]
 
 
 def product(
-    sizes: Sizes,
-    element: str,
-    x: str = "b, i",
-    w: str = "o, i",
-    y: str = "b, o",
-    outer: int = 0,
+    sizes: Sizes, element: str, x: str = "b, i", w: str = "o, i", y: str = "b, o", outer: int = 0
 ) -> str:
     """A product with a bias, of batches if `outer` is not 0."""
     extents = dict(zip("boi", sizes, strict=True))

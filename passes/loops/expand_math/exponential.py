@@ -11,10 +11,7 @@ from xdsl.ir import SSAValue
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 
 # ln 2 as an unevaluated sum.
-LN2 = {
-    32: (0.693147182, -1.90465421e-09),
-    64: (0.69314718055994529, 2.3190468138462996e-17),
-}
+LN2 = {32: (0.693147182, -1.90465421e-09), 64: (0.69314718055994529, 2.3190468138462996e-17)}
 # Q in e^r = 1 + r + r^2 Q(r) for |r| <= ln(2) / 2.
 EXP = {
     32: (0.49999994, 0.166665196, 0.0416683927, 0.00836877991, 0.00138144661),

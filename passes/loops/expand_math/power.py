@@ -13,10 +13,7 @@ from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.exponential import EXP, LN2, saturate, times_any_power_of_two
 from ocannl.passes.loops.expand_math.logarithm import LOG2_E, split
 
-TWO_THIRDS = {
-    32: (0.666666687, -1.98682155e-08),
-    64: (0.66666666666666663, 3.7007434154171883e-17),
-}
+TWO_THIRDS = {32: (0.666666687, -1.98682155e-08), 64: (0.66666666666666663, 3.7007434154171883e-17)}
 # R in log(1 + f) = 2 s + s z (2/3 + z R(z)), s = f / (2 + f), z = s^2, for sqrt(1/2) <= 1 + f < sqrt(2).
 LOG_TAIL = {
     32: (0.400001526, 0.285470873, 0.234197229),

@@ -149,12 +149,7 @@ class RowRules:
         self._pair_ends(rule, left.axes, right.axes, leading, trailing)
 
     def _pair_ends(
-        self,
-        rule: RowEq,
-        left: tuple[DimTerm, ...],
-        right: tuple[DimTerm, ...],
-        leading: int,
-        trailing: int,
+        self, rule: RowEq, left: tuple[DimTerm, ...], right: tuple[DimTerm, ...], leading: int, trailing: int
     ) -> None:
         self._pair_eq(rule, left, right, range(leading))
         self._pair_eq(rule, left, right, range(-1, -trailing - 1, -1))

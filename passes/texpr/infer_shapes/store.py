@@ -265,12 +265,7 @@ class Store:
         rest = self.row_watchers.get(var.id)
         self.put(self.row_watchers, var.id, Watchers(rule, rest, 1 if rest is None else rest.length + 1))
 
-    def wait(
-        self,
-        rule: Waiting,
-        rows: Iterable[RowVar],
-        dims: Iterable[DimVar] = (),
-    ) -> None:
+    def wait(self, rule: Waiting, rows: Iterable[RowVar], dims: Iterable[DimVar] = ()) -> None:
         """Makes `rule` wait for exactly these variables, and for each of them once."""
         before = self.waiting.get(rule) or (set[int](), set[int]())
         now = ({row.id for row in rows}, {dim.id for dim in dims})

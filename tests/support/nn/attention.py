@@ -246,18 +246,9 @@ CASES = {
         for x in (X2, X1[:, :5])
     },
     "learned positions": Case(
-        nn.learned_positions(label="at"),
-        [X3],
-        lambda p, x: x + p["at.w"],
-        lambda p, x: x + p["at.w"],
+        nn.learned_positions(label="at"), [X3], lambda p, x: x + p["at.w"], lambda p, x: x + p["at.w"]
     ),
-    "rotary": Case(
-        nn.rotary(),
-        [PAIRS],
-        lambda p, x: rotated(x),
-        lambda p, x: torch_rotated(x),
-        ["bboo"],
-    ),
+    "rotary": Case(nn.rotary(), [PAIRS], lambda p, x: rotated(x), lambda p, x: torch_rotated(x), ["bboo"]),
     **{
         f"encoder, {'pre' if pre else 'post'}-norm": Case(
             stack(nn.transformer_encoder, pre_norm=pre),

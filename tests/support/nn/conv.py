@@ -21,13 +21,7 @@ def margins(window: int, dilation: int) -> tuple[int, int]:
 
 
 def conv(
-    x: Array,
-    w: Array,
-    *,
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-    padded: bool,
-    groups: int = 1,
+    x: Array, w: Array, *, stride: tuple[int, ...], dilation: tuple[int, ...], padded: bool, groups: int = 1
 ) -> Array:
     """A sum over the positions of the window, of slices of the image."""
     rank = len(stride)

@@ -101,10 +101,7 @@ ACTIVATIONS = {
     "sigmoid": Case(nn.sigmoid, [X1], lambda p, x: 1 / (1 + np.exp(-x)), lambda p, x: x.sigmoid()),
     "silu": Case(nn.silu, [X1], lambda p, x: x / (1 + np.exp(-x)), lambda p, x: torch_functional().silu(x)),
     "gelu": Case(
-        nn.gelu,
-        [X3],
-        lambda p, x: x * (1 + erf(x / np.sqrt(2))) / 2,
-        lambda p, x: torch_functional().gelu(x),
+        nn.gelu, [X3], lambda p, x: x * (1 + erf(x / np.sqrt(2))) / 2, lambda p, x: torch_functional().gelu(x)
     ),
     "softplus": Case(
         nn.softplus,

@@ -53,9 +53,7 @@ CASES = {
     "cross entropy over two output axes": Case(
         nn.cross_entropy,
         [X3, PROBS],
-        one_number(
-            lambda x, y: -(log_softmax(x.reshape(6, 10)) * y.reshape(6, 10)).sum(-1).mean(),
-        ),
+        one_number(lambda x, y: -(log_softmax(x.reshape(6, 10)) * y.reshape(6, 10)).sum(-1).mean()),
         one_number(lambda x, y: torch_functional().cross_entropy(x.reshape(6, 10), y.reshape(6, 10))),
         ["bboo", "bboo"],
     ),

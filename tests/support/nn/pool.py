@@ -112,10 +112,7 @@ CASES = {
     ),
     **{
         f"global mean, {x.ndim - 3} batch axes": Case(
-            nn.global_avg_pool2d,
-            [x],
-            lambda p, x: x.mean((-3, -2)),
-            lambda p, x: x.mean((-3, -2)),
+            nn.global_avg_pool2d, [x], lambda p, x: x.mean((-3, -2)), lambda p, x: x.mean((-3, -2))
         )
         for x in (ONE, X, MORE)
     },

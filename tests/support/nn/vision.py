@@ -93,10 +93,7 @@ def in_torch(p: Any) -> Functions:
 
 def case(block: Any, x: Array, reference: Callable[[Functions, Any], Any]) -> Case:
     return Case(
-        block,
-        [x],
-        lambda p, x: np.asarray(reference(in_numpy(p), x)),
-        lambda p, x: reference(in_torch(p), x),
+        block, [x], lambda p, x: np.asarray(reference(in_numpy(p), x)), lambda p, x: reference(in_torch(p), x)
     )
 
 

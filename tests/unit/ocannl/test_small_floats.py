@@ -22,12 +22,7 @@ from ocannl.dialects.scalar import SCALAR_OPS
 
 Array = NDArray[Any]
 
-TYPES = {
-    "f16": oc.float16,
-    "bf16": oc.bfloat16,
-    "f8E5M2": oc.float8_e5m2,
-    "f8E4M3FN": oc.float8_e4m3fn,
-}
+TYPES = {"f16": oc.float16, "bf16": oc.bfloat16, "f8E5M2": oc.float8_e5m2, "f8E4M3FN": oc.float8_e4m3fn}
 ALL = pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
 HALVES = pytest.mark.parametrize("dtype", [oc.float16, oc.bfloat16], ids=["f16", "bf16"])
 BACKENDS: dict[str, Callable[[], oc.Context]] = {

@@ -30,13 +30,7 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from ocannl.dialects.ir.locating_parser import LinearTimeLexer, LocatingParser
-from ocannl.dialects.ir.op_helpers import (
-    copied,
-    operands_of,
-    operation_definition,
-    operations_of,
-    set_type,
-)
+from ocannl.dialects.ir.op_helpers import copied, operands_of, operation_definition, operations_of, set_type
 from ocannl.dialects.ir.text_printer import TextPrinter, op_text
 
 TEXT = """

@@ -168,10 +168,7 @@ loops.func @windows {{
 # As the PTX ISA has them, with "a0, a1, .." in the order of registers: rows and columns by lane.
 G, T = np.arange(32) // 4, np.arange(32) % 4
 DOCUMENTED = {
-    "f32": (
-        [(G, T), (G + 8, T), (G, T + 4), (G + 8, T + 4)],
-        [(T, G), (T + 4, G)],
-    ),
+    "f32": ([(G, T), (G + 8, T), (G, T + 4), (G + 8, T + 4)], [(T, G), (T + 4, G)]),
     "bf16": (
         [(G + 8 * (k // 2 % 2), 2 * T + k % 2 + 8 * (k // 4)) for k in range(8)],
         [(2 * T + k % 2 + 8 * (k // 2), G) for k in range(4)],

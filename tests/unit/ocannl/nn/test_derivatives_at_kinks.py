@@ -48,10 +48,7 @@ def gaussian(x: Real) -> Real:
 
 POINTWISE: dict[str, tuple[Callable[[oc.Tensor], oc.Tensor], list[Callable[[Real], Real]]]] = {
     "sigmoid": (nn.sigmoid, [sigmoid, slope, lambda x: slope(x) * (1 - 2 * sigmoid(x))]),
-    "softplus": (
-        nn.softplus,
-        [lambda x: mpmath.log1p(mpmath.exp(x)), sigmoid, slope],
-    ),
+    "softplus": (nn.softplus, [lambda x: mpmath.log1p(mpmath.exp(x)), sigmoid, slope]),
     "silu": (
         nn.silu,
         [

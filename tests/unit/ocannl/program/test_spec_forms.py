@@ -169,10 +169,7 @@ def test_margins_of_integers_hold_what_floats_can():
 
 @pytest.mark.parametrize(
     ("spec", "swapped"),
-    [
-        ("p^q; q^2^p => p^2", "q^2^p; p^q => p^2"),
-        ("p; q^r; p^1^q^r => 1", "p; p^1^q^r; q^r => 1"),
-    ],
+    [("p^q; q^2^p => p^2", "q^2^p; p^q => p^2"), ("p; q^r; p^1^q^r => 1", "p; p^1^q^r; q^r => 1")],
 )
 def test_parts_do_not_depend_on_the_order_of_operands(spec: str, swapped: str):
     shapes = {"p^q": 5, "q^2^p": 7, "p": 3, "q^r": 3, "p^1^q^r": 7}

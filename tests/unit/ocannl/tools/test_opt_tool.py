@@ -426,10 +426,7 @@ class TestCommandLine:
 
     def test_print_between_passes(self, opt: Opt):
         done = opt(
-            moons("texpr"),
-            "-p",
-            "infer-shapes,infer-precisions,infer-projections",
-            "--print-between-passes",
+            moons("texpr"), "-p", "infer-shapes,infer-precisions,infer-projections", "--print-between-passes"
         )
         assert done.code == 0
         for stage in ("infer-shapes", "infer-precisions", "infer-projections"):
