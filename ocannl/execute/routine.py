@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +16,7 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
-from ocannl.execute.index_limits import IndexLimits, Span
+from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.lowering.entry import EntryLayout
@@ -28,7 +26,6 @@ from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.code import Code
-from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
 from ocannl.program.id_checks import raise_for_ids
 from ocannl.program.stages import lowered, stage_text
@@ -41,9 +38,6 @@ from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.memory import ArgBlock
-
-# A name so like that of an index that the code uses is a slip, though there is an index of that name.
-ALIKE = 0.75
 
 
 class Compiler(Protocol):
@@ -95,14 +89,9 @@ class Routine:
         self.keys = {origin_of(program, label): label for label in nodes}
         interface = executable.interface
         self._facts = interface.facts
-        self._ranges = interface.ranges
-        self._slots = {n: interface.layout.index_slot + k for k, n in enumerate(interface.layout.indices)}
-        self._limits = IndexLimits(self._ranges, interface.facts.limits)
-        self._surely_valid = {name: self._limits.surely_valid(name) for name in self._ranges}
-        """Whole numbers from 0 to this need no further check."""
-        self._unused: dict[str, int] = {}
-        """The values of indices that were set though the code does not use them."""
         self._args = self.bind(interface.layout)
+        self._indices = IndexValues(name, interface, self._args.values)
+        self._slots, self._surely_valid = self._indices.slots, self._indices.surely_valid
         self._checks = [
             (op, self._nodes[self.keys[count, False]].memory) for op, count in program.checks.items()
         ]
@@ -133,7 +122,7 @@ class Routine:
     @property
     def indices(self) -> tuple[Index, ...]:
         """The static indices, in the order of their declaration."""
-        return tuple(Index(name, size) for name, size in self._ranges.items())
+        return self._indices.declared
 
     def __call__(self, **indices: int) -> None:
         """Runs once. Indices that are declared, but that the code does not use, change nothing.
@@ -152,7 +141,7 @@ class Routine:
         """Checks the indices, and that the nodes which are read have values. Both stay valid until an index
         is advanced, or set to a value that may be out of range together with others.
         """
-        self._limits.check_run(self._spans())
+        self._indices.check_run()
         for label in sorted(self._facts.reads):
             node = self._nodes.get(label)
             if node is not None and not node.written and not self._starts_at_zero(label):
@@ -181,34 +170,13 @@ class Routine:
         return label in self._facts.writes and why in ("node", "gradient")
 
     def _set_index(self, name: str, value: int) -> None:
-        if type(value) is not int:
-            value = integer(value, f"index {name}", least=None)
-        slot = self._slots.get(name)
-        if slot is None:
-            if name not in Index.names or get_close_matches(name, self._slots, cutoff=ALIKE):
-                names = ", ".join(self._slots) or "none"
-                raise OcannlError(f"routine {self.name!r} has no index `{name}`; its indices are: {names}")
-            self._unused[name] = value
-            return
-        self._limits.check(name, value)
-        self._args.values[slot] = value
-        if name in self._limits.joint:
+        if self._indices.set(name, value):
             self._ready = False
-
-    def _spans(self) -> dict[str, Span]:
-        """The present values of the indices."""
-        values = self._args.values
-        return {name: (values[slot], values[slot]) for name, slot in self._slots.items()}
-
-    def _ranged_spans(self) -> dict[str, Span]:
-        """The values of the indices in a loop over all ranged ones."""
-        ranged = {name: (0, size - 1) for name, size in self._ranges.items() if size is not None}
-        return self._spans() | ranged
 
     def __getitem__(self, index: Index) -> int:
         # Small routines take no longer than a call more here.
         slot = self._slots.get(index.name) if type(index) is Index else None
-        return self._unused.get(checked_index(index).name, 0) if slot is None else self._args.values[slot]
+        return self._indices.get(checked_index(index).name) if slot is None else self._args.values[slot]
 
     def __setitem__(self, index: Index, value: int) -> None:
         greatest = self._surely_valid.get(index.name) if type(index) is Index else None
@@ -223,8 +191,8 @@ class Routine:
 
         The indices get back the values from before the loop. Raises as a run does.
         """
-        ranged = [Index(name, size) for name, size in self._ranges.items() if size is not None]
-        self._limits.check_run(self._ranged_spans())
+        ranged = self._indices.ranged
+        self._indices.check_loop()
         before = [(self._slots[index.name], self[index]) for index in ranged]
         try:
             yield from self._runs(ranged)
@@ -280,9 +248,9 @@ class Routine:
         routine = self._keeping(recorded)
         if routine is not self:
             return self._delegate(routine, epochs, advance, recorded)
-        ranged = [(self._slots[n], size) for n, size in self._ranges.items() if size is not None]
+        ranged = [(self._slots[index.name], index.range or 0) for index in self._indices.ranged]
         runs = epochs * math.prod(size for _, size in ranged)
-        self._check_loop(runs, advance)
+        self._indices.check_loop(runs, advance)
         if not self._ready:
             self._prepare()
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
@@ -290,33 +258,13 @@ class Routine:
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
         found = self._run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced
-        for index in advance:
-            if index.name not in self._slots:
-                self._unused[index.name] = self._unused.get(index.name, 0) + runs
+        self._indices.advance_unused(advance, runs)
         for (op, _), counts in zip(self._checks, found[len(recorded) :], strict=True):
             raise_for_ids(op, float(counts.sum()))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
 
     def _is_number(self, tensor: Tensor) -> bool:
         return math.prod(self._nodes[self._label_of(tensor)].memory.shape) == 1
-
-    def _check_loop(self, runs: int, advance: Sequence[Index]) -> None:
-        """Raises `OcannlError` for indices that cannot be advanced, and for values that a run cannot have."""
-        spans = self._ranged_spans()
-        for index, times in Counter(map(checked_index, advance)).items():
-            if index.range is not None:
-                raise OcannlError(
-                    f"index {index.name} has a range, so the loop runs over it: it is not advanced"
-                )
-            if times > 1:
-                raise OcannlError(
-                    f"index {index.name} is advanced by 1 after each run: it is given {times} times"
-                )
-            if index.name in spans:
-                first = self[index]
-                spans[index.name] = (first, first + runs - 1)
-        if runs:
-            self._limits.check_run(spans)
 
     def _label_of(self, tensor: Tensor) -> str:
         label = self.keys.get(memory_key(tensor.ir_value))
@@ -360,9 +308,7 @@ class Routine:
 
     def take_indices(self, other: Routine) -> None:
         """Sets the indices as they are in another routine of the same code."""
-        for index in self.indices:
-            self._args.values[self._slots[index.name]] = other[index]
-        self._unused |= {name: value for name, value in other._unused.items() if name not in self._slots}
+        self._indices.take(other._indices)
         self._ready = False
 
     def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
@@ -473,13 +419,6 @@ def _checked(run: Callable[[], None], checks: Sequence[tuple[Operation, Memory]]
             raise_for_ids(op, float(count.read().sum()))
 
     return run_and_check
-
-
-def checked_index(index: object) -> Index:
-    """Raises `ArgumentError` for what is no index."""
-    if not isinstance(index, Index):
-        raise ArgumentError(f"a routine's indices are oc.Index objects, found {index!r}")
-    return index
 
 
 def _advice(op: object, is_gradient: bool) -> str:
