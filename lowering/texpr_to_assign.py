@@ -1,6 +1,7 @@
 """`lower-texpr-to-assign`: nodes and their assignments, in order, for tensor expressions and code.
 
-An expression is computed where code first needs it, once, until memory that it depends on is written again.
+An expression is computed where code first needs it, once, until memory that it depends on is written again;
+one that is kept holds for good.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Lowering:
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
     forwarded: set[SSAValue] = field(default_factory=set[SSAValue])
+    held: set[SSAValue] = field(default_factory=set[SSAValue])
     valued: set[SSAValue] = field(default_factory=set[SSAValue])
     kept_names: frozenset[str] = frozenset()
     assigned: set[SSAValue] = field(default_factory=set[SSAValue])
@@ -83,6 +85,8 @@ class Lowering:
         match op:
             case texpr.ForwardOp():
                 self._ensure(op.tensor)
+                if op.keep is not None:
+                    self.held.add(op.tensor)
             case texpr.AssignOp():
                 self._assign(op)
             case texpr.CommentOp():
@@ -137,6 +141,8 @@ class Lowering:
         return value in self.forwarded or value in self.valued
 
     def _is_good(self, value: SSAValue) -> bool:
+        if value in self.held:
+            return True
         when = self.computed.get(value)
         if when is None or self.memory_written <= when:
             return when is not None

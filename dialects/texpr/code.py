@@ -153,9 +153,28 @@ class OnTensorOp(UnaryOp):
 
 @operation_definition
 class ForwardOp(OnTensorOp):
-    """Computes an expression at this point of the code, and keeps its value in memory."""
+    """Computes an expression at this point of the code, and leaves its value in memory.
+
+    `texpr.forward %v keep`: the value holds for the rest of the routine, whatever is written meanwhile.
+    """
 
     name = "texpr.forward"
+    keep = opt_prop_def(UnitAttr)
+
+    def __init__(self, tensor: SSAValue, *, keep: bool = False) -> None:
+        super().__init__(tensor)
+        if keep:
+            self.properties["keep"] = UnitAttr()
+
+    def print(self, printer: Printer) -> None:
+        super().print(printer)
+        if self.keep is not None:
+            printer.print_string(" keep")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForwardOp:
+        tensor = parse_defined_operand(parser)
+        return cls(tensor, keep=parser.parse_optional_keyword("keep") is not None)
 
 
 @operation_definition

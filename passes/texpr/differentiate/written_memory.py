@@ -1,4 +1,6 @@
-"""Derivatives that memory would lose: it has none with respect to the values that it was set from."""
+"""Derivatives that memory would lose: it has none with respect to the values that it was set from, and a kept
+value none with respect to memory that was written since.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,8 @@ class WrittenMemory:
         self.ops = operations_of(block)
         self.values = {op.source: op.result for op in self.ops if isinstance(op, ValueOp)}
         self.writes: dict[SSAValue, Write] = {}
+        self.kept: dict[SSAValue, Operation | None] = {}
+        """The values that hold for the rest, each with the first write since to memory that it reads."""
         self.has_expressions = any(isinstance(op, VjpOp | JvpOp) for op in self.ops)
 
     def check(self) -> None:
@@ -42,6 +46,9 @@ class WrittenMemory:
         for op in statements[: last + 1]:
             for derivative in self.derivatives(op) if self.writes else ():
                 self.check_derivative(derivative)
+                self.check_kept(derivative)
+            if isinstance(op, ForwardOp) and op.keep is not None:
+                self.kept.setdefault(op.tensor, None)
             if isinstance(op, AssignOp):
                 self.write(op.target, op.value, op, is_set=op.accum is None or op.reset is not None)
             elif isinstance(op, ForwardOp) and op.tensor in self.values:
@@ -62,6 +69,9 @@ class WrittenMemory:
         return found.union(*written)
 
     def write(self, memory: SSAValue, value: SSAValue, op: Operation, is_set: bool) -> None:
+        for kept in [kept for kept, since in self.kept.items() if since is None]:
+            if memory.owner in backward_slice([kept], all_operands):
+                self.kept[kept] = op
         before = self.writes.pop(memory, None)
         sources = self.sources(value) - {memory}
         if before is not None and not is_set:
@@ -70,14 +80,24 @@ class WrittenMemory:
 
     def check_derivative(self, op: BackpropOp | VjpOp | JvpOp) -> None:
         targets = self.targets(op)
-        path = dependencies(self.block, [op.tensor])
-        read = {op.tensor, *(operand for inner in path for operand in differentiable_operands(inner))}
-        for memory in read - targets:
+        for memory in self.read(op) - targets:
             # A parameter is where derivatives begin anew, whatever has updated it.
             write = None if isinstance(memory.owner, ParamOp) else self.writes.get(memory)
             lost = () if write is None else sorted(map(name_of, write.sources & targets))
             if write is not None and lost:
                 raise OcannlError(lost_gradient(op, memory, write, lost))
+
+    def check_kept(self, op: BackpropOp | VjpOp | JvpOp) -> None:
+        """Raises `OcannlError` for a derivative through a kept value: what it was computed from is gone."""
+        targets, read = self.targets(op), self.read(op)
+        for kept, since in self.kept.items():
+            if since is not None and kept in read and not targets.isdisjoint(self.sources(kept)):
+                raise OcannlError(stale_derivative(op, kept, since))
+
+    def read(self, op: BackpropOp | VjpOp | JvpOp) -> set[SSAValue]:
+        """What it differentiates, and the values through which it goes."""
+        path = dependencies(self.block, [op.tensor])
+        return {op.tensor, *(operand for inner in path for operand in differentiable_operands(inner))}
 
     def targets(self, op: BackpropOp | VjpOp | JvpOp) -> set[SSAValue]:
         """With respect to which it differentiates: the parameters, and what has a gradient."""
@@ -89,6 +109,16 @@ class WrittenMemory:
 
 def name_of(value: SSAValue) -> str:
     return f"`{value.name_hint}`" if value.name_hint else "an expression"
+
+
+def stale_derivative(op: Operation, kept: SSAValue, since: Operation) -> str:
+    where = location_text(since)
+    place = "" if where is None else f" at {where}"
+    return at_line(
+        op,
+        f"{name_of(kept)} was computed before memory that it reads was written{place}, so that it has no "
+        "derivative here: differentiate it before that, or make it again afterwards",
+    )
 
 
 def lost_gradient(op: Operation, memory: SSAValue, write: Write, lost: Iterable[str]) -> str:

@@ -212,3 +212,25 @@ texpr.routine @random indices (step_n) {
   texpr.forward %v
   texpr.forward %w
 }
+
+// A kept value holds whatever is written; what is computed from it is computed from the kept value.
+// CHECK-LABEL: assign.routine @holds {
+// CHECK:         assign.accum %a[o] := exp(%w[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %b[o] := mul(%w[o], %w[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %w[o] = %b[o] over (o = 3)
+// CHECK-NEXT:    assign.accum %b[o] := mul(%w[o], %w[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %c[o] := add(%a[o], %b[o]) over (o = 3)
+// CHECK-NEXT:    assign.accum %n[o] = %c[o] over (o = 3)
+// CHECK-NEXT:    assign.accum %n[o] = %a[o] over (o = 3)
+// CHECK-NEXT:  }
+texpr.routine @holds {
+  %w = texpr.param "w" : !texpr.tensor<3, f32>
+  %n = texpr.node "n" : !texpr.tensor<3, f32>
+  %a = texpr.apply = exp(%w) logic "." : !texpr.tensor<3, f32>
+  %b = texpr.apply = mul(%w, %w) logic "." : !texpr.tensor<3, f32>
+  %c = texpr.apply = add(%a, %b) logic "." : !texpr.tensor<3, f32>
+  texpr.forward %a keep
+  texpr.assign %w = %b logic "."
+  texpr.assign %n = %c logic "."
+  texpr.assign %n = %a logic "."
+}

@@ -106,3 +106,19 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: the derivative with respect to `w` would be lost in `m`, which is memory that this code has set at {{.*}}: differentiate the expression that it was set to, or say `oc.stop_gradient(m)` if it is constant here
+
+// -----
+
+// A kept value is the one before a write, and what it was computed from is gone.
+texpr.routine @r {
+  %w = texpr.param "w" : !texpr.tensor<f32>
+  %n = texpr.node "n" : !texpr.tensor<f32>
+  %y = texpr.apply [] = mul(%w[], %w[]) over () : !texpr.tensor<f32>
+  texpr.forward %y keep
+  texpr.assign %n[] = %y[] over ()
+  texpr.backprop %y
+  texpr.assign %w[] = %n[] over ()
+  texpr.backprop %y
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `y` was computed before memory that it reads was written at {{.*}}: differentiate it before that, or make it again afterwards
