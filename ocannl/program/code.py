@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -47,7 +48,43 @@ class Code:
         return f"<code {self.label!r}: {len(self.statements)} statements>"
 
 
-_recording: ContextVar[Code | None] = ContextVar("recording", default=None)
+class Recording(Code):
+    """The code of an open block. What is made in it belongs to it, at the place where it was made, until
+    `oc.run` gives it another.
+
+    Statements that were added together form a unit, by number: inside of one, an expression is computed where
+    it is used, as in all code.
+    """
+
+    def __init__(self, statements: Iterable[Operation] = (), label: str = "") -> None:
+        super().__init__(statements, label)
+        self.units = [0] * len(self.statements)
+        self._made = set[Operation]()
+        self._numbers = itertools.count(1)
+
+    def add(self, statements: Iterable[Operation], *, made: bool) -> None:
+        """Adds statements as a unit, and takes those of them that were made here from where they were made.
+        With `made`, they are being made here.
+        """
+        added = list(statements)
+        self.take_back(added)
+        self.statements += added
+        self.units += [next(self._numbers)] * len(added)
+        if made:
+            self._made.update(added)
+
+    def take_back(self, statements: Iterable[Operation]) -> None:
+        """Removes those statements that were made here, and that nothing has run yet."""
+        moved = self._made.intersection(statements)
+        if not moved:
+            return
+        kept = [at for at, op in enumerate(self.statements) if op not in moved]
+        self.statements[:] = [self.statements[at] for at in kept]
+        self.units = [self.units[at] for at in kept]
+        self._made -= moved
+
+
+_recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 def is_recording() -> bool:
@@ -56,42 +93,64 @@ def is_recording() -> bool:
 
 
 @contextmanager
-def code(label: str) -> Generator[Code, None, None]:
-    """A context in which assignments are collected as code: `t[...] = value`, `t += value` and its like,
-    `oc.accumulate`, `oc.set`, and other code by `oc.run`. `label` is a comment in the IR.
-    """
-    block = Code([_comment(label)], label)
+def recording(block: Recording) -> Generator[None, None, None]:
+    """A context in which statements that are made are added to a block."""
     token = _recording.set(block)
     try:
         with collector_paused():
-            yield block
+            yield
     finally:
         _recording.reset(token)
 
 
+@contextmanager
+def code(label: str) -> Generator[Code, None, None]:
+    """A context in which assignments are collected as code: `t[...] = value`, `t += value` and its like,
+    `oc.accumulate`, `oc.set`, and other code by `oc.run`. `label` is a comment in the IR.
+
+    A block inside of another one belongs to that one, at its end or where `oc.run` puts it.
+    """
+    block = Recording([_comment(label)], label)
+    with recording(block):
+        yield block
+    _made_here(block)
+
+
 def emit(op: Operation, label: str = "") -> Code:
     """The code of one statement, which is added to the open block if there is one."""
-    statement = Code([graph.add_statement(op)], label)
+    return _made_here(Code([graph.add_statement(op)], label))
+
+
+def _made_here(code: Code) -> Code:
     block = _recording.get()
     if block is not None:
-        block.statements += statement.statements
-    return statement
+        block.add(code.statements, made=True)
+    return code
 
 
 def run(other: Code) -> Code:
-    """Adds other code to the open `oc.code` block, and returns it. Raises `OcannlError` without a block."""
+    """Adds other code to the open `oc.code` block, and returns it; code that was made in this block gets its
+    place here. Raises `OcannlError` without a block.
+    """
     block = _recording.get()
     if block is None:
         raise OcannlError("oc.run needs an open `with oc.code(...)` block; outside, code is added up with +")
-    block.statements += other.statements
+    block.add(other.statements, made=False)
     return other
+
+
+def put_aside(code: Code) -> None:
+    """Takes code that was made in the open block out of it."""
+    block = _recording.get()
+    if block is not None:
+        block.take_back(code.statements)
 
 
 def block_comment(text: str, body: Code) -> Code:
     """The same code after a comment with a text, which is its label."""
     if not isinstance(body, Code):
         raise ArgumentError(f"a heading stands over code, found {type(body).__name__}")
-    return Code([_comment(text), *body.statements], text)
+    return _made_here(Code([_comment(text), *body.statements], text))
 
 
 def _comment(text: str) -> Operation:

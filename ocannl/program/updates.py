@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.program.code import Code
+from ocannl.program.code import Code, put_aside
 from ocannl.program.extract import needed
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.values import Updates, Value, value_of
@@ -15,6 +15,7 @@ def add_update(tensor: Tensor, code: Code) -> None:
     expression is better added to one that depends on both: a tensor that its own updates use is freed by
     Python's collector only.
     """
+    put_aside(code)
     value = as_tensor(tensor).ir_value
     both = _updates_of(value) + code
     value.updates = Updates(both.statements, both.label)

@@ -1,0 +1,101 @@
+"""What is made in an open `oc.code` block belongs to it, once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.tensors import param, run, total
+
+import ocannl as oc
+from ocannl import nn, train
+
+
+def test_code_that_is_made_and_run_in_a_block_is_there_once():
+    n = oc.node("n", output=1, init=0.0)
+    with oc.code("once") as once:
+        oc.run(oc.accumulate(n, "add", 1.0))
+    ctx = oc.Context.cpu()
+    run(ctx, once)
+    assert ctx[n] == 1
+
+
+def test_code_that_is_run_moves():
+    n = oc.node("n", output=1, init=1.0)
+    with oc.code("moved") as moved:
+        double = oc.set(n, 2 * n)
+        n += 10
+        oc.run(double)
+    ctx = oc.Context.cpu()
+    run(ctx, moved)
+    assert ctx[n] == 22
+
+
+def test_code_that_was_made_outside_runs_as_often_as_it_is_run():
+    n = oc.node("n", output=1, init=1.0)
+    double = oc.set(n, 2 * n)
+    with oc.code("thrice") as thrice:
+        for _ in range(3):
+            oc.run(double)
+    ctx = oc.Context.cpu()
+    run(ctx, thrice)
+    assert ctx[n] == 8
+
+
+def test_an_inner_block_belongs_to_the_outer_one():
+    n = oc.node("n", output=1, init=1.0)
+    with oc.code("outer") as outer:
+        with oc.code("inner"):
+            n += 1
+        n *= 3
+    ctx = oc.Context.cpu()
+    run(ctx, outer)
+    assert ctx[n] == 6
+
+
+def test_an_inner_block_that_fails_is_left_out():
+    n = oc.node("n", output=1, init=1.0)
+    with oc.code("outer") as outer:
+        n *= 3
+        with pytest.raises(ZeroDivisionError), oc.code("inner"):
+            n += 1 / 0
+    ctx = oc.Context.cpu()
+    run(ctx, outer)
+    assert ctx[n] == 3
+
+
+@pytest.mark.parametrize("recipe", ["called", "run", "added up and run"])
+def test_recipes_in_a_block(recipe: str):
+    values = []
+    for inside in (True, False):
+        w = param("w", np.array([1.0, 2.0, 4.0]))
+        x = oc.data(np.array([[1.0, 3.0], [2.0, 5.0], [3.0, 5.0]]).T)
+        norm = nn.batch_norm1d()
+        loss = total(norm(w * x, train_step=1) ** 3)
+        if not inside:
+            code = train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1, momentum=0.9)
+        elif recipe == "added up and run":
+            with oc.code("step") as code:
+                oc.run(train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1, momentum=0.9))
+        else:
+            run_it = oc.run if recipe == "run" else lambda code: code
+            with oc.code("step") as code:
+                run_it(train.grad_update(loss))
+                run_it(train.sgd_update(loss, learning_rate=0.1, momentum=0.9))
+        ctx = oc.Context.cpu()
+        routine = ctx.compile(code)
+        ctx.init_params(code)
+        routine()
+        routine()
+        statistics = norm(x)
+        values.append([ctx[w], ctx[statistics], *(ctx[p] for p in oc.params(loss).values())])
+    for found, wanted in zip(*values, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_updates_of_a_block_run_with_its_gradients():
+    """Applying batch normalization in a block does not run its update there."""
+    norm = nn.batch_norm1d()
+    x = oc.data(np.array([[1.0], [3.0]]))
+    with oc.code("only forward") as only:
+        oc.forward(norm(x, train_step=1))
+    assert [op.name for op in only.statements] == ["texpr.comment", "texpr.forward"]
