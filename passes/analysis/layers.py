@@ -102,8 +102,10 @@ def folded_layers(routine: RoutineOp) -> Layers | None:
 
 
 def stems(label: str) -> Iterator[str]:
-    """A label, and its prefixes to which passes may have added suffixes, longest first."""
+    """A label, and its prefixes to which passes may have added suffixes, longest first; `w_1` is none of `w`,
+    but memory of its own.
+    """
     yield label
-    for end in reversed([found.start() for found in re.finditer(r"[._ ]", label)]):
+    for end in reversed([found.start() for found in re.finditer(r"[. ]|_(?!\d+([._ ]|$))", label)]):
         if end:
             yield label[:end]

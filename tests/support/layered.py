@@ -81,17 +81,26 @@ def decoder(x: oc.Tensor, layers: int) -> oc.Tensor:
     return nn.decoder_only(layers, 2, d_k=4, d_v=4, d_ff=16)(x)
 
 
+def perceptron(x: oc.Tensor, layers: int) -> oc.Tensor:
+    """Scopes and parameters of one label, which numbers tell apart."""
+    for _ in range(layers):
+        with oc.scope("layer"):
+            w = oc.param("w", input=[WIDTH], output=[WIDTH])
+            x = oc.relu(w @ x + oc.param("w", output=[WIDTH]))
+    return x
+
+
 MODELS: Mapping[str, Callable[[oc.Tensor, int], oc.Tensor]] = {
-    "perceptron": stack(layer([product, bias, relu])),
+    "perceptron": perceptron,
     "convolutions": stack(layer([convolution, relu])),
     "decoder": decoder,
 }
 
 
 def step_of(model: Callable[[oc.Tensor, int], oc.Tensor], layers: int) -> tuple[oc.Tensor, oc.Code]:
-    """The squared output of a model, and code for its gradients and a step of gradient descent."""
+    """The squared error of a model, and code for its gradients and a step of gradient descent."""
     rng = np.random.default_rng(1)
-    x = oc.data(rng.normal(size=(BATCH, 6, WIDTH)).astype(np.float32), axes="bbo", label="x")
-    y = model(x, layers)
-    loss = (y * y).einsum("...|... => 0")
+    x, target = (oc.data(rng.normal(size=(BATCH, 6, WIDTH)).astype(np.float32), axes="bbo") for _ in range(2))
+    error = model(x, layers) - target
+    loss = (error * error).einsum("...|... => 0")
     return loss, train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.01)

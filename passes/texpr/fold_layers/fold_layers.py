@@ -253,9 +253,12 @@ def names_of(values: Iterable[SSAValue]) -> dict[int, tuple[str, str]]:
         op, name = value.owner, value.name_hint or ""
         if not isinstance(op, OfOp):
             found[number] = (op.label.data if isinstance(op, MemoryOp) else name, name)
-    often = Counter(name for both in found.values() for name in set(both))
-    known = {name: name if count == 1 else "" for name, count in often.items()}
-    return {number: (known[label], known[name]) for number, (label, name) in found.items()}
+    # Apart, since `w` and `w_1` are labels of different memory whose values are both called `w`.
+    labels, names = (Counter(both[k] for both in found.values()) for k in range(2))
+    return {
+        number: (label if labels[label] == 1 else "", name if names[name] == 1 else "")
+        for number, (label, name) in found.items()
+    }
 
 
 @dataclass(frozen=True)
