@@ -1,4 +1,6 @@
-"""Assertions of helpers say what they compare, as those of tests do; no example fails by its time."""
+"""Assertions of helpers say what they compare, as those of tests do; no example fails by its time; all tests
+together run on all cores.
+"""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -6,3 +8,12 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("support")
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Where no files are named, and no number of processes (`-n`), each core has one."""
+    options, is_worker = config.option, hasattr(config, "workerinput")
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not is_worker
+    if is_whole and config.pluginmanager.hasplugin("xdist") and options.numprocesses is None:
+        options.numprocesses, options.dist = "auto", "worksteal"
