@@ -17,7 +17,9 @@ from ocannl.execute.context import Context
 from ocannl.execute.inference import infer
 from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
-from ocannl.program.blocks import block
+from ocannl.program.block import Block
+from ocannl.program.block_summary import Summary
+from ocannl.program.blocks import block, configurable
 from ocannl.program.casts import cast
 from ocannl.program.code import Code, block_comment, code, run
 from ocannl.program.derivatives import custom_gradient, grad, jvp, stop_gradient, vjp
@@ -41,6 +43,7 @@ from ocannl.program.updates import add_update, updates
 
 __all__ = [
     "ArgumentError",
+    "Block",
     "Code",
     "Context",
     "DeviceError",
@@ -54,6 +57,7 @@ __all__ = [
     "ShapeError",
     "ShapeView",
     "SpecError",
+    "Summary",
     "Tensor",
     "TensorLike",
     "UninitializedError",
@@ -67,6 +71,7 @@ __all__ = [
     "cast",
     "code",
     "concat",
+    "configurable",
     "constant",
     "custom_gradient",
     "data",

@@ -17,15 +17,8 @@ from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, Redu
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nests import is_inside, nests_of, steps
+from ocannl.program.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns; the first row is the heading."""
-    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
 
 
 def memory_table(func: FuncOp) -> str:

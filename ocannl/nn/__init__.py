@@ -2,8 +2,6 @@
 tensors.
 """
 
-from inspect import isfunction
-
 from ocannl.nn.activations import gelu, sigmoid, silu, softplus
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
@@ -34,7 +32,7 @@ from ocannl.nn.transformer import (
     transformer_encoder,
 )
 from ocannl.nn.vgg import vgg_block
-from ocannl.program.misuse import explained_block
+from ocannl.program.misuse import explain_all
 
 __all__ = [
     "Layer",
@@ -92,6 +90,4 @@ __all__ = [
     "vgg_block",
 ]
 
-for _name in __all__:
-    if isfunction(globals()[_name]):
-        globals()[_name] = explained_block(globals()[_name])
+explain_all(__all__, globals())

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import ocannl as oc
 from ocannl.nn.dropout import dropout
-from ocannl.nn.layer import Layer, MaskedLayer
+from ocannl.nn.layer import Init, Layer, MaskedLayer
 from ocannl.nn.softmax import softmax
+from ocannl.program.checks import integer
 
 MASKED = -1e9
 """The score of a masked position; finite, so that a row in which all are masked is no NaN."""
+
+# Scores, and sums of values by their weights; the heads of queries are groups of those of keys and values.
+PLAIN = "... s|hd; ... t|hd => ... s|t->h", "... s|t->h; ... t|hd => ... s|hd"
+GROUPED = (
+    "..., s | g&r, d; ..., t | g, d => ..., s | t -> g&r",
+    "..., s | t -> g&r; ..., t | g, d => ..., s | g&r, d",
+)
 
 
 class CrossAttention(Protocol):
@@ -37,31 +45,94 @@ def causal_mask(seq_len: int | None = None) -> oc.Tensor:
     return (seen <= own).named("causal_mask")
 
 
+@oc.configurable
 def cross_attention(
     *,
     num_heads: int,
     d_k: int,
     d_v: int,
     out_dim: oc.RowSizes | None = None,
+    num_kv_heads: int | None = None,
+    bias: bool = False,
+    temperature: float = 1.0,
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
+    init: Init = None,
     label: str = "attention",
 ) -> CrossAttention:
     """Multi-head attention of the positions of `x` to those of `memory`: batch, s | features and batch, t |
     other features to batch, s | out.
 
-    Parameters, without biases: `label.w_q`: features -> num_heads, d_k, `label.w_k`: other features ->
-    num_heads, d_k, `label.w_v`: other features -> num_heads, d_v, `label.w_o`: num_heads, d_v -> out. Without
-    `out_dim`, `out` is inferred from its use, such as a residual sum. `pos_embed` is applied to queries and
+    Parameters: `label.w_q`: features -> num_heads, d_k, `label.w_k`: other features -> num_heads, d_k,
+    `label.w_v`: other features -> num_heads, d_v, `label.w_o`: num_heads, d_v -> out; with `bias`, `b_q`,
+    `b_k`, `b_v` and `b_o` of their output rows. Without `out_dim`, `out` is inferred from its use, such as a
+    residual sum. With `num_kv_heads`, a divisor of `num_heads`, there are as many heads of keys and values,
+    each for a group of queries that follow each other (Ainslie et al., 2023).
+
+    Scores are divided by the square root of `d_k` and by `temperature`. `pos_embed` is applied to queries and
     keys. A mask is s | t -> , with batch axes in front of `s` if there are any; where it is 0, `s` does not
-    attend to `t`. `dropout_rate` is that of the attention weights.
+    attend to `t`. `dropout_rate` is that of the attention weights, `init` the initial value of all weights.
     """
+    return _attention(
+        num_heads, d_k, d_v, out_dim, num_kv_heads, bias, temperature, dropout_rate, pos_embed, init, label
+    )
+
+
+@oc.configurable
+def multi_head_attention(
+    *,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    out_dim: oc.RowSizes | None = None,
+    num_kv_heads: int | None = None,
+    bias: bool = False,
+    temperature: float = 1.0,
+    dropout_rate: float = 0.0,
+    pos_embed: Layer | None = None,
+    init: Init = None,
+    label: str = "attention",
+) -> MaskedLayer:
+    """`cross_attention` of a sequence to itself: batch, position | features -> batch, position | out."""
+    attend = _attention(
+        num_heads, d_k, d_v, out_dim, num_kv_heads, bias, temperature, dropout_rate, pos_embed, init, label
+    )
+    return lambda x, mask=None, train_step=None: attend(x, x, mask, train_step)
+
+
+def _attention(
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    out_dim: oc.RowSizes | None,
+    num_kv_heads: int | None,
+    bias: bool,
+    temperature: float,
+    dropout_rate: float,
+    pos_embed: Layer | None,
+    init: Init,
+    label: str,
+) -> CrossAttention:
+    kv_heads = num_heads if num_kv_heads is None else integer(num_kv_heads, "num_kv_heads", 1)
+    if integer(num_heads, "num_heads", 1) % kv_heads:
+        raise oc.ArgumentError(f"{num_heads} heads are no groups of {kv_heads}")
     with oc.scope(label):
-        w_q, w_k = oc.param("w_q", output=[num_heads, d_k]), oc.param("w_k", output=[num_heads, d_k])
-        w_v, w_o = oc.param("w_v", output=[num_heads, d_v]), oc.param("w_o", output=out_dim)
-    weights_of = softmax(spec="... | ... t -> ...", label=f"{label}_weights")
+        w_q = oc.param("w_q", init, output=[num_heads, d_k])
+        w_k = oc.param("w_k", init, output=[kv_heads, d_k])
+        w_v = oc.param("w_v", init, output=[kv_heads, d_v])
+        w_o = oc.param("w_o", init, output=out_dim)
+        b_q = oc.param("b_q", 0.0, output=[num_heads, d_k]) if bias else None
+        b_k = oc.param("b_k", 0.0, output=[kv_heads, d_k]) if bias else None
+        b_v = oc.param("b_v", 0.0, output=[kv_heads, d_v]) if bias else None
+        b_o = oc.param("b_o", 0.0, output=out_dim) if bias else None
+    weights_of = softmax(spec="... | ... t -> ...", temperature=temperature, label=f"{label}_weights")
     drop = dropout(dropout_rate)
     embed: Layer = pos_embed or (lambda x: x)
+    specs = PLAIN if kv_heads == num_heads else GROUPED
+    groups: dict[str, Any] = {} if kv_heads == num_heads else {"g": kv_heads}
+
+    def linear(w: oc.Tensor, x: oc.Tensor, b: oc.Tensor | None) -> oc.Tensor:
+        return w @ x if b is None else w @ x + b
 
     def apply(
         x: oc.Tensor,
@@ -69,34 +140,12 @@ def cross_attention(
         mask: oc.Tensor | None = None,
         train_step: oc.TensorLike | None = None,
     ) -> oc.Tensor:
-        queries, keys, values = embed(w_q @ x), embed(w_k @ memory), w_v @ memory
-        scores = oc.einsum("... s|hd; ... t|hd => ... s|t->h", queries, keys) / math.sqrt(d_k)
+        queries, keys = embed(linear(w_q, x, b_q)), embed(linear(w_k, memory, b_k))
+        values = linear(w_v, memory, b_v)
+        scores = oc.einsum(specs[0], queries, keys, **groups) / math.sqrt(d_k)
         if mask is not None:
             scores = oc.where(mask, scores, MASKED)
         weights = drop(weights_of(scores), train_step)
-        return w_o @ oc.einsum("... s|t->h; ... t|hd => ... s|hd", weights, values)
+        return linear(w_o, oc.einsum(specs[1], weights, values, **groups), b_o)
 
     return apply
-
-
-def multi_head_attention(
-    *,
-    num_heads: int,
-    d_k: int,
-    d_v: int,
-    out_dim: oc.RowSizes | None = None,
-    dropout_rate: float = 0.0,
-    pos_embed: Layer | None = None,
-    label: str = "attention",
-) -> MaskedLayer:
-    """`cross_attention` of a sequence to itself: batch, position | features -> batch, position | out."""
-    attend = cross_attention(
-        num_heads=num_heads,
-        d_k=d_k,
-        d_v=d_v,
-        out_dim=out_dim,
-        dropout_rate=dropout_rate,
-        pos_embed=pos_embed,
-        label=label,
-    )
-    return lambda x, mask=None, train_step=None: attend(x, x, mask, train_step)

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.nn.layer import TrainingLayer
+from ocannl.nn.layer import Init, TrainingLayer
 
 OVER_BATCH = "..n.. | ..out.. => ..out.."
 
 
-def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> TrainingLayer:
+@oc.configurable
+def batch_norm1d(
+    *, epsilon: float = 1e-5, momentum: float = 0.9, init: Init = 1.0, label: str = "batch_norm"
+) -> TrainingLayer:
     """Normalizes to mean 0 and variance 1 over all batch axes, then `gain * x + offset`: batch | out -> batch
     | out, with parameters `label.gain`, `label.offset`: out and nodes `label.running_mean`,
     `label.running_variance`: out.
 
     With a `train_step`, statistics are those of the batch, and `oc.updates(loss)`, which `train.grad_update`
     runs, sets the running ones to `momentum * running + (1 - momentum) * batch`. Without, the running ones
-    are used.
+    are used. `init` is the initial gain.
     """
+    return _batch_norm(epsilon, momentum, init, label)
+
+
+@oc.configurable
+def batch_norm2d(
+    *, epsilon: float = 1e-5, momentum: float = 0.9, init: Init = 1.0, label: str = "batch_norm"
+) -> TrainingLayer:
+    """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes."""
+    return _batch_norm(epsilon, momentum, init, label)
+
+
+def _batch_norm(epsilon: float, momentum: float, init: Init, label: str) -> TrainingLayer:
     with oc.scope(label):
-        gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
+        gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
         running_mean = oc.node("running_mean", like=offset, init=0.0)
         running_variance = oc.node("running_variance", like=gain, init=1.0)
 
@@ -40,8 +55,3 @@ def batch_norm1d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "
         return result
 
     return apply
-
-
-def batch_norm2d(*, epsilon: float = 1e-5, momentum: float = 0.9, label: str = "batch_norm") -> TrainingLayer:
-    """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes."""
-    return batch_norm1d(epsilon=epsilon, momentum=momentum, label=label)

@@ -9,6 +9,7 @@ from ocannl.nn.windows import Sizes, listed, sizes_of, window_sizes, windows
 from ocannl.program.checks import integer
 
 
+@oc.configurable
 def conv1d(
     *,
     kernel_size: Sizes = 3,
@@ -25,6 +26,7 @@ def conv1d(
     return _convolution(spec, sizes, use_padding, out_channels, bias, label)
 
 
+@oc.configurable
 def conv2d(
     *,
     kernel_size: Sizes = 3,
@@ -49,6 +51,7 @@ def conv2d(
     return _convolution(spec, sizes, use_padding, out_channels, bias, label)
 
 
+@oc.configurable
 def conv3d(
     *,
     kernel_size: Sizes = 3,
@@ -65,6 +68,7 @@ def conv3d(
     return _convolution(spec, sizes, use_padding, out_channels, bias, label)
 
 
+@oc.configurable
 def conv_transpose2d(
     *,
     kernel_size: Sizes = 3,
@@ -83,6 +87,7 @@ def conv_transpose2d(
     return _convolution(spec, sizes, use_padding, out_channels, bias, label)
 
 
+@oc.configurable
 def depthwise_separable_conv2d(
     *,
     kernel_size: Sizes = 3,

@@ -9,6 +9,7 @@ from ocannl.nn.layer import TrainingLayer
 from ocannl.nn.windows import Sizes
 
 
+@oc.configurable
 def conv_bn_relu(
     *,
     kernel_size: Sizes = 3,

@@ -6,6 +6,7 @@ import ocannl as oc
 from ocannl.nn.layer import TrainingLayer
 
 
+@oc.configurable
 def dropout(rate: float = 0.1, *, label: str = "dropout") -> TrainingLayer:
     """Sets each element to 0 with probability `rate`, and divides the others by `1 - rate`; the shape is
     kept.

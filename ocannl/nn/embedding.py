@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.nn.layer import Layer
+from ocannl.nn.layer import Init, Layer
 
 
-def embedding(*, num: int, dim: oc.RowSizes | None = None, label: str = "embedding") -> Layer:
+@oc.configurable
+def embedding(
+    *, num: int, dim: oc.RowSizes | None = None, init: Init = None, label: str = "embedding"
+) -> Layer:
     """A vector for each of `num` ids: batch | -> batch | dim, with the parameter `label.w`: dim -> num.
 
     Ids are integers with an empty output row. One outside 0..num-1 gives zeros. In memory each vector is one
-    row of `label.w`; `w @ hidden` are scores for all ids.
+    row of `label.w`; `w @ hidden` are scores for all ids. `init` is the initial value of `w`, by default
+    normal.
     """
     with oc.scope(label):
-        w = oc.param("w", oc.init.normal(), input=dim, output=num)
+        w = oc.param("w", oc.init.normal() if init is None else init, input=dim, output=num)
     return lambda ids: oc.gather("..dim.. -> v; ... | => ... | ..dim..", w, ids, at="v")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from numpy.typing import ArrayLike
+
 import ocannl as oc
 
 Layer: TypeAlias = Callable[[oc.Tensor], oc.Tensor]
+
+Init: TypeAlias = float | ArrayLike | oc.init.Initializer | None
+"""The initial value of weights, as `oc.param` takes it; None is its default."""
 
 
 class TrainingLayer(Protocol):

@@ -10,6 +10,7 @@ from ocannl.nn.mlp import mlp_layer
 from ocannl.nn.pool import max_pool2d
 
 
+@oc.configurable
 def lenet(*, num_classes: int = 10, use_padding: bool = True, label: str = "lenet") -> Layer:
     """Convolutions to 6 and to 16 channels with windows of 5 x 5, each with relu and max pooling, then layers
     of 120, 84 and `num_classes`: batch, height, width | channels -> batch | num_classes.

@@ -5,18 +5,21 @@ from __future__ import annotations
 from types import EllipsisType
 
 import ocannl as oc
-from ocannl.nn.layer import Layer
+from ocannl.nn.layer import Init, Layer
 
 
-def lstm(hid_dim: int, *, label: str = "lstm") -> Layer:
+@oc.configurable
+def lstm(hid_dim: int, *, init: Init = None, label: str = "lstm") -> Layer:
     """One LSTM layer, whose states start at zero: batch, position | features -> batch, position | hid_dim.
 
     The parameters `label.w_x`: features -> 4, hid_dim, `label.w_h`: hid_dim -> 4, hid_dim and `label.b`: 4,
     hid_dim have the input, forget, cell and output gate along their axis of 4. The positions are unrolled, so
-    their number has to be known: `ShapeError` if it is not, `ArgumentError` if it is 0.
+    their number has to be known: `ShapeError` if it is not, `ArgumentError` if it is 0. `init` is the initial
+    value of `w_x` and `w_h`.
     """
     with oc.scope(label):
-        w_x, w_h = oc.param("w_x", output=[4, hid_dim]), oc.param("w_h", input=hid_dim, output=[4, hid_dim])
+        w_x = oc.param("w_x", init, output=[4, hid_dim])
+        w_h = oc.param("w_h", init, input=hid_dim, output=[4, hid_dim])
         b = oc.param("b", 0.0, output=[4, hid_dim])
 
     def step(inputs: oc.Tensor, h: oc.Tensor, c: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:

@@ -14,6 +14,7 @@ STEM_CHANNELS = 32
 STRIDES_AND_CHANNELS = ((1, 64), (2, 128), (1, 128), (2, 256))
 
 
+@oc.configurable
 def mobile_cnn(
     *, num_classes: int = 1000, width_mult: float = 1.0, label: str = "mobile_cnn"
 ) -> TrainingLayer:
@@ -43,6 +44,7 @@ def mobile_cnn(
     return apply
 
 
+@oc.configurable
 def _separable(stride: int, out_channels: int, label: str) -> TrainingLayer:
     with oc.scope(label):
         conv = depthwise_separable_conv2d(stride=stride, out_channels=out_channels, bias=False)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ocannl as oc
-from ocannl.nn.layer import Layer
+from ocannl.nn.layer import Init, Layer
 from ocannl.nn.means import output_mean
 
 
-def layer_norm(*, epsilon: float = 1e-5, label: str = "layer_norm") -> Layer:
+@oc.configurable
+def layer_norm(*, epsilon: float = 1e-5, init: Init = 1.0, label: str = "layer_norm") -> Layer:
     """Layer normalization (Ba et al., 2016) to mean 0 and variance 1 over the output row, then
     `gain * x + offset`: batch | out -> batch | out, with parameters `label.gain`, `label.offset`: out.
+
+    `init` is the initial gain.
     """
     with oc.scope(label):
-        gain, offset = oc.param("gain", 1.0, input=[]), oc.param("offset", 0.0, input=[])
+        gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         centered = x - output_mean(x)
@@ -22,10 +25,11 @@ def layer_norm(*, epsilon: float = 1e-5, label: str = "layer_norm") -> Layer:
     return apply
 
 
-def rms_norm(*, epsilon: float = 1e-5, label: str = "rms_norm") -> Layer:
+@oc.configurable
+def rms_norm(*, epsilon: float = 1e-5, init: Init = 1.0, label: str = "rms_norm") -> Layer:
     """Root mean square normalization (Zhang and Sennrich, 2019) to mean square 1 over the output row, then
-    `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out.
+    `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out. `init` is the initial gain.
     """
     with oc.scope(label):
-        gain = oc.param("gain", 1.0, input=[])
+        gain = oc.param("gain", init, input=[])
     return lambda x: gain * (x * oc.recip_sqrt(output_mean(x * x) + epsilon))

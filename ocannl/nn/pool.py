@@ -9,6 +9,7 @@ from ocannl.nn.layer import Layer
 from ocannl.nn.windows import Sizes, sizes_of, window_sizes, windows
 
 
+@oc.configurable
 def max_pool2d(
     *, stride: Sizes = 2, window_size: Sizes = 2, use_padding: bool = False, label: str = "max_pool"
 ) -> Layer:
@@ -22,6 +23,7 @@ def max_pool2d(
     return lambda x: oc.einmax(spec, x, use_padding=use_padding, **sizes).named(label)
 
 
+@oc.configurable
 def avg_pool2d(
     *, stride: Sizes = 2, window_size: Sizes = 2, use_padding: bool = False, label: str = "avg_pool"
 ) -> Layer:
@@ -31,6 +33,7 @@ def avg_pool2d(
     return lambda x: (oc.einsum(spec, x, use_padding=use_padding, **sizes) / area).named(label)
 
 
+@oc.configurable
 def smooth_max_pool2d(
     *,
     beta: float = 1.0,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import ocannl as oc
-from ocannl.nn.layer import Layer
+from ocannl.nn.layer import Init, Layer
 
 
+@oc.configurable
 def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> Layer:
     """`x` plus sines and cosines of the position (Vaswani et al., 2017): batch, position | features, shape
     kept.
@@ -26,18 +27,21 @@ def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> 
     return apply
 
 
-def learned_positions(*, num: int | None = None, label: str = "positions") -> Layer:
+@oc.configurable
+def learned_positions(*, num: int | None = None, init: Init = None, label: str = "positions") -> Layer:
     """Learned positional embedding, `x + w`: batch, position | features, with the parameter `label.w`:
     position | features.
 
-    There are `num` positions, or as many as the sequences have.
+    There are `num` positions, or as many as the sequences have. `init` is the initial value of `w`, by
+    default normal with standard deviation 0.02.
     """
     positions = oc.Dim("positions") if num is None else num
     with oc.scope(label):
-        w = oc.param("w", oc.init.normal(std=0.02), batch=positions, input=[])
+        w = oc.param("w", oc.init.normal(std=0.02) if init is None else init, batch=positions, input=[])
     return lambda x: x + w
 
 
+@oc.configurable
 def rotary(*, base: float = 10000.0, label: str = "rotary") -> Layer:
     """Rotary positional embedding (Su et al., 2021) of queries or keys, whose products then depend on the
     distance of positions: batch, position | heads, features, shape kept.

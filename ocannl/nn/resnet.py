@@ -9,6 +9,7 @@ from ocannl.nn.conv_bn_relu import conv_bn_relu
 from ocannl.nn.layer import TrainingLayer
 
 
+@oc.configurable
 def resnet_block(
     *, stride: int = 1, out_channels: int | oc.Dim | None = None, label: str = "resnet_block"
 ) -> TrainingLayer:
@@ -36,6 +37,7 @@ def _identity(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tenso
     return x
 
 
+@oc.configurable
 def _projection(stride: int, channels: int | oc.Dim) -> TrainingLayer:
     with oc.scope("shortcut"):
         conv = conv2d(kernel_size=1, stride=stride, out_channels=channels, bias=False)

@@ -10,6 +10,7 @@ from ocannl.nn.layer import Layer
 LAST_OUTPUT_AXIS = "... | ... -> ... d"
 
 
+@oc.configurable
 def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: str = "softmax") -> Layer:
     """`exp(x / temperature)`, scaled to sum to 1 over the axes and rows that `spec` names (not those of its
     `...`); shapes are kept.
@@ -24,6 +25,7 @@ def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: st
     return apply
 
 
+@oc.configurable
 def log_softmax(*, spec: str = LAST_OUTPUT_AXIS, label: str = "log_softmax") -> Layer:
     """The logarithm of `softmax(spec=spec)`, finite also where softmax underflows; shapes are kept."""
     over = _reduction(spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import ocannl as oc
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
@@ -25,6 +25,7 @@ class Decoder(Protocol):
     ) -> oc.Tensor: ...
 
 
+@oc.configurable
 def feed_forward(
     *, d_ff: int, activation: Layer = oc.relu, dropout_rate: float = 0.0, label: str = "feed_forward"
 ) -> TrainingLayer:
@@ -45,6 +46,7 @@ class Residual(Protocol):
     def __call__(self, x: oc.Tensor, f: Layer, train_step: oc.TensorLike | None = None) -> oc.Tensor: ...
 
 
+@oc.configurable
 def residual(*, pre_norm: bool = True, dropout_rate: float = 0.0, label: str = "norm") -> Residual:
     """`x + dropout(f(norm(x)))` with `pre_norm` (Xiong et al., 2020), else `norm(x + dropout(f(x)))`; the
     shape is kept.
@@ -57,6 +59,7 @@ def residual(*, pre_norm: bool = True, dropout_rate: float = 0.0, label: str = "
     return apply
 
 
+@oc.configurable
 def encoder_layer(
     *,
     num_heads: int,
@@ -88,6 +91,7 @@ def encoder_layer(
     return apply
 
 
+@oc.configurable
 def decoder_layer(
     *,
     num_heads: int,
@@ -126,6 +130,7 @@ def decoder_layer(
     return apply
 
 
+@oc.configurable
 def transformer_encoder(
     num_layers: int,
     num_heads: int,
@@ -140,20 +145,24 @@ def transformer_encoder(
     label: str = "encoder",
 ) -> MaskedLayer:
     """Layers of self-attention; with `pre_norm`, a last norm: batch, position | features, shape kept."""
+    return _encoder(
+        num_layers,
+        label,
+        num_heads=num_heads,
+        d_k=d_k,
+        d_v=d_v,
+        d_ff=d_ff,
+        pre_norm=pre_norm,
+        activation=activation,
+        dropout_rate=dropout_rate,
+        pos_embed=pos_embed,
+    )
+
+
+def _encoder(num_layers: int, label: str, *, pre_norm: bool, **settings: Any) -> MaskedLayer:
     with oc.scope(label):
         layers = [
-            encoder_layer(
-                num_heads=num_heads,
-                d_k=d_k,
-                d_v=d_v,
-                d_ff=d_ff,
-                pre_norm=pre_norm,
-                activation=activation,
-                dropout_rate=dropout_rate,
-                pos_embed=pos_embed,
-                label=f"layer{k}",
-            )
-            for k in range(1, num_layers + 1)
+            encoder_layer(pre_norm=pre_norm, label=f"layer{k}", **settings) for k in range(1, num_layers + 1)
         ]
         last = layer_norm(label="norm") if pre_norm else None
 
@@ -168,6 +177,7 @@ def transformer_encoder(
     return apply
 
 
+@oc.configurable
 def transformer_decoder(
     num_layers: int,
     num_heads: int,
@@ -215,6 +225,7 @@ def transformer_decoder(
     return apply
 
 
+@oc.configurable
 def decoder_only(
     num_layers: int,
     num_heads: int,
@@ -229,18 +240,18 @@ def decoder_only(
     label: str = "decoder",
 ) -> MaskedLayer:
     """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
-    layers = transformer_encoder(
+    encode = _encoder(
         num_layers,
-        num_heads,
-        d_k,
-        d_v,
-        d_ff,
+        label,
+        num_heads=num_heads,
+        d_k=d_k,
+        d_v=d_v,
+        d_ff=d_ff,
         pre_norm=pre_norm,
         activation=activation,
         dropout_rate=dropout_rate,
         pos_embed=pos_embed,
-        label=label,
     )
-    return lambda x, mask=None, train_step=None: layers(
+    return lambda x, mask=None, train_step=None: encode(
         x, causal_mask() if mask is None else mask, train_step
     )

@@ -9,6 +9,7 @@ from ocannl.nn.pool import max_pool2d
 from ocannl.nn.windows import Sizes
 
 
+@oc.configurable
 def vgg_block(
     *,
     num_convs: int = 2,

@@ -1,17 +1,23 @@
-"""Blocks: functions of tensors whose parameters are made in line."""
+"""Functions that make blocks: with parameters made in line, or when they are configured."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
+from ocannl.program.block import Block, Configuration
+from ocannl.program.closures import WithVariables, rebuilt, variables_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import param
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.tensor import Expression, Tensor
 from ocannl.runtime.collector import collector_paused
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
 
 
 class InlineParam(Expression):
@@ -27,7 +33,7 @@ class InlineParam(Expression):
         """The parameter, made now if nothing has made it before."""
         return self._params.get(self._name)
 
-    def __call__(self, *args: Any, **rows: Any) -> Tensor:
+    def __call__(self, *args: Any, **rows: Any) -> Any:
         return self._params.get(self._name, *args, **rows)
 
     def __getattr__(self, name: str) -> Any:
@@ -42,35 +48,77 @@ class Params:
     and inferred shape, `p.b(0.0, output=16)` one that is given these, as `oc.param` takes them.
     """
 
-    def __init__(self, own: Scope) -> None:
+    def __init__(self, own: Scope, made: dict[str, Any]) -> None:
         self._scope = own
-        self._made: dict[str, Tensor] = {}
+        self._made = made
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """Those that there are."""
+        return self._made
 
     def __getattr__(self, name: str) -> InlineParam:
         if name.startswith("__"):
             raise AttributeError(name)
         return InlineParam(self, name)
 
-    def get(self, name: str, *args: Any, **rows: Any) -> Tensor:
-        """The parameter of that name, made by `oc.param(name, *args, **rows)` on first use."""
+    def get(self, name: str, *args: Any, **rows: Any) -> Any:
+        """The parameter of that name, made by `oc.param(name, *args, **rows)` on first use; or the block that
+        was given first.
+        """
         if name not in self._made:
             with self._scope:
-                self._made[name] = param(name, *args, **rows)
+                given = args[0] if args else None
+                self._made[name] = given if isinstance(given, Block) else param(name, *args, **rows)
         return self._made[name]
 
 
-def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
+class _Instance(WithVariables):
+    """An instance of a block with inline parameters: its variables are these, and those of its function."""
+
+    def __init__(
+        self, function: Callable[..., Any], configuration: Mapping[str, Any], own: Scope, params: Params
+    ) -> None:
+        self.__module__, self.__name__ = function.__module__, function.__name__
+        self.function, self.configuration, self.own, self.params = function, configuration, own, params
+        self.applied = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self.own, collector_paused():
+            result = self.function(self.params, *args, **{**self.configuration, **kwargs})
+        self.applied = True
+        return result
+
+    def variables(self) -> dict[str, Any]:
+        if not self.applied:
+            raise ArgumentError(
+                f"the parts of {self.function.__name__}() are made when it is first applied: not yet"
+            )
+        return {**variables_of(self.function), **self.params.made}
+
+    def rebuilt(self, changes: Mapping[str, Any]) -> Callable[..., Any]:
+        made = {name: changes.get(name, value) for name, value in self.params.made.items()}
+        outside = {name: value for name, value in changes.items() if name not in made}
+        function = rebuilt(self.function, outside) if outside else self.function
+        instance = _Instance(function, self.configuration, self.own, Params(self.own, made))
+        instance.applied = True
+        return instance
+
+
+def block(function: Callable[..., Any]) -> Callable[..., Block[..., Any]]:
     """Makes a block of `function(p, x, ..., *, configuration)`, whose first argument has the parameters.
 
     Calling the block with its keyword-only arguments, and with a `label` for its scope (by default the
     function's name), makes an instance. Calling the instance with tensors applies it, with the same
-    parameters each time. Raises `ArgumentError` for keywords that the function does not have.
+    parameters each time. `p.head(block)` is a part, the block that it was given first. Raises `ArgumentError`
+    for keywords that the function does not have.
     """
     parameters = inspect.signature(function).parameters.values()
     settings = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
     @functools.wraps(function)
-    def configure(**configuration: Any) -> Callable[..., Any]:
+    def configure(**configuration: Any) -> Block[..., Any]:
+        given = Configuration(configure_any, (), dict(configuration))
         label = configuration.get("label", function.__name__)
         if "label" not in settings:
             configuration.pop("label", None)
@@ -79,12 +127,23 @@ def block(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
             known = ", ".join(["label", *settings])
             raise ArgumentError(f"{function.__name__}() is configured by {known}; it has no `{unknown[0]}`")
         own = scope(label)
-        params = Params(own)
+        return Block(_Instance(function, configuration, own, Params(own, {})), given)
 
-        def instance(*args: Any, **kwargs: Any) -> Any:
-            with own, collector_paused():
-                return function(params, *args, **{**configuration, **kwargs})
+    def configure_any(**configuration: Any) -> None:
+        """How it is configured, for those who look."""
 
-        return instance
-
+    configure_any.__name__ = function.__name__
     return configure
+
+
+def configurable(configure: Callable[P, Callable[Q, R]]) -> Callable[P, Block[Q, R]]:
+    """Makes a block of a function that makes parameters and blocks, and returns a function that uses them.
+
+    What that function uses are the block's parts, by the names of the variables.
+    """
+
+    @functools.wraps(configure)
+    def configured(*args: P.args, **named: P.kwargs) -> Block[Q, R]:
+        return Block(configure(*args, **named), Configuration(configure, args, named))
+
+    return configured

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
@@ -32,13 +31,11 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
                     setattr(value, attribute, explained(method))
 
 
-def explained(
-    function: Callable[..., Any], look_further: Callable[[], None] = lambda: None
-) -> Callable[..., Any]:
+def explained(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which raises `ArgumentError` where it fails and an argument is not of its type.
 
     The exception of a wrong argument depends on where it is used first, so arguments are checked after any.
-    If all are right, `look_further` may raise another error; else the exception is raised again.
+    If all are right, the exception is raised again.
     """
 
     @functools.wraps(function)
@@ -49,24 +46,9 @@ def explained(
             raise
         except Exception:
             blame(function, args, named)
-            look_further()
             raise
 
     return explaining
-
-
-def explained_block(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`explained` for a block: for its configuration, and for the function that this returns."""
-    configure = explained(function)
-
-    @functools.wraps(function)
-    def configuring(*args: Any, **named: Any) -> Any:
-        block = configure(*args, **named)
-        if not isinstance(block, types.FunctionType):
-            return block
-        return explained(block, lambda: blame(function, args, named))
-
-    return configuring
 
 
 def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> None:

@@ -23,15 +23,20 @@ PADDING = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]])[:, None, :]
 # References. Parameters are those whose names begin with `name`.
 
 
-def attention(p: Arrays, name: str, x: Array, memory: Array, mask: Array | float = 1.0) -> Array:
+def attention(
+    p: Arrays, name: str, x: Array, memory: Array, mask: Array | float = 1.0, temperature: float = 1.0
+) -> Array:
     queries, keys, values = (
-        np.einsum("...si,hdi->...hsd", a, p[f"{name}.{w}"])
-        for a, w in ((x, "w_q"), (memory, "w_k"), (memory, "w_v"))
+        np.einsum("...si,hdi->...hsd", a, p[f"{name}.w_{w}"])
+        + p.get(f"{name}.b_{w}", np.zeros(1))[..., None, :]
+        for a, w in ((x, "q"), (memory, "k"), (memory, "v"))
     )
-    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])
+    groups = queries.shape[-3] // keys.shape[-3]
+    keys, values = np.repeat(keys, groups, -3), np.repeat(values, groups, -3)
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1]) / temperature
     visible = mask if np.ndim(mask) < 3 else np.asarray(mask)[..., None, :, :]
     weights = softmax(np.where(visible, scores, -np.inf))
-    return np.einsum("...hsd,ohd->...so", weights @ values, p[f"{name}.w_o"])
+    return np.einsum("...hsd,ohd->...so", weights @ values, p[f"{name}.w_o"]) + p.get(f"{name}.b_o", 0.0)
 
 
 def torch_attention(p: Any, name: str, x: Any, memory: Any, mask: Any = None) -> Any:
@@ -43,16 +48,22 @@ def torch_attention(p: Any, name: str, x: Any, memory: Any, mask: Any = None) ->
     visible = None if mask is None else torch.as_tensor(mask) != 0
     if visible is not None and visible.dim() > 2:
         visible = visible[..., None, :, :]
-    result = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, visible)
+    grouped = queries.shape[-3] != keys.shape[-3]
+    attend = torch.nn.functional.scaled_dot_product_attention
+    result = attend(queries, keys, values, visible, enable_gqa=grouped)
     return torch.einsum("...hsd,ohd->...so", result, p[f"{name}.w_o"])
 
 
 def torch_module(p: Any, x: Any) -> Any:
     """PyTorch's own module, with weights of all heads and of queries, keys and values in one."""
     torch = pytest.importorskip("torch")
-    module = torch.nn.MultiheadAttention(6, HEADS, bias=False, batch_first=True, dtype=torch.float64)
+    bias = "attention.b_o" in p
+    module = torch.nn.MultiheadAttention(6, HEADS, bias=bias, batch_first=True, dtype=torch.float64)
     weights = [p[f"attention.{w}"].flatten(0, 1) for w in ("w_q", "w_k", "w_v")]
     state = {"in_proj_weight": torch.cat(weights), "out_proj.weight": p["attention.w_o"].flatten(1)}
+    if bias:
+        biases = [p[f"attention.{b}"].flatten() for b in ("b_q", "b_k", "b_v")]
+        state |= {"in_proj_bias": torch.cat(biases), "out_proj.bias": p["attention.b_o"]}
     return torch.func.functional_call(module, state, (x, x, x))[0]
 
 
@@ -229,6 +240,24 @@ CASES = {
         [X2],
         lambda p, x: attention(p, "attention", x, x),
         torch_module,
+    ),
+    "attention as a module, biases": Case(
+        nn.multi_head_attention(num_heads=HEADS, d_k=3, d_v=3, out_dim=6, bias=True),
+        [X2],
+        lambda p, x: attention(p, "attention", x, x),
+        torch_module,
+    ),
+    "attention, groups": Case(
+        nn.multi_head_attention(num_heads=6, num_kv_heads=2, d_k=3, d_v=4, out_dim=5),
+        [X2],
+        lambda p, x: attention(p, "attention", x, x),
+        lambda p, x: torch_attention(p, "attention", x, x),
+    ),
+    "attention, temperature": Case(
+        nn.multi_head_attention(num_heads=HEADS, d_k=3, d_v=3, out_dim=6, temperature=2.5),
+        [X2],
+        lambda p, x: attention(p, "attention", x, x, temperature=2.5),
+        lambda p, x: torch_attention(p | {"attention.w_q": p["attention.w_q"] / 2.5}, "attention", x, x),
     ),
     "cross attention": Case(
         nn.cross_attention(num_heads=HEADS, d_k=D_K, d_v=D_V, out_dim=5),

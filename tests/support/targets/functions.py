@@ -258,11 +258,16 @@ def leaves(ctx: oc.Context, dtype: Any) -> Values:
         scaled = p.w(oc.init.normal(), output=17) @ x + p.b(0.5)
         return scaled * oc.constant(2.0) + oc.range(17) / 16
 
+    @oc.configurable
+    def halved() -> nn.Layer:
+        half = oc.data(np.array(0.5, dtype))
+        return lambda x: half * x
+
     i = oc.index("i", 3)
     x = oc.data(random(dtype, 3, 33, 5), label="x")
     flat = oc.data(random(dtype, 17), flat=True)
     with oc.precision(dtype), oc.scope("outer"):
-        y = mixed()(x[i]) + flat + i * oc.as_tensor(0.25) + x[1].einsum("b | o => 0")
+        y = halved()(mixed()(x[i])) + flat + i * oc.as_tensor(0.25) + x[1].einsum("b | o => 0")
         both = oc.stack([y, oc.cast(y, dtype)], axis="batch")
     joined = oc.concat("b | a; b | c => b | a^c", y, x[2])
     loss = number(both) + number(joined)

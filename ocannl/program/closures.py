@@ -1,0 +1,66 @@
+"""The variables from outside that a function uses, and the same function with others in their place."""
+
+from __future__ import annotations
+
+import dis
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+
+class WithVariables(ABC):
+    """A callable that is no function of Python's, and says what it uses."""
+
+    @abstractmethod
+    def variables(self) -> dict[str, Any]:
+        """What it uses, by name."""
+
+    @abstractmethod
+    def rebuilt(self, changes: Mapping[str, Any]) -> Callable[..., Any]:
+        """The same with other values for some of its variables."""
+
+
+def variables_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The variables from outside that a function uses and that have a value, by name: those that it closes
+    over, and of a user's module the global ones, without functions of other modules.
+    """
+    if isinstance(function, WithVariables):
+        return function.variables()
+    if not isinstance(function, FunctionType):
+        return {}
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    closed = {name: cell.cell_contents for name, cell in cells if cell != CellType()}
+    if function.__module__.startswith("ocannl."):
+        return closed
+    found = {name: function.__globals__.get(name) for name in _globals_in(function.__code__)}
+    return closed | {name: value for name, value in found.items() if _is_near(value, function)}
+
+
+def _is_near(value: Any, function: FunctionType) -> bool:
+    return not isinstance(value, FunctionType) or value.__module__ == function.__module__
+
+
+def _globals_in(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals_in(constant)
+
+
+def rebuilt(function: Callable[..., Any], changes: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function with other values for some of its variables; it shares the rest."""
+    if isinstance(function, WithVariables):
+        return function.rebuilt(changes)
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    closure = tuple([CellType(changes[name]) if name in changes else cell for name, cell in cells])
+    of_module = {name: value for name, value in changes.items() if name not in code.co_freevars}
+    scope = {**function.__globals__, **of_module} if of_module else function.__globals__
+    made = FunctionType(code, scope, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__, made.__annotations__ = function.__kwdefaults__, function.__annotations__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
