@@ -5,8 +5,9 @@ tensors.
 from ocannl.nn.activations import gelu, sigmoid, silu, softplus
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
-from ocannl.nn.conv import conv1d, conv2d, conv3d, conv_transpose2d, depthwise_separable_conv2d
+from ocannl.nn.conv import conv1d, conv2d, conv3d, depthwise_separable_conv2d
 from ocannl.nn.conv_bn_relu import conv_bn_relu
+from ocannl.nn.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
@@ -18,7 +19,17 @@ from ocannl.nn.means import mean, output_mean
 from ocannl.nn.mlp import mlp, mlp_layer
 from ocannl.nn.mobile_cnn import mobile_cnn
 from ocannl.nn.norms import layer_norm, rms_norm
-from ocannl.nn.pool import avg_pool2d, global_avg_pool2d, max_pool2d, smooth_max_pool2d
+from ocannl.nn.padding import pad
+from ocannl.nn.pool import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    global_avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    smooth_max_pool2d,
+)
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
 from ocannl.nn.resnet import resnet_block
 from ocannl.nn.softmax import log_softmax, softmax
@@ -38,7 +49,9 @@ __all__ = [
     "Layer",
     "MaskedLayer",
     "TrainingLayer",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm1d",
     "batch_norm2d",
     "bce_with_logits",
@@ -47,7 +60,9 @@ __all__ = [
     "conv2d",
     "conv3d",
     "conv_bn_relu",
+    "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cross_attention",
     "cross_entropy",
     "decoder_layer",
@@ -66,7 +81,9 @@ __all__ = [
     "linear",
     "log_softmax",
     "lstm",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "mean",
     "mlp",
     "mlp_layer",
@@ -75,6 +92,7 @@ __all__ = [
     "multi_head_attention",
     "nll",
     "output_mean",
+    "pad",
     "residual",
     "resnet_block",
     "rms_norm",

@@ -15,7 +15,7 @@ def lenet(*, num_classes: int = 10, use_padding: bool = True, label: str = "lene
     """Convolutions to 6 and to 16 channels with windows of 5 x 5, each with relu and max pooling, then layers
     of 120, 84 and `num_classes`: batch, height, width | channels -> batch | num_classes.
 
-    Height and width are multiples of 4. Without padding they are 16, 20, 24, ...; the original has 32.
+    Height and width are 32 in the original, without padding.
     """
     with oc.scope(label):
         conv1 = conv2d(kernel_size=5, use_padding=use_padding, out_channels=6, label="conv1")

@@ -21,7 +21,7 @@ def mobile_cnn(
     """A convolution of stride 2, four separable ones with batch norms and relu, the mean over the image, and
     a linear layer: batch, height, width | channels -> batch | num_classes.
 
-    Height and width are multiples of 8. The numbers of channels are scaled by `width_mult`.
+    The numbers of channels are scaled by `width_mult`.
     """
 
     def scaled(channels: int) -> int:

@@ -2,35 +2,139 @@
 
 from __future__ import annotations
 
-import math
-
 import ocannl as oc
 from ocannl.nn.layer import Layer
-from ocannl.nn.windows import Sizes, sizes_of, window_sizes, windows
+from ocannl.nn.windows import Padding, Sizes, Windows, listed, windows_of
+
+
+@oc.configurable
+def max_pool1d(
+    *,
+    stride: Sizes = 2,
+    window_size: Sizes = 2,
+    use_padding: bool = False,
+    padding: Padding = None,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    label: str = "max_pool",
+) -> Layer:
+    """`max_pool2d` along one axis: batch, position | channels -> batch, position' | channels."""
+    size = "window_size", window_size
+    windows = windows_of("w", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
+    return _max_pool(windows, label)
 
 
 @oc.configurable
 def max_pool2d(
-    *, stride: Sizes = 2, window_size: Sizes = 2, use_padding: bool = False, label: str = "max_pool"
+    *,
+    stride: Sizes = 2,
+    window_size: Sizes = 2,
+    use_padding: bool = False,
+    padding: Padding = None,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    label: str = "max_pool",
 ) -> Layer:
-    """The maximum of each window: batch, height, width | channels -> batch, height', width' | channels, where
-    height is `stride * (height' - 1) + window_size`.
+    """The maximum of each window: batch, height, width | channels -> batch, height', width' | channels.
 
-    With padding, height is `stride * height'`; of a window that reaches over the border, the cells inside
-    count.
+    Without padding, height' is `(height - span) / stride + 1`, rounded down, where the window spans
+    `1 + (window_size - 1) * dilation`. With `use_padding`, height' is `height / stride`, rounded up; of a
+    window that reaches over the border, the cells inside count. `padding` gives the cells around the image
+    instead, and height counts them: as many on all sides, or for each axis a number or a pair. With
+    `ceil_mode` the number of windows is rounded up, if the last one begins inside.
     """
-    spec, sizes = _spec(stride, window_size, "oh, ow")
-    return lambda x: oc.einmax(spec, x, use_padding=use_padding, **sizes).named(label)
+    size = "window_size", window_size
+    windows = windows_of("hw", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
+    return _max_pool(windows, label)
+
+
+@oc.configurable
+def max_pool3d(
+    *,
+    stride: Sizes = 2,
+    window_size: Sizes = 2,
+    use_padding: bool = False,
+    padding: Padding = None,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    label: str = "max_pool",
+) -> Layer:
+    """`max_pool2d` of volumes: batch, depth, height, width | channels -> batch, depth', height', width' |
+    channels.
+    """
+    size = "window_size", window_size
+    windows = windows_of("dhw", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
+    return _max_pool(windows, label)
+
+
+def _max_pool(windows: Windows, label: str) -> Layer:
+    spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
+    return lambda x: oc.einmax(spec, windows.framed(x, "max"), use_padding=pads, **sizes).named(label)
+
+
+@oc.configurable
+def avg_pool1d(
+    *,
+    stride: Sizes = 2,
+    window_size: Sizes = 2,
+    use_padding: bool = False,
+    padding: Padding = None,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    label: str = "avg_pool",
+) -> Layer:
+    """`avg_pool2d` along one axis: batch, position | channels -> batch, position' | channels."""
+    size = "window_size", window_size
+    windows = windows_of("w", size, stride, 1, use_padding, padding, ceil=ceil_mode)
+    return _avg_pool(windows, count_include_pad, label)
 
 
 @oc.configurable
 def avg_pool2d(
-    *, stride: Sizes = 2, window_size: Sizes = 2, use_padding: bool = False, label: str = "avg_pool"
+    *,
+    stride: Sizes = 2,
+    window_size: Sizes = 2,
+    use_padding: bool = False,
+    padding: Padding = None,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    label: str = "avg_pool",
 ) -> Layer:
-    """The mean of each window, with the shapes of `max_pool2d`; padding counts as zeros."""
-    spec, sizes = _spec(stride, window_size, "oh, ow")
-    area = math.prod(sizes.values())
-    return lambda x: (oc.einsum(spec, x, use_padding=use_padding, **sizes) / area).named(label)
+    """The mean of each window, with the shapes of `max_pool2d`. Padding counts as zeros, or not at all
+    without `count_include_pad`; cells that only `ceil_mode` reaches do not count.
+    """
+    size = "window_size", window_size
+    windows = windows_of("hw", size, stride, 1, use_padding, padding, ceil=ceil_mode)
+    return _avg_pool(windows, count_include_pad, label)
+
+
+@oc.configurable
+def avg_pool3d(
+    *,
+    stride: Sizes = 2,
+    window_size: Sizes = 2,
+    use_padding: bool = False,
+    padding: Padding = None,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    label: str = "avg_pool",
+) -> Layer:
+    """`avg_pool2d` of volumes: batch, depth, height, width | channels -> batch, depth', height', width' |
+    channels.
+    """
+    size = "window_size", window_size
+    windows = windows_of("dhw", size, stride, 1, use_padding, padding, ceil=ceil_mode)
+    return _avg_pool(windows, count_include_pad, label)
+
+
+def _avg_pool(windows: Windows, count_padding: bool, label: str) -> Layer:
+    spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        sums = oc.einsum(spec, windows.framed(x), use_padding=pads, **sizes)
+        return (sums / windows.cells(x, count_padding)).named(label)
+
+    return apply
 
 
 @oc.configurable
@@ -40,15 +144,17 @@ def smooth_max_pool2d(
     stride: Sizes = 2,
     window_size: Sizes = 2,
     use_padding: bool = False,
+    padding: Padding = None,
     label: str = "smooth_max_pool",
 ) -> Layer:
     """`log(sum(exp(beta * x))) / beta` over each window, with the shapes of `max_pool2d`; the greater `beta`,
     the closer to the maximum.
     """
-    spec, sizes = _spec(stride, window_size, "oh, ow, kh, kw")
+    windows = windows_of("hw", ("window_size", window_size), stride, 1, use_padding, padding)
+    spec, sizes, pads = _spec(windows, "oh, ow, kh, kw"), windows.sizes, windows.is_centred
 
     def apply(x: oc.Tensor) -> oc.Tensor:
-        cells = beta * oc.einmax(spec, x, use_padding=use_padding, **sizes)
+        cells = beta * oc.einmax(spec, windows.framed(x, "max"), use_padding=pads, **sizes)
         largest = oc.stop_gradient(oc.einmax("..., kh, kw | ... => ..., 0, 0 | ...", cells))
         total = oc.einsum("..., kh, kw | ... => ..., 0, 0 | ...", oc.exp(cells - largest))
         result = oc.einsum("..., 0, 0 | ... => ... | ...", largest + oc.log(total))
@@ -65,7 +171,6 @@ def global_avg_pool2d(x: oc.Tensor) -> oc.Tensor:
     return oc.einsum("..., h, w | ... => ... | ...", x, h=h, w=w) / (h * w)
 
 
-def _spec(stride: Sizes, window_size: Sizes, result: str) -> tuple[str, dict[str, int]]:
-    """The spec that takes windows to the axes of `result`, and the sizes that it is given."""
-    sizes = window_sizes("hw", sizes_of("window_size", window_size, 2))
-    return f"..., {windows('hw', sizes_of('stride', stride, 2), (1, 1))} | ... => ..., {result} | ...", sizes
+def _spec(windows: Windows, result: str | None = None) -> str:
+    """The spec that takes windows to the axes of `result`, by default one cell for each."""
+    return f"..., {windows.spec} | ... => ..., {result or listed('o', windows.letters)} | ..."

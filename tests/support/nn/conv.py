@@ -174,6 +174,71 @@ def transposed(
     )
 
 
+def around(rank: int, shape: tuple[int, ...], padding: Any, mode: str = "zeros", **sizes: Any) -> Case:
+    """A convolution with so many cells around the image, by NumPy's mode in the reference."""
+    stride, kernel, dilation = (sizes.get(name, 1) for name in ("stride", "kernel", "dilation"))
+    pairs = [
+        (p, p) if isinstance(p, int) else p
+        for p in ([padding] * rank if isinstance(padding, int) else padding)
+    ]
+    block = (nn.conv1d, nn.conv2d, nn.conv3d)[rank - 1](
+        kernel_size=kernel,
+        stride=stride,
+        dilation=dilation,
+        padding=padding,
+        padding_mode=mode,
+        out_channels=4,
+    )
+    how: dict[str, Any] = {"stride": (stride,) * rank, "dilation": (dilation,) * rank, "padded": False}
+
+    def in_numpy(x: Array) -> Array:
+        of_numpy: Any = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}[
+            mode
+        ]
+        return np.pad(x, [(0, 0)] * (x.ndim - rank - 1) + pairs + [(0, 0)], mode=of_numpy)
+
+    def in_torch(x: Any) -> Any:
+        functional = pytest.importorskip("torch").nn.functional
+        image = channels_first(x, rank)
+        sides = [size for pair in reversed(pairs) for size in pair]
+        image = functional.pad(image, sides, mode="constant" if mode == "zeros" else mode)
+        return channels_last(image, rank, x.shape[: x.dim() - rank - 1])
+
+    return Case(
+        block,
+        arrays_of(shape),
+        lambda p, x: conv(in_numpy(x), p["conv.w"], **how) + p["conv.b"],
+        lambda p, x: torch_conv(in_torch(x), p["conv.w"], p["conv.b"], **how),
+    )
+
+
+def cropped(rank: int, shape: tuple[int, ...], *, padding: int, output_padding: int, stride: int) -> Case:
+    """A transposed convolution with a window of 3, as PyTorch has it."""
+    block = (nn.conv_transpose1d, nn.conv_transpose2d, nn.conv_transpose3d)[rank - 1](
+        padding=padding, output_padding=output_padding, stride=stride, out_channels=4
+    )
+
+    def in_torch(p: Any, x: Any) -> Any:
+        functional = pytest.importorskip("torch").nn.functional
+        function = getattr(functional, f"conv_transpose{rank}d")
+        w = p["conv.w"].movedim(-1, 0)
+        result = function(channels_first(x, rank), w, p["conv.b"], stride, padding, output_padding)
+        return channels_last(result, rank, x.shape[: x.dim() - rank - 1])
+
+    def in_numpy(p: Any, x: Array) -> Array:
+        w = p["conv.w"]
+        spread = np.zeros(
+            (*x.shape[: -1 - rank], *(stride * (n - 1) + 1 for n in x.shape[-1 - rank : -1]), x.shape[-1])
+        )
+        spread[(..., *[slice(None, None, stride)] * rank, slice(None))] = x
+        room = [(2 - padding, 2 - padding + output_padding)] * rank
+        spread = np.pad(spread, [(0, 0)] * (x.ndim - rank - 1) + room + [(0, 0)])
+        flipped = np.flip(w, tuple(range(1, 1 + rank)))
+        return conv(spread, flipped, stride=(1,) * rank, dilation=(1,) * rank, padded=False) + p["conv.b"]
+
+    return Case(block, arrays_of(shape), in_numpy, in_torch)
+
+
 def separable(shape: tuple[int, ...], *, stride: int = 1, bias: bool = True) -> Case:
     how: dict[str, Any] = {
         "stride": (stride, stride),
@@ -222,6 +287,19 @@ CASES = {
     "transposed, stride": transposed((2, 3, 4, 3), stride=2),
     "transposed, stride, even": transposed((2, 3, 4, 3), stride=2, kernel=2),
     "transposed, stride, dilation, valid": transposed((3, 4, 3), stride=3, dilation=2, padded=False),
+    "stride that does not divide": case(2, (2, 7, 8, 3), stride=2),
+    "stride that does not divide, valid": case(2, (2, 8, 9, 3), stride=2, padded=False),
+    "stride that does not divide, even": case(2, (2, 7, 8, 3), stride=3, kernel=2),
+    "padding": around(2, (2, 7, 8, 3), 1, kernel=3, stride=2),
+    "padding, none, cut off": around(2, (2, 8, 6, 2), 0, kernel=3, stride=3),
+    "padding, more than the window": around(1, (2, 5, 3), 3, kernel=3, stride=2),
+    "padding, asymmetric": around(2, (2, 5, 6, 2), [(0, 2), 1], kernel=3, dilation=2),
+    "padding, reflect": around(2, (2, 5, 6, 2), [1, (2, 0)], "reflect", kernel=3),
+    "padding, replicate, cut off": around(1, (2, 6, 3), 2, "replicate", kernel=4, stride=3),
+    "padding, circular": around(3, (1, 3, 4, 3, 2), 1, "circular", kernel=3, stride=2),
+    "transposed, padding": cropped(2, (2, 3, 4, 3), padding=1, output_padding=1, stride=2),
+    "transposed, one axis": cropped(1, (2, 4, 3), padding=0, output_padding=2, stride=3),
+    "transposed, three axes": cropped(3, (1, 2, 3, 2, 2), padding=2, output_padding=0, stride=2),
     "separable": separable(IMAGES),
     "separable, stride": separable(IMAGES, stride=2, bias=False),
     "even window": Case(

@@ -76,13 +76,14 @@ def test_a_transposed_convolution_is_the_adjoint():
 
 
 class TestErrors:
-    def test_a_stride_that_does_not_divide(self):
+    def test_a_size_that_is_not_known_where_it_is_applied_and_does_not_divide(self):
+        hidden = oc.param("hidden", 0.0, batch=[oc.Dim("n"), oc.Dim("h"), oc.Dim("w")], input=[])
+        result = nn.conv2d(stride=2, out_channels=4)(hidden)
         with pytest.raises(oc.ShapeError, match=r"size 7 has 7, which does not divide by 2"):
-            oc.infer(nn.conv2d(stride=2, out_channels=4)(images(2, 7, 8, 3)))
-
-    def test_a_stride_that_does_not_divide_what_the_window_leaves(self):
-        with pytest.raises(oc.ShapeError, match=r"size 8 leaves 5, which does not divide by 2"):
-            oc.infer(nn.conv2d(stride=2, use_padding=False, out_channels=4)(images(2, 8, 9, 3)))
+            oc.infer(oc.forward(result) + oc.forward(hidden + images(2, 7, 8, 3)))
+        mirrored = nn.conv2d(padding=1, padding_mode="reflect")
+        with pytest.raises(oc.ShapeError, match="not known yet"):
+            mirrored(oc.param("open", batch=[oc.Dim("h"), oc.Dim("w")]))
 
     def test_a_window_beyond_the_image(self):
         with pytest.raises(oc.ShapeError, match=r"size 4 is too short for `oh \+ kh`"):
@@ -104,8 +105,15 @@ class TestErrors:
             ({"stride": 1.5}, TypeError, "stride is an integer, found 1.5"),
             ({"dilation": (1, -2)}, ValueError, "dilation is at least 1, found -2"),
             ({"groups": 0}, ValueError, "groups is at least 1, found 0"),
+            ({"padding": -1}, ValueError, "padding is at least 0, found -1"),
+            ({"padding": (1, 2, 3)}, ValueError, "padding is a number, or one or a pair for each of 2 axes"),
+            ({"padding_mode": "mirror"}, ValueError, "padding is by zeros, reflect, replicate, circular"),
         ],
     )
     def test_no_size(self, settings: dict[str, Any], error: type[Exception], message: str):
         with pytest.raises(error, match=message):
             nn.conv2d(**settings)
+
+    def test_output_padding_without_padding(self):
+        with pytest.raises(oc.ArgumentError, match="output_padding is added to what `padding` leaves"):
+            nn.conv_transpose2d(stride=2, output_padding=1)
