@@ -11,6 +11,7 @@ from ocannl.dialects.ir.errors import (
     PrecisionError,
     ShapeError,
     SpecError,
+    StateError,
     UninitializedError,
 )
 from ocannl.execute.context import Context
@@ -37,6 +38,7 @@ from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.shapes import RowSizes
+from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, ShapeView, Tensor, TensorLike, as_tensor
 from ocannl.program.updates import add_update, updates
@@ -57,6 +59,8 @@ __all__ = [
     "ShapeError",
     "ShapeView",
     "SpecError",
+    "State",
+    "StateError",
     "Summary",
     "Tensor",
     "TensorLike",
@@ -102,6 +106,7 @@ __all__ = [
     "scope",
     "set",
     "stack",
+    "state",
     "stop_gradient",
     "tropical",
     "tune",

@@ -54,7 +54,7 @@ def sgd_one(
     with oc.code(f"{p.label} sgd step") as step:
         delta = p.grad + weight_decay * p if weight_decay else p.grad
         if momentum:
-            m = oc.node(f"sgd_momentum_{p.label}", like=p)
+            m = oc.node("sgd_momentum", of=p, kind="moment")
             m[...] = momentum * m + delta
             delta = delta + momentum * m if nesterov else m
         p -= learning_rate * delta
@@ -74,7 +74,7 @@ def adam_update(
     decoupled weight decay (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`). Gradients are those that
     `grad_update` leaves.
     """
-    steps = oc.node("adam_steps", output=[])
+    steps = oc.node("adam_steps", output=[], kind="counter")
     with oc.code("adam step count") as counted:
         steps += 1
     corrections = 1 - beta1**steps, 1 - beta2**steps
@@ -110,7 +110,7 @@ def adam_one(
     """
     of_mean, of_square = corrections or (1 - beta1**steps, 1 - beta2**steps)
     with oc.code(f"{p.label} adam step") as step:
-        m, v = (oc.node(f"adam_{moment}_{p.label}", like=p) for moment in ("mean", "square"))
+        m, v = (oc.node(name, of=p, kind="moment") for name in ("adam_mean", "adam_square"))
         m[...] = beta1 * m + (1 - beta1) * p.grad
         v[...] = beta2 * v + (1 - beta2) * p.grad**2
         mean, square = m / of_mean, v / of_square

@@ -28,6 +28,10 @@ class UninitializedError(OcannlError):
     """A node is read that nobody has written."""
 
 
+class StateError(OcannlError):
+    """A file that does not hold the state of the program, or that is damaged."""
+
+
 class DeviceError(OcannlError):
     """A device that is missing, or that failed."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,7 @@ from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.inference import commit, infer
 from ocannl.execute.node import Node, NodeValue
 from ocannl.execute.routine import Rerun, Routine
+from ocannl.execute.saving import load_state, save_state
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.program import graph
 from ocannl.program.checks import integer
@@ -27,6 +29,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, needed, origin_of
 from ocannl.program.leaves import numbers
 from ocannl.program.parameters import params
+from ocannl.program.state import Held, Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
@@ -206,7 +209,7 @@ class Context:
         if not all(graph.known_shape(p.ir_value).is_final and _element(p.ir_value) for p in found.values()):
             infer(tensor)
         for label, param in found.items():
-            node = self._memory(param)
+            node = self.node_of(param)
             if node.written and not reinit:
                 continue
             sample = param.ir_value.sample
@@ -216,7 +219,7 @@ class Context:
             node.memory.write(sample(stream_key(seed, label), shape, dtype))
             node.written = True
 
-    def _memory(self, tensor: Tensor) -> Node:
+    def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, allocated on first use."""
         value = tensor.ir_value
         node = self._node(tensor)
@@ -235,18 +238,49 @@ class Context:
         value, is_gradient = memory_key(tensor.ir_value)
         return (self._gradients if is_gradient else self._nodes).get(value)
 
-    def __getitem__(self, tensor: TensorLike) -> NDArray[Any]:
+    def save(
+        self, path: str | Path, what: Root, *, step: int | None = None, notes: Mapping[str, str] | None = None
+    ) -> None:
+        """Writes the state of `what`, as `oc.state` finds it, to a file: `*.safetensors` or `*.npz`. Its
+        metadata has the version of this package, the shapes in rows, the step, and the `notes`.
+
+        The file is written aside, flushed and renamed, so that there is the old file or the new one. Raises
+        `UninitializedError` where there is no value yet.
+        """
+        save_state(self, path, what, step, notes or {})
+
+    def load(
+        self,
+        path: str | Path,
+        what: Root,
+        strict: bool = True,
+        rename: Mapping[str, str] | None = None,
+        partial: bool = False,
+    ) -> dict[str, str]:
+        """Sets the state of `what` from a file that `save` wrote, or another one of named arrays; returns its
+        metadata.
+
+        Nothing changes unless all fits: `StateError` names all that is missing, extra, of another shape or
+        dtype. With `partial`, what the file does not have stays as it is; without `strict`, what the program
+        does not have is left out, and dtypes are converted. `rename` gives names of the file those of the
+        program; a `*` stands for any text: `{"encoder.*": "model.*"}`.
+        """
+        return load_state(self, path, what, strict=strict, rename=rename or {}, partial=partial)
+
+    def __getitem__(self, tensor: TensorLike | Held) -> NDArray[Any]:
         """The value now, in a new array of shape batch, output, input axes. An expression that no routine
         keeps is computed from the present memory. `float(ctx[loss])` is one number.
 
         Raises `UninitializedError` where nothing has written it yet.
         """
+        if isinstance(tensor, Held):
+            return NodeValue.of(tensor.read())
         target = as_tensor(tensor)
         node = self._node(target)
         if not is_memory(target.ir_value) and (node is None or target.ir_value in self._evaluations):
             node = self._evaluate(target)
         elif node is None and not isinstance(target.op, texpr.OfOp):
-            node = self._memory(target)
+            node = self.node_of(target)
         if node is None or not node.written:
             where = location_text(target.op)
             made = "" if where is None else f" (made at {where})"
@@ -273,15 +307,18 @@ class Context:
             evaluation.call()
         return self._nodes[value]
 
-    def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None:
+    def __setitem__(self, tensor: Tensor | Held, array: ArrayLike) -> None:
         """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
         memory's.
         """
+        if isinstance(tensor, Held):
+            tensor.write(array)
+            return
         if not isinstance(tensor, Tensor):
             tensor = as_tensor(tensor)
         if not is_memory(tensor.ir_value):
             raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
-        node = self._memory(tensor)
+        node = self.node_of(tensor)
         contents = numbers(array, f"`{tensor.label}` is set to numbers")
         if contents.shape != node.memory.shape and contents.ndim:
             raise ShapeError(
@@ -294,7 +331,7 @@ class Context:
     def __contains__(self, tensor: object) -> bool:
         """Whether the tensor's memory has a value here."""
         if not isinstance(tensor, Tensor):
-            return False
+            return isinstance(tensor, Held)
         node = self._node(tensor)
         return node is not None and node.written
 

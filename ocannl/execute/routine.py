@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
+from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
@@ -29,6 +30,7 @@ from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
 from ocannl.program.id_checks import raise_for_ids
 from ocannl.program.stages import lowered, stage_text
+from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key, operation_of
 from ocannl.runtime.cache.tunings import Tunings
@@ -123,6 +125,11 @@ class Routine:
     def indices(self) -> tuple[Index, ...]:
         """The static indices, in the order of their declaration."""
         return self._indices.declared
+
+    def state_roots(self) -> list[Code | Held]:
+        """What `oc.state` finds: the memory that the code keeps, and the indices without a range."""
+        unranged = [index for index in self.indices if index.range is None]
+        return [self.code, *(HeldIndex(self, index) for index in unranged)]
 
     def __call__(self, **indices: int) -> None:
         """Runs once. Indices that are declared, but that the code does not use, change nothing.

@@ -10,12 +10,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.program.block_parts import WithFunction, changed, memory_of, parts_of
+from ocannl.program.block_parts import WithFunction, changed, parts_of
 from ocannl.program.block_summary import Summary, note_call, summarize
 from ocannl.program.derivatives import stop_gradient
 from ocannl.program.errors import ArgumentError
 from ocannl.program.misuse import blame
-from ocannl.program.names import memory_names
+from ocannl.program.state import State, state
 from ocannl.program.tensor import Tensor
 
 P = ParamSpec("P")
@@ -103,14 +103,13 @@ class Block(WithFunction, Generic[Q, R]):
     @property
     def params(self) -> dict[str, Tensor]:
         """All parameters in it by name, those of its parts too, in the order in which they were made."""
-        return {name: t for name, t in self.state.items() if isinstance(t.op, texpr.ParamOp)}
+        found = self.state
+        return {n: t for n, t in found.items() if isinstance(t, Tensor) and found.kinds[n] == "parameter"}
 
     @property
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """All that it keeps by name: parameters, and nodes such as running statistics."""
-        memory = memory_of(self.function)
-        names = memory_names(memory)
-        return {names[op]: Tensor(value) for op, value in memory.items()}
+        return state(self)
 
     def freeze(self) -> Block[Q, R]:
         """The same block without gradients for its parameters, which it shares; blocks that replace parts of

@@ -28,7 +28,7 @@ from ocannl.program.precision import param_precision
 from ocannl.program.scopes import MemoryPath, memory_path
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
-from ocannl.program.values import Value
+from ocannl.program.values import Kind, Value
 
 
 def data(
@@ -206,18 +206,25 @@ def node(
     label: str,
     *,
     like: Tensor | None = None,
+    of: Tensor | None = None,
     batch: RowSizes | None = (),
     input: RowSizes | None = (),
     output: RowSizes | None = None,
     init: float | None = None,
     dtype: DTypeLike | None = None,
+    kind: Kind | None = None,
 ) -> Tensor:
     """A non-differentiable tensor node: memory for code to write, of the shape and precision of `like` or of
     the given rows; without a `dtype` it is of f32 or f64, or an integer as `like`.
 
     It starts at `init`. Without one it starts at zero where a routine updates it from its own value, and
     reading it before anything wrote it is an error otherwise.
+
+    With `of`, a parameter or node, it is as that, and called by its name: `mlp.w.label`. `kind` is what
+    `oc.state` says that it is for.
     """
+    if of is not None:
+        like = of
     if like is not None:
         source = as_tensor(like).ir_value.type
         assert isinstance(source, TensorType)
@@ -225,8 +232,9 @@ def node(
     else:
         shape = Shape(row_of(batch), row_of(input), row_of(output))
         element = element_of(dtype)
-    path = memory_path(label)
+    path = memory_path(label) if of is None else memory_path(label, of=of.ir_value.path)
     value = _memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
+    value.kind = kind
     if init is not None:
         value.sample = constant_init(init).sample
     return Tensor(value)

@@ -55,7 +55,7 @@ class _Numbering:
         wanted = {op: prefix + self.paths[op].label for op in leaves}
         labels = set(wanted.values())
         for op, name in wanted.items():
-            self.names[op] = name if name not in self.taken else _free(name, self.taken, labels)
+            self.names[op] = name if name not in self.taken else free(name, self.taken, labels)
             self.taken.add(self.names[op])
         self.number_scopes(inner, depth, prefix)
 
@@ -66,7 +66,7 @@ class _Numbering:
             repeats = len(alike) > 1 and self.repeat([inner[scope] for scope in alike])
             used: set[str] = set()
             for scope in alike:
-                name = _free(label, labels, used) if used else label
+                name = free(label, labels, used) if used else label
                 if repeats:
                     used.add(name)
                 self.number(inner[scope], depth + 1, f"{prefix}{name}.")
@@ -77,7 +77,7 @@ class _Numbering:
         return len(set[str]().union(*found)) < sum(map(len, found))
 
 
-def _free(label: str, *taken: set[str]) -> str:
+def free(label: str, *taken: set[str]) -> str:
     """The first of `w_1`, `w_2` and so on that is not taken."""
     names = (f"{label}_{number}" for number in count(1))
     return next(name for name in names if not any(name in known for known in taken))

@@ -71,11 +71,16 @@ class MemoryPath:
         return ".".join([*(scope.label for scope in self.scopes), self.label])
 
 
-def memory_path(label: str, *, in_scope: bool = True) -> MemoryPath:
-    """The path of memory that is made here: in the open scope, or in none."""
+def memory_path(label: str, *, in_scope: bool = True, of: MemoryPath | None = None) -> MemoryPath:
+    """The path of memory that is made here: in the open scope, or in none. Memory that belongs to other
+    memory has the path of that inside the open scope, so that both are numbered alike.
+    """
     if not isinstance(label, str) or not label:
         raise ArgumentError(f"a parameter is called by a string, found {label!r}")
-    return MemoryPath(_open.get() if in_scope else (), label, next(_made))
+    scopes = _open.get() if in_scope else ()
+    if of is not None:
+        scopes, label = (*scopes, *of.scopes), f"{of.label}.{label}"
+    return MemoryPath(scopes, label, next(_made))
 
 
 def scoped(label: str) -> str:

@@ -345,7 +345,7 @@ class Tensor(Expression):
         """Neither copied nor pickled: the value is in the memory of contexts."""
         raise ArgumentError(
             f"`{self.label}` is a handle on memory, or on how to compute it: its values are copied and saved "
-            "from a context, as `{name: ctx[p] for name, p in oc.params(model).items()}`"
+            "from a context, by `ctx[t]` and `ctx.save(path, model)`"
         )
 
     def __iter__(self) -> None:

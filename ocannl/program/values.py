@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -26,6 +26,10 @@ from ocannl.program.scopes import MemoryPath
 
 Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray[Any]]
 """Makes an initial value from a random key, a final shape and a dtype."""
+
+
+Kind: TypeAlias = Literal["parameter", "statistic", "moment", "counter", "key"]
+"""What memory that programs keep is for."""
 
 
 class Asked:
@@ -56,6 +60,8 @@ class Value(OpResult[TensorType]):
     """The contents of data; no part of the program's text."""
     sample: Sample | None = None
     """Makes the initial value of a parameter or node; no part of the program's text."""
+    kind: Kind | None = None
+    """What a node is for, if that was said; no part of the program's text."""
     id_check: texpr.ForwardOp | None = None
     """The statement that counts ids of the operation that are no positions."""
     updates: Updates | None = None

@@ -175,6 +175,7 @@ def statements(ctx: oc.Context, dtype: Any) -> Values:
     ctx.init_params(loss)
     for routine in routines:
         routine()
+    assert set(oc.state(routines)) == {"p", "total"}
     return {n: ctx[t] for n, t in {"loss": loss, "seen": seen, "total": total, "grad": p.grad}.items()}
 
 

@@ -1,0 +1,248 @@
+"""Saving the state of programs to files, and loading it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike, NDArray
+
+from ocannl.dialects.ir.errors import StateError, UninitializedError
+from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
+from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
+from ocannl.execute.array_files import ArrayFile, StoredArray, open_arrays, texts, write_arrays
+from ocannl.execute.inference import infer
+from ocannl.execute.node import Node
+from ocannl.passes.texpr.infer_shapes.terms import RowEq
+from ocannl.program import graph
+from ocannl.program.dtypes import ELEMENTS, dtype_of
+from ocannl.program.errors import ArgumentError
+from ocannl.program.state import Held, Root, State, state
+from ocannl.program.tensor import Tensor
+
+
+class Memories(Protocol):
+    """The part of a context that holds memory."""
+
+    def node_of(self, tensor: Tensor) -> Node:
+        """The memory of a tensor, made where there is none."""
+        ...
+
+    def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None: ...
+
+
+def save_state(
+    context: Memories, path: str | Path, what: Root, step: int | None, notes: Mapping[str, str]
+) -> None:
+    """Writes the state of a program to a file, with notes of its own beside what tells how to read it."""
+    found = state(what)
+    arrays = _values(context, found)
+    tensors = {name: entry for name, entry in found.items() if isinstance(entry, Tensor)}
+    about = {
+        "version": version("ocannl"),
+        "shapes": json.dumps({name: str(tensor.shape) for name, tensor in tensors.items()}),
+        "paths": json.dumps(found.paths),
+        "kinds": json.dumps(found.kinds),
+        **({} if step is None else {"step": str(step)}),
+        **notes,
+    }
+    write_arrays(Path(path), arrays, about)
+
+
+def _values(context: Memories, found: State) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    unset: list[str] = []
+    for name, entry in found.items():
+        if isinstance(entry, Held):
+            arrays[name] = entry.read()
+            continue
+        _infer_open(found, entry)
+        node = context.node_of(entry)
+        if not node.written and name not in found.updated:
+            unset.append(name)
+        arrays[name] = node.memory.read()
+    if unset:
+        raise UninitializedError(
+            f"there is nothing to save yet in {', '.join(unset)}: nothing has written it; "
+            "initialize parameters by ctx.init_params(...)"
+        )
+    return arrays
+
+
+def _is_open(tensor: Tensor) -> bool:
+    return not tensor.shape.is_final or tensor_type(tensor.ir_value).element_or_none is None
+
+
+def _infer_open(found: State, tensor: Tensor) -> None:
+    """Infers the shapes of what the state was asked of, if that of a tensor is open."""
+    if _is_open(tensor):
+        for target in found.inferred:
+            infer(target)
+
+
+def load_state(
+    context: Memories, path: str | Path, what: Root, *, strict: bool, rename: Mapping[str, str], partial: bool
+) -> dict[str, str]:
+    """Reads the state of a program from a file; changes all of it or nothing. Gives what the file says of
+    itself.
+    """
+    file, found = open_arrays(Path(path)), state(what)
+    names = _renamed(str(path), file.arrays, rename)
+    for entry in found.values():
+        if isinstance(entry, Tensor):
+            _infer_open(found, entry)
+    stored = {names[name]: array for name, array in file.arrays.items()}
+    shapes, paths = (_noted(str(path), file, table, names) for table in ("shapes", "paths"))
+    # A new name is one of its own, whatever numbers the old one had.
+    paths |= {new: new for old, new in names.items() if new != old}
+    loading = _Loading(found, stored, shapes, paths, strict, partial)
+    if wrong := loading.misfits():
+        raise StateError("\n  ".join([f"nothing was loaded from {path}", *wrong]))
+    chosen = loading.chosen
+    for name in chosen:
+        loading.close(name)
+    arrays = {name: stored.read() for name, stored in chosen.items()}
+    for name, array in arrays.items():
+        entry = found[name]
+        if isinstance(entry, Held):
+            entry.write(array)
+        else:
+            context[entry] = array
+    return {**file.metadata}
+
+
+def _renamed(path: str, names: Mapping[str, object], rename: Mapping[str, str]) -> dict[str, str]:
+    """The names that those of a file get; a `*` in a name stands for any text, the same in both names."""
+    result = {name: name for name in names}
+    for old, new in rename.items():
+        if old.count("*") != new.count("*") or old.count("*") > 1:
+            raise ArgumentError(f"names are renamed one by one or by one `*` in each, found {old!r}: {new!r}")
+        pattern = re.compile(re.escape(old).replace(r"\*", "(.*)"))
+        matches = {name: match for name in names if (match := pattern.fullmatch(name))}
+        if not matches:
+            raise ArgumentError(f"{path} has no `{old}` to rename; it has {', '.join(names)}")
+        for name, match in matches.items():
+            result[name] = new.replace("*", match[1]) if match.groups() else new
+    twice = [name for name, count in Counter(result.values()).items() if count > 1]
+    if twice:
+        raise ArgumentError(f"two arrays of {path} would be called {', '.join(twice)}")
+    return result
+
+
+def _noted(path: str, file: ArrayFile, table: str, names: Mapping[str, str]) -> dict[str, str]:
+    """A table of a file's metadata, by the names of the program."""
+    try:
+        found = texts(file.metadata.get(table, "{}"))
+    except (ValueError, RecursionError) as error:
+        raise StateError(f"the {table} that {path} notes are damaged: {error}") from None
+    return {names[name]: text for name, text in found.items() if name in names}
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """State, and what a file has for it, by the names of the program."""
+
+    found: State
+    stored: Mapping[str, StoredArray]
+    shapes: Mapping[str, str]
+    """Shapes in rows, where the file notes them."""
+    paths: Mapping[str, str]
+    """Names without numbers, where the file notes them."""
+    strict: bool
+    partial: bool
+
+    @property
+    def chosen(self) -> dict[str, StoredArray]:
+        """What is loaded."""
+        return {name: array for name, array in self.stored.items() if name in self.found}
+
+    def misfits(self) -> list[str]:
+        """Everything that does not fit."""
+        wrong = self.miscounted()
+        missing = [name for name in self.found if name not in self.stored]
+        if missing and not self.partial:
+            wrong.append(f"missing in the file: {', '.join(missing)}")
+        extra = [name for name in self.stored if name not in self.found]
+        if extra and self.strict:
+            wrong.append(f"not in the program: {', '.join(extra)}")
+        return wrong + [text for name, array in self.chosen.items() for text in self.differences(name, array)]
+
+    def miscounted(self) -> list[str]:
+        """Paths that the program and the file have several of, but not as many."""
+        theirs, ours = Counter(self.paths.values()), Counter(self.found.paths.values())
+        return [
+            f"{path} is {ours[path]} times in the program and {theirs[path]} times in the file, "
+            "so that numbers do not tell which is which: give labels"
+            for path in ours
+            if path in theirs and ours[path] != theirs[path]
+        ]
+
+    def differences(self, name: str, array: StoredArray) -> list[str]:
+        """What of the shape and dtype of an array is not as in the program."""
+        entry = self.found[name]
+        if isinstance(entry, Held):
+            value = entry.read()
+            shape, dtype, fits = str(value.shape), value.dtype, value.shape == array.shape
+        else:
+            element = tensor_type(entry.ir_value).element_or_none
+            dtype = array.dtype if element is None else dtype_of(element)
+            shape, fits = str(entry.shape), self.shape_of(name, entry) is not None
+        theirs = self.shapes.get(name, str(array.shape))
+        found = [] if fits else [f"{name}: shape {shape} in the program, {theirs} in the file"]
+        if dtype != array.dtype and (self.strict or array.dtype not in ELEMENTS):
+            found.append(f"{name}: {dtype} in the program, {array.dtype} in the file")
+        return found
+
+    def shape_of(self, name: str, tensor: Tensor) -> Shape | None:
+        """The shape that a tensor gets from the file; None where it does not fit what is known of it."""
+        known, sizes = graph.known_shape(tensor.ir_value), self.stored[name].shape
+        if known.is_final:
+            return known if known.memory_sizes == sizes else None
+        noted = shape_of_text(self.shapes.get(name, "?"))
+        if noted is None or noted.memory_sizes != sizes:
+            return None
+        return noted if all(map(_row_fits, known, noted)) else None
+
+    def close(self, name: str) -> None:
+        """Gives a tensor whose shape or precision is open those of the file."""
+        entry = self.found[name]
+        if isinstance(entry, Held) or not _is_open(entry):
+            return
+        shape, value = self.shape_of(name, entry), entry.ir_value
+        assert shape is not None, "it was compared before"
+        for known, row in zip(graph.known_shape(value), shape, strict=True):
+            if not known.is_final:
+                graph.solver().add(RowEq(known, row))
+        if tensor_type(value).element_or_none is None:
+            value.refine(TensorType(tensor_type(value).shape, ELEMENTS[self.stored[name].dtype]))
+
+
+def _row_fits(known: Row, row: Row) -> bool:
+    """Whether a row that is partly known may be a final one."""
+    sizes, axes = row.axes, known.axes
+    if len(sizes) < len(axes) or (known.is_closed and len(sizes) != len(axes)):
+        return False
+    pairs = [*zip(known.leading, sizes, strict=False)]
+    pairs += zip(reversed(known.trailing), reversed(sizes), strict=False)
+    return all(not isinstance(axis, Dim) or axis == size for axis, size in pairs)
+
+
+def shape_of_text(text: str) -> Shape | None:
+    """A final shape from its notation, such as `10|2->16`; None for anything else."""
+    match = re.fullmatch(r"(?:([^|>]*)\|)?(?:([^|>]*)->)?([^|>]*)", "" if text == "()" else text)
+    rows = [_row_of_text(part or "") for part in match.groups()] if match else [None]
+    batch, input, output = rows if len(rows) == 3 else (None, None, None)
+    return None if batch is None or input is None or output is None else Shape(batch, input, output)
+
+
+def _row_of_text(text: str) -> Row | None:
+    parts = [part.partition(":") for part in text.split(",") if part not in ("", "..")]
+    if not all(size.isdecimal() for size, _, _ in parts):
+        return None
+    return closed_row(*(Dim(int(size), basis or None) for size, _, basis in parts))
