@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import get_ident
 
 # The least number of objects, made in pauses and not freed since, for which all are looked at.
 LEAST_MADE = 1_000_000
@@ -19,6 +21,10 @@ class _Load:
     kept = 0
 
 
+# The threads in a pause. Where two begin or end at once, the collector may look at what it need not, no more.
+_pausing: set[int] = set()
+
+
 @contextmanager
 def collector_paused() -> Generator[None]:
     """A context without garbage collection. Operations refer to each other and live as long as their module,
@@ -26,18 +32,37 @@ def collector_paused() -> Generator[None]:
 
     Objects that were made meanwhile count as old afterwards, so that the next collection does not traverse
     them. The collector does not count them then: when they may be half of all there are, a full collection
-    frees the modules and the knowledge of shapes that nobody refers to any more.
+    frees the modules and the knowledge of shapes that nobody refers to any more. A pause lasts until no
+    thread is in one.
     """
-    if not gc.isenabled():
+    thread = get_ident()
+    if thread in _pausing or not (_pausing or gc.isenabled()):
         yield
         return
     gc.disable()
+    _pausing.add(thread)
     try:
         yield
     finally:
+        _end_pauses({thread})
+
+
+def _end_pauses(threads: set[int]) -> None:
+    _pausing.difference_update(threads)
+    if not _pausing:
         if gc.get_freeze_count() == 0:
             _make_old()
         gc.enable()
+
+
+def _after_fork() -> None:
+    """Ends the pauses of threads that a forked child does not have."""
+    if gone := _pausing - {get_ident()}:
+        _end_pauses(gone)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def spare_collector() -> None:

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.dialects.texpr.tensor_type import tensor_type
-from ocannl.execute.inference import commit, infer
+from ocannl.execute.inference import commit, decided, infer
 from ocannl.execute.node import Node, NodeValue
 from ocannl.execute.routine import Rerun, Routine
 from ocannl.execute.saving import load_state, save_state
@@ -34,7 +34,7 @@ from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
-from ocannl.runtime.compile import compile_module
+from ocannl.runtime.compile import Executable, compile_module
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
@@ -42,6 +42,7 @@ from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.processor import usable_cores
 from ocannl.runtime.interface import NodeFacts
+from ocannl.runtime.locks import shared
 from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.random import stream_key
 
@@ -173,9 +174,13 @@ class Context:
     def _compile(
         self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
     ) -> Routine:
-        program = extract(code.statements, name, numbering)
-        executable = compile_module(program.module, self.target, self.device, tunings)
-        commit(program)
+        def compiled() -> tuple[ExtractedRoutine, Executable]:
+            program = extract(code.statements, name, numbering)
+            executable = compile_module(program.module, self.target, self.device, tunings)
+            commit(program)
+            return program, executable
+
+        program, executable = decided(compiled)
         interface = executable.interface
         nodes = {
             label: self._node_for(program, label, interface.nodes[label]) for label in interface.layout.nodes
@@ -189,11 +194,13 @@ class Context:
         self, value: Value, is_gradient: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Node:
         nodes = self._gradients if is_gradient else self._nodes
-        node = nodes.get(value)
-        if node is None:
-            node = nodes[value] = Node(self.device.memory(shape, dtype))
-            if not is_gradient:
-                _fill(node, value)
+        with shared:
+            node = nodes.get(value)
+            if node is None:
+                node = Node(self.device.memory(shape, dtype))
+                if not is_gradient:
+                    _fill(node, value)
+                nodes[value] = node
         assert node.memory.shape == shape, "a node keeps its shape"
         assert node.memory.dtype == dtype, "a node keeps its type"
         return node
@@ -278,8 +285,8 @@ class Context:
         target = as_tensor(tensor)
         node = self._node(target)
         if not is_memory(target.ir_value) and (node is None or target.ir_value in self._evaluations):
-            node = self._evaluate(target)
-        elif node is None and not isinstance(target.op, texpr.OfOp):
+            return NodeValue.of(self._evaluate(target))
+        if node is None and not isinstance(target.op, texpr.OfOp):
             node = self.node_of(target)
         if node is None or not node.written:
             where = location_text(target.op)
@@ -287,8 +294,8 @@ class Context:
             raise UninitializedError(f"`{target.label}`{made} has no value yet: nothing has written it")
         return NodeValue.of(node.memory.read())
 
-    def _evaluate(self, tensor: Tensor) -> Node:
-        """Computes an expression that no routine keeps, each time that its value is read."""
+    def _evaluate(self, tensor: Tensor) -> NDArray[Any]:
+        """The value of an expression that no routine keeps, computed each time that it is read."""
         value = tensor.ir_value
         evaluation = self._evaluations.get(value)
         if evaluation is None:
@@ -301,11 +308,13 @@ class Context:
                 )
             # Looking changes nothing, not even the keys of random numbers.
             routine = self._compile(code, tensor.label, self.numbering.copy())
-            routine()
-            self._evaluations[value] = routine.rerun
-        else:
+            with shared:
+                routine()
+                self._evaluations[value] = routine.rerun
+                return self._nodes[value].memory.read()
+        with shared:
             evaluation.call()
-        return self._nodes[value]
+            return self._nodes[value].memory.read()
 
     def __setitem__(self, tensor: Tensor | Held, array: ArrayLike) -> None:
         """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
+from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
@@ -12,6 +17,13 @@ from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value
+from ocannl.runtime.locks import shared
+
+T = TypeVar("T")
+
+
+class Outdated(Exception):
+    """Another thread has decided otherwise since a program was extracted."""
 
 
 def infer(target: TensorLike | Code) -> None:
@@ -20,19 +32,50 @@ def infer(target: TensorLike | Code) -> None:
     Raises `ShapeError` where the program does not determine them.
     """
     code = target if isinstance(target, Code) else as_tensor(target).forward
-    program = extract(code.statements, code.label or "infer")
-    run_passes(program.module, (InferShapesPass, InferPrecisionsPass))
-    commit(program)
+
+    def decide() -> None:
+        program = extract(code.statements, code.label or "infer")
+        run_passes(program.module, (InferShapesPass, InferPrecisionsPass))
+        commit(program)
+
+    decided(decide)
+
+
+def decided(decide: Callable[[], T]) -> T:
+    """The result of extracting a program, inferring its types and committing them; alone the second time, if
+    they were outdated.
+    """
+    try:
+        return decide()
+    except Outdated:
+        with shared:
+            return decide()
 
 
 def commit(program: ExtractedRoutine) -> None:
-    """Gives the final shapes and precisions of an extracted module to the program under construction."""
+    """Gives the final shapes and precisions of an extracted module to the program under construction.
+
+    Raises `Outdated`, and changes nothing, if other ones are known there.
+    """
+    with shared:
+        types = [(value, tensor_type(value), tensor_type(copy)) for value, copy in program.copies.items()]
+        if any(written.element_or_none not in (None, final.element) for _, written, final in types):
+            raise Outdated
+        _commit_shapes([(written.shape.data, final.shape.data) for _, written, final in types])
+        for value, written, final in types:
+            if written.element_or_none is None:
+                assert isinstance(value, Value)
+                value.refine(TensorType(written.shape, final.element))
+
+
+def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:
+    """Tells the solver the final shape of each shape as it was written; none of them, if it raises."""
     solver = graph.solver()
-    for value, copy in program.copies.items():
-        written, final = tensor_type(value), tensor_type(copy)
-        for row, decided in zip(written.shape.data, final.shape.data, strict=True):
-            if not row.is_final and (known := solver.row(row)) != decided:
-                solver.add(RowEq(known, decided))
-        if written.element != final.element:
-            assert isinstance(value, Value)
-            value.refine(TensorType(written.shape, final.element))
+    try:
+        with solver.attempt():
+            for written, final in types:
+                for row, end in zip(written, final, strict=True):
+                    if not row.is_final and (known := solver.row(row)) != end:
+                        solver.add(RowEq(known, end))
+    except ShapeInferenceError as error:
+        raise Outdated from error

@@ -15,15 +15,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
-from ocannl.dialects.ir.errors import DeviceError, OcannlError, UninitializedError, location_text
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
+from ocannl.execute.unwritten import unwritten
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
-from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.code import Code
@@ -32,7 +33,7 @@ from ocannl.program.id_checks import raise_for_ids
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
-from ocannl.program.values import is_memory, memory_key, operation_of
+from ocannl.program.values import is_memory, memory_key
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.cpu.team import Team
@@ -65,7 +66,7 @@ class Rerun:
     keeps: object
 
 
-class Routine:
+class Routine(Exclusive):
     """Compiled code over the nodes of a context. Calling it runs it once.
 
     `step[i]` is the value of static index `i` in the next run, `step[i] = 3` sets it, `step(i=3)` sets it by
@@ -81,8 +82,8 @@ class Routine:
         executable: Executable,
         nodes: Mapping[str, Node],
     ) -> None:
+        super().__init__(name)
         self.context = context
-        self.name = name
         self.code = code
         self.tunings = executable.tunings
         self._program = program
@@ -118,7 +119,7 @@ class Routine:
 
     @property
     def rerun(self) -> Rerun:
-        """Further runs with the same indices."""
+        """Further runs with the same indices, for who holds the lock."""
         return Rerun(self._call, (self._executable.program, self._run))
 
     @property
@@ -135,14 +136,21 @@ class Routine:
         """Runs once. Indices that are declared, but that the code does not use, change nothing.
 
         Raises `UninitializedError` where it would read a node that nobody has written, `OcannlError` for
-        values of indices outside of what they select from, and after the run for ids that are no positions
-        where they must be.
+        values of indices outside of what they select from, while another thread runs it, and after the run
+        for ids that are no positions where they must be.
         """
-        for name, value in indices.items():
-            self._set_index(name, value)
-        if not self._ready:
-            self._prepare()
-        self._call()
+        if self._running:
+            raise self._busy()
+        self._running = True
+        try:
+            if indices:
+                for name, value in indices.items():
+                    self._set_index(name, value)
+            if not self._ready:
+                self._prepare()
+            self._call()
+        finally:
+            self._running = False
 
     def _prepare(self) -> None:
         """Checks the indices, and that the nodes which are read have values. Both stay valid until an index
@@ -152,22 +160,11 @@ class Routine:
         for label in sorted(self._facts.reads):
             node = self._nodes.get(label)
             if node is not None and not node.written and not self._starts_at_zero(label):
-                raise UninitializedError(self._unwritten(label))
+                raise unwritten(self.name, label, *origin_of(self._program, label))
         for label in self._facts.writes:
             if label in self._nodes:
                 self._nodes[label].written = True
         self._ready = True
-
-    def _unwritten(self, label: str) -> str:
-        """The message for reading a node without a value, with the user's line of expressions."""
-        value, is_gradient = origin_of(self._program, label)
-        op = operation_of(value)
-        where = location_text(op)
-        what = f"`{label}`" if where is None else f"`{label}` (made at {where}),"
-        if isinstance(op, texpr.ApplyOp | texpr.SliceOp):
-            of = "gradient" if is_gradient else "value"
-            what = f"the {of} of `{describe(op)}`, made at {location_text(op)},"
-        return f"routine {self.name!r} reads {what} which nobody has written{_advice(op, is_gradient)}"
 
     def _starts_at_zero(self, label: str) -> bool:
         """Whether a node is zero before the first run: state that the routine updates from its own value,
@@ -187,10 +184,11 @@ class Routine:
 
     def __setitem__(self, index: Index, value: int) -> None:
         greatest = self._surely_valid.get(index.name) if type(index) is Index else None
-        if greatest is not None and type(value) is int and 0 <= value <= greatest:
+        if greatest is not None and type(value) is int and 0 <= value <= greatest and not self._running:
             self._args.values[self._slots[index.name]] = value
         else:
-            self._set_index(checked_index(index).name, value)
+            with self._alone():
+                self._set_index(checked_index(index).name, value)
 
     def loop(self) -> Iterator[dict[Index, int]]:
         """Runs once for every value of all ranged indices, the last one varying fastest; yields them after
@@ -211,33 +209,43 @@ class Routine:
         """Runs for all values of the indices. It is written for speed: small routines take no longer than
         this loop.
         """
-        call, slots = self._call, self._args.values
         if not ranged:
-            if not self._ready:
-                self._prepare()
-            call()
+            self()
             yield {}
             return
+        call, slots = self._call, self._args.values
         *outer, last = ranged
         place, size = self._slots[last.name], last.range or 0
         if not outer:
             for value in range(size):
-                slots[place] = value
-                if not self._ready:
-                    self._prepare()
-                call()
+                if self._running:
+                    raise self._busy()
+                self._running = True
+                try:
+                    slots[place] = value
+                    if not self._ready:
+                        self._prepare()
+                    call()
+                finally:
+                    self._running = False
                 yield {last: value}
             return
         for values in itertools.product(*(range(index.range or 0) for index in outer)):
             at = dict(zip(outer, values, strict=True))
             fixed = [(self._slots[index.name], value) for index, value in at.items()]
             for value in range(size):
-                slots[place] = value
-                for slot, outer_value in fixed:
-                    slots[slot] = outer_value
-                if not self._ready:
-                    self._prepare()
-                call()
+                if self._running:
+                    raise self._busy()
+                self._running = True
+                try:
+                    slots[place] = value
+                    for slot, outer_value in fixed:
+                        slots[slot] = outer_value
+                    if not self._ready:
+                        self._prepare()
+                    call()
+                finally:
+                    self._running = False
                 yield {**at, last: value}
 
     def run_loop(
@@ -251,7 +259,12 @@ class Routine:
         Raises what a call raises, before the first run; for ids that are no positions after the last one.
         """
         epochs = integer(epochs, "the number of epochs")
-        recorded = [as_tensor(t) for t in record]
+        with self._alone():
+            return self._loop(epochs, advance, [as_tensor(t) for t in record])
+
+    def _loop(
+        self, epochs: int, advance: Sequence[Index], recorded: Sequence[Tensor]
+    ) -> dict[Tensor, NDArray[Any]]:
         routine = self._keeping(recorded)
         if routine is not self:
             return self._delegate(routine, epochs, advance, recorded)
@@ -345,7 +358,7 @@ class Routine:
         All nodes have the values from before afterwards. Raises as a run does.
         """
         runs = integer(runs, "the number of runs", least=1)
-        with self.unchanged():
+        with self.unchanged(), self._alone():
             self._seconds = self._run.profile(self._executable.module, runs)
         return self.schedule()
 
@@ -426,13 +439,3 @@ def _checked(run: Callable[[], None], checks: Sequence[tuple[Operation, Memory]]
             raise_for_ids(op, float(count.read().sum()))
 
     return run_and_check
-
-
-def _advice(op: object, is_gradient: bool) -> str:
-    if is_gradient:
-        return ": zero the gradients first, as train.grad_update does"
-    if isinstance(op, texpr.ParamOp):
-        return ": initialize parameters by ctx.init_params(...), or set it by ctx[...] = array"
-    if isinstance(op, texpr.MemoryOp):
-        return ": set it by ctx[...] = array, or in code"
-    return ": run a routine that computes it first"

@@ -26,6 +26,7 @@ from ocannl.program.id_checks import id_checks
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
 from ocannl.program.values import Value, value_of, values_of
+from ocannl.runtime.locks import shared
 
 
 @dataclass
@@ -95,6 +96,11 @@ def extract(
     statements: Sequence[Operation], name: str, numbering: Numbering | None = None
 ) -> ExtractedRoutine:
     """A module with a routine of statements: copies of these and of all operations that they need."""
+    with shared:
+        return _extract(statements, name, numbering or Numbering())
+
+
+def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -> ExtractedRoutine:
     ops = needed(statements)
     checks = id_checks(ops)
     if checks:
@@ -102,7 +108,7 @@ def extract(
         ops = needed(statements)
     asked = _asked(ops)
     ops = list(dict.fromkeys([*ops, *(value.op for value in asked)]))
-    copier = _Copier(numbering or Numbering(), memory_names(ops))
+    copier = _Copier(numbering, memory_names(ops))
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
     routine = texpr.TexprRoutineOp(symbol, _indices(ops), location=here)

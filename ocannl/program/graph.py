@@ -1,7 +1,8 @@
 """The program under construction: the operations that the API appends, and the solver of their shapes.
 
 The solver learns from each operation when it is appended, so that shapes that do not fit are reported at the
-user's line. It knows nothing that does not follow from the operations.
+user's line. It knows nothing that does not follow from the operations. Threads share it: who asks or tells it
+holds a lock.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.values import Asked, Value, values_of
 from ocannl.runtime.collector import spare_collector
+from ocannl.runtime.locks import shared
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -33,18 +35,20 @@ _solver = Solver(Store.of_variables())
 
 
 def solver() -> Solver:
-    """The solver of the shapes of the program under construction."""
+    """The solver of the shapes of the program under construction, for who holds the lock."""
     return _solver
 
 
 def fresh_dim() -> DimVar:
     """A variable for an unknown dimension."""
-    return _solver.fresh_dim()
+    with shared:
+        return _solver.fresh_dim()
 
 
 def fresh_row() -> Row:
     """A row of unknown axes."""
-    return Row((), _solver.fresh_row(), ())
+    with shared:
+        return Row((), _solver.fresh_row(), ())
 
 
 def fresh_type(element: Attribute | None = None) -> TensorType:
@@ -54,7 +58,14 @@ def fresh_type(element: Attribute | None = None) -> TensorType:
 
 def known_shape(value: SSAValue) -> Shape:
     """The shape as known now; nothing is closed."""
-    return _solver.shape(shape_of(value))
+    with shared:
+        return _solver.shape(shape_of(value))
+
+
+def known_dim(dim: DimTerm) -> DimTerm:
+    """The dimension as known now."""
+    with shared:
+        return _solver.dim(dim)
 
 
 @dataclass
@@ -97,10 +108,13 @@ def add_statement(op: OpT) -> OpT:
 def _learn(op: Operation) -> None:
     drop_uses(op)
     spare_collector()
-    try:
-        _solver.add(*demands_of(op, _solver, Site(op, tuple([value.trace for value in values_of(op)]))).found)
-    except ShapeInferenceError as error:
-        raise shape_error(error, op, _Numbered().shape) from None
+    with shared:
+        try:
+            _solver.add(
+                *demands_of(op, _solver, Site(op, tuple([value.trace for value in values_of(op)]))).found
+            )
+        except ShapeInferenceError as error:
+            raise shape_error(error, op, _Numbered().shape) from None
 
 
 def hint(label: str) -> str:
@@ -113,16 +127,17 @@ def hint(label: str) -> str:
 
 def memory_of_tensor(source: Value, kind: type[OfOp]) -> Value:
     """The one gradient or last value of a value, as memory."""
-    asked = source.asked.get(kind)
-    if asked is None:
-        value = add(kind(source, TensorType.of(shape_of(source))))
-        source.asked = {**source.asked, kind: Asked(value)}
+    with shared:
+        asked = source.asked.get(kind)
+        if asked is None:
+            value = add(kind(source, TensorType.of(shape_of(source))))
+            source.asked = {**source.asked, kind: Asked(value)}
+            return value
+        value = asked.value()
+        if value is None:
+            op = kind(source, asked.type)
+            op.location = asked.location
+            drop_uses(op)
+            value = Value(op)
+            asked.value = ref(value)
         return value
-    value = asked.value()
-    if value is None:
-        op = kind(source, asked.type)
-        op.location = asked.location
-        drop_uses(op)
-        value = Value(op)
-        asked.value = ref(value)
-    return value

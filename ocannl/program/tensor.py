@@ -79,7 +79,7 @@ class Dim(Expression):
     @property
     def known(self) -> int | None:
         """The size, or None while it is not known."""
-        term = graph.solver().dim(self.term)
+        term = graph.known_dim(self.term)
         return term.size if isinstance(term, KnownDim) else None
 
     def __int__(self) -> int:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from ocannl.runtime.locks import once
 
 MAPPED_FILES = Path("/proc/self/maps")
 LIBRARY = re.compile(r"/lib(gomp|omp|iomp5)\b[^/]*\.(so|dylib)[^/]*$")
@@ -39,7 +40,7 @@ WAITING = {"GOMP_SPINCOUNT": "100000", "KMP_BLOCKTIME": "1"}
 POLICIES = ("OMP_WAIT_POLICY", *WAITING)
 
 
-@cache
+@once
 def openmp() -> OpenMP | None:
     """The runtime that this process uses from now on; None if there is none.
 

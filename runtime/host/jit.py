@@ -15,6 +15,7 @@ import llvmlite.binding
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
 from ocannl.runtime.host.processor import host_target
 from ocannl.runtime.llvm_parser import InternalError, parse_llvm
+from ocannl.runtime.locks import once
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
@@ -118,7 +119,7 @@ def _target_machine(opt_level: int) -> Any:
     )
 
 
-@cache
+@once
 def _linker() -> Any:
     """The one ORC JIT of this process; JITLink also keeps small-code-model references in range."""
     _native_target()

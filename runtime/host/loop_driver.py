@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import prod
 from time import perf_counter
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm
+from ocannl.runtime.locks import once
 from ocannl.runtime.memory import ArgBlock
 
 # Native code runs about this long before Python looks for signals.
@@ -213,12 +213,12 @@ def int64s(values: Sequence[int]) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-@cache
+@once
 def _module() -> CompiledModule:
     return compile_llvm(DRIVER)
 
 
-@cache
+@once
 def driver() -> Callable[..., None]:
     """The native driver, compiled once a process."""
     return Driver(_module().address("run"))

@@ -1,0 +1,56 @@
+"""Runs of a routine are one at a time, since its memory is that of one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from weakref import WeakSet
+
+from ocannl.dialects.ir.errors import OcannlError
+
+
+class Exclusive:
+    """Something that does not run while it runs.
+
+    What runs often looks at `_running` and sets it itself. The interpreter changes threads, and sees signals,
+    at calls and in loops only, so not between the two.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._running = False
+        _all.add(self)
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """A context without other runs. Raises `OcannlError` during one."""
+        if self._running:
+            raise self._busy()
+        self._running = True
+        try:
+            yield
+        finally:
+            self._running = False
+
+    def _busy(self) -> OcannlError:
+        return OcannlError(
+            f"routine {self.name!r} is running in another thread, and its memory is that of one run: "
+            "let threads take turns, or compile a routine for each"
+        )
+
+    def _stopped(self) -> None:
+        """A forked child has only the thread that forked, and that is in no run."""
+        self._running = False
+
+
+_all: WeakSet[Exclusive] = WeakSet()
+
+
+def _after_fork() -> None:
+    for each in _all:
+        each._stopped()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
