@@ -28,6 +28,8 @@ from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
 from ocannl.passes.analysis.schedule_candidates import FindChoices
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
@@ -153,9 +155,16 @@ def passes_until(target: str, stage: str) -> Sequence[PipelinePass]:
     return passes[: names.index(last) + 1]
 
 
-def with_choices(passes: Sequence[PassMaker], find: FindChoices) -> Sequence[PassMaker]:
-    """The passes, with schedules as they are found for the text of a nest or group."""
-    return [partial(SchedulePass, find=find) if p is SchedulePass else p for p in passes]
+def for_target(
+    passes: Sequence[PassMaker], target: TargetDescription, find: FindChoices | None = None
+) -> Sequence[PassMaker]:
+    """The passes for a processor, with schedules as they are found for the text of a nest or group."""
+    return [
+        partial(p, described=target, **({"find": find} if find and p is SchedulePass else {}))
+        if isinstance(p, type) and issubclass(p, TargetOptions)
+        else p
+        for p in passes
+    ]
 
 
 def module_text(module: ModuleOp, origins: bool = False) -> str:

@@ -17,11 +17,11 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import (
     PIPELINES,
     PassMaker,
+    for_target,
     module_text,
     parse_text,
     passes_until,
     run_passes,
-    with_choices,
 )
 from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.inference_cache import Inferred, get_inferred, put_inferred, tensors_of
@@ -33,7 +33,7 @@ from ocannl.runtime.cache.routine_cache import (
     put_routine,
     routine_key,
 )
-from ocannl.runtime.cache.tunings import Tunings, stored_tunings
+from ocannl.runtime.cache.tunings import Tunings, stored_tunings, tuned_target
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Program
 from ocannl.runtime.interface import Interface, the_func
@@ -92,9 +92,10 @@ def compile_module(
     from the cache then. `OCANNL_TIMING=1` prints where the time went. Schedules are tuned as `tunings` say,
     by default as the cache on disk does.
     """
+    device = device or NativeDevice()
     if tunings is None and (cache := environment_cache()) is not None:
-        tunings = stored_tunings(cache, target)
-    executable = Compilation(module, target, device or NativeDevice(), tunings).run()
+        tunings = stored_tunings(cache, tuned_target(target, device.target))
+    executable = Compilation(module, target, device, tunings).run()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
@@ -163,7 +164,8 @@ class Compilation:
         """Runs the passes after inference; returns the text for the device."""
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
-        self.run_passes(passes if self.tunings is None else with_choices(passes, self.tunings.find))
+        find = None if self.tunings is None else self.tunings.find
+        self.run_passes(for_target(passes, self.device.target, find))
         with self.clock("interface"):
             interface = Interface.of(the_func(self.module))
         self.run_passes(PIPELINES[self.target][len(to_loops) :])

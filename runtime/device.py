@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.memory import ArgBlock
 
@@ -77,6 +78,11 @@ class Device(Protocol):
 
     @property
     def key(self) -> str: ...
+
+    @property
+    def target(self) -> TargetDescription:
+        """The CPU that passes choose for; nothing of a GPU depends on it."""
+        ...
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from ocannl.dialects.kernel.gpu import WARP
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels.description import Dispatch, RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
+from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.kernel_arguments import Arguments, arguments
@@ -42,6 +43,7 @@ class MetalDevice:
 
     key = ""
     language = "metal"
+    target = DEFAULT_TARGET
 
     def __init__(self) -> None:
         try:

@@ -11,6 +11,7 @@ from ocannl.dialects.kernel import LaunchOp
 from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
+from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 
 
 def to_llvm(
@@ -18,18 +19,18 @@ def to_llvm(
     emulation: Emulation | None = None,
     *,
     clocked: bool = False,
-    converted: frozenset[str] = frozenset(),
+    target: TargetDescription = DEFAULT_TARGET,
 ) -> str:
     """The LLVM IR text of all routines of a module, for a CPU: nests are its code, kernels are emulated.
 
-    `clocked` and `converted` are those of `loops_to_llvm`.
+    `clocked` and `target` are those of `loops_to_llvm`.
     """
-    return _EmulationEmitter(emulation or Emulation(), clocked, converted).emit(module)
+    return _EmulationEmitter(emulation or Emulation(), clocked, target).emit(module)
 
 
 class _EmulationEmitter(ModuleEmitter):
-    def __init__(self, emulation: Emulation, clocked: bool, converted: frozenset[str]) -> None:
-        super().__init__(clocked, converted, emulation.check)
+    def __init__(self, emulation: Emulation, clocked: bool, target: TargetDescription) -> None:
+        super().__init__(clocked, target, emulation.check)
         self.emulation = emulation
         self.kernels = 0
 

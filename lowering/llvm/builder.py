@@ -47,6 +47,7 @@ class FunctionBuilder:
 
     Attributes:
         converted: the small floats that the target converts from and to f32 by an instruction.
+        fuses: the target multiplies and adds with one rounding by an instruction.
         compared: LLVM's names of the types of which it has maxima and minima that are NaN if an operand is.
         checks: accesses are checked to be inside of their arrays.
     """
@@ -56,8 +57,10 @@ class FunctionBuilder:
         converted: frozenset[str] = frozenset(),
         compared: frozenset[str] = frozenset(),
         checks: bool = False,
+        fuses: bool = True,
     ) -> None:
         self.checks = checks
+        self.fuses = fuses
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]

@@ -102,6 +102,8 @@ def emit_scalar(
         return b.emit(f"{mnemonic} {type.text} {operands[0]}, {operands[1]}")
     if mnemonic := CASTS.get(kind):
         return b.emit(f"{mnemonic} {type.text} {operands[0]} to {result.text}")
+    if kind is math.FmaOp and type.code == "f32" and not b.fuses:
+        return fma_in_f64(b, operands, result)
     if mnemonic := INTRINSICS.get(kind):
         return call(b, mnemonic, operands, result)
     if mnemonic := LIBRARY.get(kind):
@@ -140,6 +142,16 @@ def call(b: FunctionBuilder, intrinsic: str, operands: Sequence[str], type: Valu
     """An intrinsic whose operands and result have one type."""
     arguments = ", ".join([f"{type.text} {operand}" for operand in operands])
     return b.emit(f"call {type.text} @llvm.{intrinsic}.{type.mangled}({arguments})")
+
+
+def fma_in_f64(b: FunctionBuilder, operands: Sequence[str], type: ValueType) -> str:
+    """`math.fma` of f32 without an instruction for it: the product is exact in f64, and so is the sum where
+    it has no more than 53 bits, as those of error-free transformations do.
+    """
+    wide = vector(ValueType("double", "f64", 8), type.width).text
+    x, y, z = (b.emit(f"fpext {type.text} {operand} to {wide}") for operand in operands)
+    product = b.emit(f"fmul {wide} {x}, {y}")
+    return b.emit(f"fptrunc {wide} {b.emit(f'fadd {wide} {product}, {z}')} to {type.text}")
 
 
 def select(b: FunctionBuilder, condition: str, yes: str, no: str, type: ValueType) -> str:

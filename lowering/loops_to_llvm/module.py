@@ -26,17 +26,18 @@ from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
 from ocannl.passes.analysis.nests import has_points
 from ocannl.passes.analysis.parallel_tasks import task_count
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
+from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 
 ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 
 
-def loops_to_llvm(module: ModuleOp, *, clocked: bool = False, converted: frozenset[str] = frozenset()) -> str:
-    """The LLVM IR text of all routines of a module; `clocked` ones, of which there is one then, add up the
-    time of each kernel.
-
-    `converted` names the small floats that the processor converts from and to f32.
+def loops_to_llvm(
+    module: ModuleOp, *, clocked: bool = False, target: TargetDescription = DEFAULT_TARGET
+) -> str:
+    """The LLVM IR text of all routines of a module, for a processor; `clocked` ones, of which there is one
+    then, add up the time of each kernel.
     """
-    return ModuleEmitter(clocked, converted).emit(module)
+    return ModuleEmitter(clocked, target).emit(module)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class ModuleEmitter:
     """Emits routines; equal steps share a function."""
 
     clocked: bool = False
-    converted: frozenset[str] = frozenset()
+    target: TargetDescription = DEFAULT_TARGET
     checks: bool = False
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
@@ -131,7 +132,7 @@ class ModuleEmitter:
         self, func: FuncOp, step: Operation, nodes: Sequence[SSAValue], apart: Sequence[bool]
     ) -> Kernel:
         """Emits the function of a step; `apart` tells which of its nodes alias no other."""
-        b = FunctionBuilder(self.converted, checks=self.checks)
+        b = FunctionBuilder(self.target.converted, fuses=self.target.fuses, checks=self.checks)
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}

@@ -40,7 +40,7 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
-from ocannl.runtime.host.processor import usable_cores
+from ocannl.runtime.host.processor import chosen_target, usable_cores
 from ocannl.runtime.interface import NodeFacts
 from ocannl.runtime.locks import shared
 from ocannl.runtime.metal import MetalDevice
@@ -50,7 +50,7 @@ from ocannl.runtime.random import stream_key
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "cuda": ("gpu", CudaDevice),
     "metal": ("metal", MetalDevice),
-    "cpu": ("cpu", lambda: NativeDevice(Emulation(check=os.environ.get("OCANNL_CHECK") == "1"))),
+    "cpu": ("cpu", lambda: _cpu_device(None)),
     "emulated_gpu": ("gpu", NativeDevice),
 }
 GPUS = ("cuda", "metal")
@@ -101,9 +101,14 @@ class Context:
         return Context("cpu")
 
     @staticmethod
-    def cpu(threads: int | None = None) -> Context:
-        """The CPU. Parallel loops run on `threads` threads, by default `OCANNL_THREADS`, else one a core."""
-        return Context("cpu", threads)
+    def cpu(threads: int | None = None, *, target: str | None = None) -> Context:
+        """The CPU. Parallel loops run on `threads` threads, by default `OCANNL_THREADS`, else one a core.
+
+        Code is for the processor `target`, by LLVM's name: by default `OCANNL_TARGET`, else this machine's,
+        which is called `host`. Raises `DeviceError` for an unknown name. What is compiled for a processor
+        with instructions that this one lacks has its text, and raises `DeviceError` when it runs.
+        """
+        return Context("cpu", threads, _cpu_device(target))
 
     @staticmethod
     def emulated_gpu(*, check: bool = False, shuffle: int | None = None, tf32: bool = False) -> Context:
@@ -346,6 +351,11 @@ class Context:
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError("a context has no order to go through: ctx[t] is the value of a tensor t")
+
+
+def _cpu_device(target: str | None) -> NativeDevice:
+    checks = os.environ.get("OCANNL_CHECK") == "1"
+    return NativeDevice(Emulation(check=checks), target=chosen_target(target))
 
 
 def _threads() -> int:

@@ -338,7 +338,14 @@ class Routine(Exclusive):
         numbering = self.context.numbering.copy()
         find = None if self.tunings is None else self.tunings.find
         return stage_text(
-            self.code.statements, self.name, stage, self.context.target, numbering, find, origins=origins
+            self.code.statements,
+            self.name,
+            stage,
+            self.context.target,
+            numbering,
+            find,
+            origins,
+            self.context.device.target,
         )
 
     def schedule(self) -> str:

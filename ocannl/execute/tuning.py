@@ -7,14 +7,14 @@ import time
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.execute.routine import Routine
-from ocannl.lowering.pipelines import PIPELINES, run_passes
+from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.schedule_candidates import no_choices
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 from ocannl.passes.loops.unfold_layers import UnfoldLayersPass
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import extract
 from ocannl.runtime.cache.object_cache import environment_cache
-from ocannl.runtime.cache.tunings import keep_tunings, with_tunings
+from ocannl.runtime.cache.tunings import keep_tunings, tuned_target, with_tunings
 from ocannl.runtime.tune.search import fastest
 from ocannl.runtime.tune.tune import Tuner
 
@@ -43,12 +43,13 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
     base.take_indices(step)
     end = time.perf_counter() + seconds
     module = extract(step.code.statements, step.name, step.context.numbering.copy()).module
-    passes = PIPELINES[TARGET]
+    target = step.context.device.target
+    passes = for_target(PIPELINES[TARGET][: PIPELINES[TARGET].index(SchedulePass)], target)
     # The nests of all layers count.
-    run_passes(module, [*passes[: passes.index(SchedulePass)], UnfoldLayersPass])
+    run_passes(module, [*passes, UnfoldLayersPass])
     find = no_choices if step.tunings is None else step.tunings.find
     with base.unchanged() as restore:
-        found = Tuner(module, TARGET, find, base.bind, restore).tune(seconds * (1 - COMPARISON))
+        found = Tuner(module, TARGET, target, find, base.bind, restore).tune(seconds * (1 - COMPARISON))
     if not found:
         return step
     tuned = step.context.compile(step.code, step.name, with_tunings(step.tunings, found))
@@ -56,7 +57,7 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
     if not is_faster(tuned, step, end):
         return step
     if (store := environment_cache()) is not None:
-        keep_tunings(store, TARGET, found)
+        keep_tunings(store, tuned_target(TARGET, target), found)
     return tuned
 
 

@@ -38,11 +38,12 @@ class Code:
         """So that `sum` adds code up."""
         return self if other == 0 else NotImplemented
 
-    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+    def ir(self, stage: str = "texpr", *, origins: bool = False, target: str | None = None) -> str:
         """The text of the program that runs this code, at a stage of the pipeline; with `origins`, each
-        operation is followed by the expressions and lines that it comes from.
+        operation is followed by the expressions and lines that it comes from. Schedules are for the processor
+        `target`, by LLVM's name: by default `OCANNL_TARGET`, else `x86-64-v4`.
         """
-        return stage_text(self.statements, self.label or "code", stage, origins=origins)
+        return stage_text(self.statements, self.label or "code", stage, origins=origins, target=target)
 
     def __repr__(self) -> str:
         return f"<code {self.label!r}: {len(self.statements)} statements>"

@@ -13,18 +13,24 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import (
     GPU_PIPELINES,
     PIPELINES,
+    for_target,
     module_text,
     passes_until,
     run_passes,
     stage_names,
-    with_choices,
 )
 from ocannl.passes.analysis.schedule_candidates import FindChoices
+from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 from ocannl.program.extract import Numbering, extract
 from ocannl.runtime.cuda.ptx import ptx_text
+from ocannl.runtime.host.processor import chosen_target
 
 # Stages that are text of a target, and those that only a GPU has, with its pipeline.
-TEXTS: dict[str, Callable[[ModuleOp], str]] = {"llvm": to_llvm, "ptx": ptx_text, "metal": to_metal}
+TEXTS: dict[str, Callable[[ModuleOp, TargetDescription], str]] = {
+    "llvm": lambda module, target: to_llvm(module, target=target),
+    "ptx": lambda module, _: ptx_text(module),
+    "metal": lambda module, _: to_metal(module),
+}
 GPU_STAGES = {"kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
 
 
@@ -32,28 +38,32 @@ def stage_text(
     statements: Sequence[Operation],
     name: str,
     stage: str,
-    target: str = "cpu",
+    pipeline: str = "cpu",
     numbering: Numbering | None = None,
     find: FindChoices | None = None,
     origins: bool = False,
+    target: str | TargetDescription | None = None,
 ) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
     that name; "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are the cost model's, but for
-    those that `find` has. With `origins`, each operation ends in those, as `loc(...)`; text of a target has
+    those that `find` has. They are for a target, or one of that name: by default that of `OCANNL_TARGET`,
+    else `x86-64-v4`. With `origins`, each operation ends in those, as `loc(...)`; "llvm" and the like have
     none.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(statements, name, numbering)
-    targets = GPU_STAGES.get(stage, (target,))
-    target = target if target in targets else targets[0]
+    pipelines = GPU_STAGES.get(stage, (pipeline,))
+    pipeline = pipeline if pipeline in pipelines else pipelines[0]
     try:
-        passes = PIPELINES[target] if stage in TEXTS else passes_until(target, stage)
+        passes = PIPELINES[pipeline] if stage in TEXTS else passes_until(pipeline, stage)
     except KeyError:
-        known = ", ".join(dict.fromkeys([*stage_names(target), *TEXTS, *GPU_STAGES]))
+        known = ", ".join(dict.fromkeys([*stage_names(pipeline), *TEXTS, *GPU_STAGES]))
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
-    run_passes(program.module, passes if find is None else with_choices(passes, find))
-    return TEXTS[stage](program.module) if stage in TEXTS else module_text(program.module, origins)
+    if not isinstance(target, TargetDescription):
+        target = chosen_target(target, DEFAULT_TARGET)
+    run_passes(program.module, for_target(passes, target, find))
+    return TEXTS[stage](program.module, target) if stage in TEXTS else module_text(program.module, origins)
 
 
 def lowered(

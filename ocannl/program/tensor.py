@@ -282,11 +282,12 @@ class Tensor(Expression):
         """`oc.einsum(spec, self)`."""
         return by_spec(spec, "add", "mul", [self], dims, use_padding=use_padding)
 
-    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+    def ir(self, stage: str = "texpr", *, origins: bool = False, target: str | None = None) -> str:
         """The text of the program that computes this tensor, at a stage of the pipeline; with `origins`, each
-        operation is followed by the expressions and lines that it comes from.
+        operation is followed by the expressions and lines that it comes from. Schedules are for the processor
+        `target`, by LLVM's name: by default `OCANNL_TARGET`, else `x86-64-v4`.
         """
-        return stage_text(self.forward.statements, self.label, stage, origins=origins)
+        return stage_text(self.forward.statements, self.label, stage, origins=origins, target=target)
 
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""

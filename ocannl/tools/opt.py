@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import IO, ClassVar, TypeVar, cast
 
@@ -26,7 +27,10 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import PIPELINES, applied
+from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
+from ocannl.runtime.host.processor import chosen_target
 from ocannl.tools.output import Output, OutputError
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -34,9 +38,10 @@ OpT = TypeVar("OpT", bound=Operation)
 
 @dataclass(frozen=True)
 class LLVMTarget(Target):
-    """LLVM IR text of the `loops.func` operations of a module."""
+    """LLVM IR text of the `loops.func` operations of a module, for a processor: `-t llvm{cpu=x86-64-v3}`."""
 
     name: ClassVar[str] = "llvm"
+    cpu: str = TargetDescription.cpu
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         for op in module.body.block.ops:
@@ -44,7 +49,7 @@ class LLVMTarget(Target):
                 raise OcannlError(
                     at_line(op, f"`{op.name}` is no loops.func yet: run the pipeline first, `-p cpu`")
                 )
-        output.write(to_llvm(module))
+        output.write(to_llvm(module, target=chosen_target(self.cpu)))
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,14 @@ class AppliedPipeline(PassPipeline):
 class OptMain(xDSLOptMain):
     """xDSL's driver with our targets and pipelines, and errors with the lines of the file."""
 
+    def register_all_arguments(self, arg_parser: ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.add_argument(
+            "--cpu",
+            help="LLVM's name of the processor that schedules and `-t llvm` are for, or `host`: by default "
+            f"OCANNL_TARGET, else {DEFAULT_TARGET.cpu}",
+        )
+
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
         self.available_frontends["mlir"] = self._parse_mlir
@@ -155,6 +168,9 @@ class OptMain(xDSLOptMain):
     def setup_pipeline(self) -> None:
         """Pipelines stand for their passes: `-p cpu`."""
         self._check_target()
+        cpu = chosen_target(self.args.cpu, DEFAULT_TARGET)
+        if self.args.target == LLVMTarget.name:
+            self.args.target += f"{{cpu={self.args.cpu or cpu.cpu}}}"
 
         def after(previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
             if not self.args.disable_verify:
@@ -170,7 +186,11 @@ class OptMain(xDSLOptMain):
             parsed = PassPipeline.parse_spec(self.available_passes, text, after)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        self.pipeline = AppliedPipeline(parsed.passes, parsed.callback)
+        passes = (
+            replace(p, described=cpu) if isinstance(p, TargetOptions) and p.cpu == DEFAULT_TARGET.cpu else p
+            for p in parsed.passes
+        )
+        self.pipeline = AppliedPipeline(tuple(passes), parsed.callback)
 
     def _check_target(self) -> None:
         """Raises `UsageError` for options that the target does not have."""

@@ -115,9 +115,14 @@ class Chooser:
             for rows in self.rows(lanes):
                 yield Schedule(rows=rows, lanes=lanes)
         for rows, lanes in itertools.permutations(self.facts.space, 2):
-            for edge in (TRANSPOSED, self.elements):
+            for edge in filter(self.has_registers, (TRANSPOSED, self.elements)):
                 if self.crosses(rows, lanes, edge) and self.is_apart(rows, lanes):
                     yield Schedule(rows=(rows, edge), lanes=(lanes, edge))
+
+    def has_registers(self, edge: int) -> bool:
+        """Whether a reduction has registers for the accumulators of a square tile."""
+        accumulators = edge * max(1, edge // self.elements)
+        return self.dominant is None or accumulators <= self.target.accumulators
 
     def lanes(self) -> Iterator[tuple[str, int]]:
         spaces = self.facts.space | (self.dominant.space if self.dominant else {})
@@ -153,7 +158,7 @@ class Chooser:
         vectors = max(1, width // self.elements)
         if self.dominant is None or vectors > 2:
             return
-        budget = min(self.target.vector_registers - 4, ACCUMULATORS) // vectors // len(self.facts.inner)
+        budget = min(self.target.accumulators, ACCUMULATORS) // vectors // len(self.facts.inner)
         if lane_name in self.dominant.space and self.streams():
             budget = min(budget, STREAMS)
         for name in sorted(self.facts.space, key=self.row_distance):

@@ -1,10 +1,8 @@
-"""The description of the processor for which schedules are chosen."""
+"""The description of the processor for which schedules are chosen and code is generated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-
-from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.errors import OcannlError
 
@@ -15,11 +13,17 @@ FILLED = 3 / 4
 # The most rows that shuffles interleave, in a number that grows with its square.
 INTERLEAVED = 8
 
+# The features of x86-64 by level (System V ABI, AMD64 supplement), as LLVM calls them.
+BASELINE = frozenset({"sse", "sse2"})
+SSE4 = BASELINE | {"cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"}
+AVX2 = SSE4 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
+AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 # The least and the greatest value of each number of a target.
 RANGES = {
     "vector_bytes": (8, 256),
     "vector_registers": (4, 256),
+    "fma_ports": (1, 8),
     "l1_bytes": (0, 2**40),
     "l2_bytes": (0, 2**40),
     "cores": (1, 2**16),
@@ -29,19 +33,30 @@ RANGES = {
 
 @dataclass(frozen=True)
 class TargetDescription:
-    """The default does not depend on the host: cores with 512-bit vectors.
+    """The default is `x86-64-v4`, whatever the host is: cores with 512-bit vectors.
 
     Attributes:
+        cpu: LLVM's name of the processor.
+        arch: `x86_64` or `aarch64`.
+        features: what instructions it has, by LLVM's names; those of which something may depend.
+        llvm_features: LLVM's whole feature list, `+avx2,-sse4a,...`, where the name alone does not tell.
         vector_bytes: bytes in a vector register.
         vector_registers: how many vector registers there are.
+        fma_ports: how many vectors it multiplies and adds in a cycle.
         l1_bytes: the first-level data cache of a core.
         l2_bytes: the second-level cache of a core.
-        cores: how many cores may share the work of a routine, for which there are tasks enough then.
-        last_level_bytes: the last cache before memory, which cores share.
+        cores: how many cores may share the work of a routine, for which there are tasks enough then: equal
+            for all processors, so that the code and the bits of results do not depend on it.
+        last_level_bytes: the last cache before memory, which cores share; equal for all processors, too.
     """
 
+    cpu: str = "x86-64-v4"
+    arch: str = "x86_64"
+    features: frozenset[str] = AVX512
+    llvm_features: str = ""
     vector_bytes: int = 64
     vector_registers: int = 32
+    fma_ports: int = 2
     l1_bytes: int = 48 * 2**10
     l2_bytes: int = 2**20
     cores: int = 16
@@ -56,11 +71,10 @@ class TargetDescription:
         if self.vector_bytes & (self.vector_bytes - 1):
             raise OcannlError(f"vector_bytes is a power of two, found {self.vector_bytes}")
 
-    @staticmethod
-    def of(options: ModulePass) -> TargetDescription:
-        """The description by the options of a pass that have the names of its attributes."""
-        names = (field.name for field in fields(TargetDescription))
-        return TargetDescription(**{name: getattr(options, name) for name in names if hasattr(options, name)})
+    def __str__(self) -> str:
+        """All of it, as one line: equal for equal descriptions."""
+        numbers = [f"{field.name}={getattr(self, field.name)}" for field in fields(self)[4:]]
+        return " ".join([self.cpu, self.arch, *sorted(self.features), self.llvm_features, *numbers])
 
     @property
     def lasting_bytes(self) -> float:
@@ -68,3 +82,34 @@ class TargetDescription:
         first.
         """
         return FILLED * self.last_level_bytes
+
+    @property
+    def accumulators(self) -> int:
+        """The registers that may accumulate, beside those for operands, and for products that are not fused
+        with a sum.
+        """
+        return max(1, self.vector_registers - (4 if self.fuses else 6))
+
+    @property
+    def converted(self) -> frozenset[str]:
+        """The small floats that it converts from and to f32 by an instruction. Those of bf16 flush denormal
+        numbers to zero, so that they are not used.
+        """
+        return frozenset({"f16"} if self.arch == "aarch64" or "f16c" in self.features else ())
+
+    @property
+    def fuses(self) -> bool:
+        """Whether it multiplies and adds with one rounding by an instruction."""
+        return self.arch == "aarch64" or "fma" in self.features
+
+
+DEFAULT_TARGET = TargetDescription()
+
+
+def vector_registers(arch: str, features: frozenset[str]) -> tuple[int, int]:
+    """The bytes of a vector register that features give, and how many of these there are."""
+    if arch == "aarch64":
+        return 16, 32
+    if features >= AVX512:
+        return 64, 32
+    return (32, 16) if features >= AVX2 else (16, 16)

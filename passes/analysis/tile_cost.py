@@ -205,15 +205,17 @@ class TileCost:
     def moved(self, access: Access, view: ScopeTile, rows: float, distance: float) -> float:
         """The cost of the loads or stores of an access, without conversions."""
         issue = 2.0 if isinstance(access.op, StoreOp) else 1.0
+        # What is far comes in whole lines, of which a vector may be a part.
+        lines = 1 + (distance - 1) * min(1, self.target.vector_bytes / LINE)
         match self.layout(access, view):
             case Layout.UNIFORM:
                 return issue * rows
             case Layout.CONTIGUOUS:
-                return issue * rows * view.vectors * distance
+                return issue * rows * view.vectors * lines
             case Layout.TRANSPOSED:
-                return issue * rows * view.vectors * TRANSPOSED_VECTOR * distance
+                return issue * rows * view.vectors * TRANSPOSED_VECTOR * lines
             case Layout.INTERLEAVED:
-                return issue * rows * view.vectors * (distance + INTERLEAVED_ROW * (rows - 1))
+                return issue * rows * view.vectors * (lines + INTERLEAVED_ROW * (rows - 1))
             case Layout.STRIDED:
                 return issue**2 * MOVED_ELEMENT * rows * self.lane_count(view) * distance
 
@@ -272,7 +274,7 @@ class TileCost:
 
 def chains(accumulators: float, target: TargetDescription) -> int:
     """The number of accumulator chains: independent partial sums that hide the latency of additions."""
-    most = (target.vector_registers - 4) // max(1, math.ceil(accumulators))
+    most = target.accumulators // max(1, math.ceil(accumulators))
     return max(1, min(most, math.ceil(INDEPENDENT / accumulators)))
 
 

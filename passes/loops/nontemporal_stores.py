@@ -20,6 +20,7 @@ from ocannl.passes.analysis.footprints import AccessFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import accesses, functions, nests_of, nodes, steps, variable_sizes
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Bypass:
 
 
 @dataclass(frozen=True)
-class NontemporalStoresPass(ModulePass):
+class NontemporalStoresPass(TargetOptions, ModulePass):
     """Marks stores of whole cache lines as nontemporal (streaming stores) if their reuse distance is larger
     than all caches.
 
@@ -126,11 +127,8 @@ class NontemporalStoresPass(ModulePass):
 
     name = "nontemporal-stores"
 
-    l2_bytes: int = TargetDescription.l2_bytes
-    last_level_bytes: int = TargetDescription.last_level_bytes
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = TargetDescription.of(self)
+        target = self.target
         for func in functions(op):
             whole: dict[SSAValue, int] = {
                 node.result: byte_size(node) for node in nodes(func) if node.mode.data != "virtual"

@@ -33,7 +33,7 @@ from ocannl.passes.analysis.nests import (
     with_reduced,
 )
 from ocannl.passes.analysis.slices import slice_in
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser
@@ -306,7 +306,7 @@ def nest_around(op: Operation) -> NestOp:
 
 
 @dataclass(frozen=True)
-class RematerializePass(ModulePass):
+class RematerializePass(TargetOptions, ModulePass):
     """Rematerialization: computes local nodes again before late reads, so that the arena need not keep them
     meanwhile (Briggs, Cooper and Torczon, "Rematerialization", 1992; for training, Chen et al., "Training
     Deep Nets with Sublinear Memory Cost", 2016).
@@ -321,10 +321,8 @@ class RematerializePass(ModulePass):
 
     name = "rematerialize"
 
-    l2_bytes: int = TargetDescription.l2_bytes
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = TargetDescription.of(self)
+        target = self.target
         for func in ungrouped(op):
             if not nodes(func):
                 continue

@@ -12,9 +12,10 @@ from xdsl.parser import Parser
 from ocannl.dialects.loops.schedule import Schedule, parse_schedule, schedule_text
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.schedule_candidates import Choice, Choices, FindChoices, no_choices
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
-from ocannl.runtime.host.processor import host_target
+from ocannl.runtime.host.processor import host
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class Tunings:
 
     version: str
     find: FindChoices
+
+
+def tuned_target(pipeline: str, target: TargetDescription) -> str:
+    """What tuned schedules are for, as a part of their key."""
+    return f"{pipeline} {target}"
 
 
 def stored_tunings(store: ObjectCache, target: str) -> Tunings | None:
@@ -67,9 +73,8 @@ def version_key(target: str) -> str:
 
 
 def environment(target: str) -> tuple[str, ...]:
-    """The target, processor and compiler that tuned schedules are for."""
-    host = host_target()
-    return target, host.triple, host.cpu, host.features, VERSION
+    """The target, the processor that they ran on, and the compiler that tuned schedules are for."""
+    return target, str(host()), VERSION
 
 
 def encoded(choices: Choices) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import VIOLATION
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.cpu.profile import profile
 from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm
-from ocannl.runtime.host.processor import host_target
+from ocannl.runtime.host.processor import check_runs, chosen_target, missing_features
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array
@@ -20,15 +22,20 @@ from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array
 
 @dataclass(frozen=True)
 class NativeDevice:
-    """This CPU. Kernels for a GPU are emulated."""
+    """This CPU. Kernels for a GPU are emulated.
+
+    `target` is the processor that code is for, by default as `OCANNL_TARGET` says. Code for one with other
+    instructions has its text, but does not run.
+    """
 
     emulation: Emulation = field(default_factory=Emulation)
     name: str = ""
     language: str = "llvm"
+    target: TargetDescription = field(default_factory=chosen_target)
 
     @property
     def key(self) -> str:
-        return " ".join([str(self.emulation), *sorted(host_target().converted)])
+        return f"{self.emulation} {self.target}"
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
         return HostMemory(aligned_array(shape, dtype))
@@ -37,13 +44,15 @@ class NativeDevice:
         """A run has ended when its call returns."""
 
     def text(self, module: ModuleOp) -> str:
-        return to_llvm(module, self.emulation, converted=host_target().converted)
+        return to_llvm(module, self.emulation, target=self.target)
 
-    def program(self, text: str, interface: Interface) -> NativeProgram:
-        code = compile_llvm(text)
+    def program(self, text: str, interface: Interface) -> NativeProgram | ForeignProgram:
+        if missing_features(self.target):
+            return ForeignProgram(self.target)
+        code = compile_llvm(text, target=self.target)
         checks = self.emulation.check and VIOLATION in text
         violation = Violation(code.address(VIOLATION)) if checks else None
-        return NativeProgram(code, code.address(interface.name), violation)
+        return NativeProgram(code, code.address(interface.name), violation, self.target)
 
 
 @dataclass(frozen=True)
@@ -53,13 +62,39 @@ class NativeProgram:
     code: CompiledModule
     function: int
     violation: Violation | None
+    target: TargetDescription
 
     def bind(self, args: ArgBlock) -> NativeRun:
-        return NativeRun(self.function, args, self.violation)
+        return NativeRun(self, args)
 
 
 class NativeRun(HostRun):
     """Native code on a block of arguments."""
 
+    def __init__(self, program: NativeProgram, args: ArgBlock) -> None:
+        super().__init__(program.function, args, program.violation)
+        self.target = program.target
+
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        return profile(module, self.args, runs)
+        return profile(module, self.args, runs, self.target)
+
+
+@dataclass(frozen=True)
+class ForeignProgram:
+    """A routine for a processor whose code this one cannot run: it has text, and every run raises."""
+
+    target: TargetDescription
+
+    def bind(self, args: ArgBlock) -> ForeignProgram:
+        return self
+
+    def call(self) -> None:
+        check_runs(self.target)
+
+    def loop(self, **_: object) -> list[NDArray[Any]]:
+        check_runs(self.target)
+        return []
+
+    def profile(self, module: ModuleOp, runs: int) -> list[float]:
+        check_runs(self.target)
+        return []

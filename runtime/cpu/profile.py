@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.assign import NodeOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import compile_llvm
-from ocannl.runtime.host.processor import host_target
 from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock, bind_call
 
@@ -19,10 +19,10 @@ from ocannl.runtime.memory import ArgBlock, bind_call
 class Clocked:
     """A scheduled routine that adds up the clock ticks of each of its nests and groups, or kernels."""
 
-    def __init__(self, module: ModuleOp, args: ArgBlock) -> None:
+    def __init__(self, module: ModuleOp, args: ArgBlock, target: TargetDescription) -> None:
         func = the_func(module)
         steps = [op for op in func.body.block.ops if not isinstance(op, NodeOp)]
-        self.code = compile_llvm(to_llvm(module, clocked=True, converted=host_target().converted))
+        self.code = compile_llvm(to_llvm(module, clocked=True, target=target), target=target)
         self.args = args
         self.call = bind_call(self.code.address(func.sym_name.data), args)
         self.ticks = _array_at(self.code.address(TICKS.strip('@"')), len(steps))
@@ -35,12 +35,12 @@ class Clocked:
         return self.ticks.copy()
 
 
-def profile(module: ModuleOp, args: ArgBlock, runs: int) -> list[float]:
+def profile(module: ModuleOp, args: ArgBlock, runs: int, target: TargetDescription) -> list[float]:
     """The median seconds of each nest, group or kernel over some runs, in the order in which they run.
 
     The runs do what the routine does: they write its nodes. A first one, which warms up, is not counted.
     """
-    clocked = Clocked(module, args)
+    clocked = Clocked(module, args, target)
     clocked.run()
     spent, seconds = np.zeros((runs, len(clocked.ticks))), np.zeros(runs)
     for k in range(runs):

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels.description import Dispatch, descriptions
+from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.runtime.cuda.driver import CudaError
 from ocannl.runtime.cuda.gpu import Gpu
 from ocannl.runtime.cuda.program import CudaProgram
@@ -22,6 +23,7 @@ class CudaDevice(Gpu):
     """An NVIDIA GPU that writes, loads and runs routines."""
 
     language = "ptx"
+    target = DEFAULT_TARGET
 
     @property
     def key(self) -> str:

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import llvmlite
 import llvmlite.binding
 
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
-from ocannl.runtime.host.processor import host_target
+from ocannl.runtime.host.processor import host, triple_of
 from ocannl.runtime.llvm_parser import InternalError, parse_llvm
 from ocannl.runtime.locks import once
 
@@ -55,14 +56,16 @@ class CompiledModule:
 def compile_llvm(
     text: str,
     *,
+    target: TargetDescription | None = None,
     opt_level: int = 2,
     cache: ObjectCache | Literal["environment"] | None = "environment",
     symbols: Mapping[str, int] | None = None,
 ) -> CompiledModule:
-    """Compiles a module for this processor and loads it.
+    """Compiles a module for a processor, by default this one, and loads it.
 
     Args:
-        text: LLVM IR. Functions without target attributes get this processor's name and features.
+        text: LLVM IR.
+        target: the processor, which is this one or has no more features.
         opt_level: LLVM's code generation level, 0 to 3.
         cache: where object code is looked up and kept; by default what `OCANNL_CACHE` says, None for nowhere.
         symbols: addresses of external symbols that `text` declares; others are looked up in this process.
@@ -71,56 +74,65 @@ def compile_llvm(
         InternalError: LLVM rejects the text, or the result cannot be loaded.
     """
     store = environment_cache() if cache == "environment" else cache
-    return CompiledModule(object_code(text, opt_level, store), symbols or {})
+    return CompiledModule(object_code(text, target or host(), opt_level, store), symbols or {})
 
 
-def object_code(text: str, opt_level: int, store: ObjectCache | None) -> bytes:
+def object_code(text: str, target: TargetDescription, opt_level: int, store: ObjectCache | None) -> bytes:
     """The object file of a module, from `store` where it has one; a hit costs LLVM nothing."""
     if store is None:
-        return emit_object(text, opt_level)
-    key = object_key(text, opt_level)
+        return emit_object(text, target, opt_level)
+    key = object_key(text, target, opt_level)
     found = store.get(key)
     if found is None:
-        found = emit_object(text, opt_level)
+        found = emit_object(text, target, opt_level)
         store.put(key, found)
     return found
 
 
-def object_key(text: str, opt_level: int) -> str:
+def object_key(text: str, target: TargetDescription, opt_level: int) -> str:
     """The cache key of a module: all that its object code depends on."""
-    host = host_target()
     llvm_version = ".".join(map(str, llvm.llvm_version_info))
     options = (RELOCATION, CODE_MODEL, str(opt_level))
-    return entry_key(text, host.triple, host.cpu, host.features, llvmlite.__version__, llvm_version, *options)
+    processor = (triple_of(target), target.cpu, target.llvm_features)
+    return entry_key(text, *processor, llvmlite.__version__, llvm_version, *options)
 
 
-def emit_object(text: str, opt_level: int = 2) -> bytes:
-    """The object file of a module for this processor."""
-    return _target_machine(opt_level).emit_object(parse_llvm(text))
+def emit_object(text: str, target: TargetDescription, opt_level: int = 2) -> bytes:
+    """The object file of a module for a processor, of any architecture."""
+    return _target_machine(target, opt_level).emit_object(parse_llvm(text))
 
 
-def emit_assembly(text: str, opt_level: int = 2) -> str:
-    """The assembly of a module for this processor, to be read."""
-    return _target_machine(opt_level).emit_assembly(parse_llvm(text))
-
-
-@cache
-def _native_target() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_triple(host_target().triple)
+def emit_assembly(text: str, target: TargetDescription, opt_level: int = 2) -> str:
+    """The assembly of a module for a processor, of any architecture, to be read."""
+    return _target_machine(target, opt_level).emit_assembly(parse_llvm(text))
 
 
 @cache
-def _target_machine(opt_level: int) -> Any:
-    host = host_target()
-    return _native_target().create_target_machine(
-        cpu=host.cpu, features=host.features, opt=opt_level, reloc=RELOCATION, codemodel=CODE_MODEL, jit=True
+def _initialize(*, every: bool) -> None:
+    """Makes LLVM's code generator for this architecture ready, or those for all."""
+    if every:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+    else:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+
+
+@cache
+def _target_machine(target: TargetDescription, opt_level: int) -> Any:
+    _initialize(every=target.arch != host().arch)
+    return llvm.Target.from_triple(triple_of(target)).create_target_machine(
+        cpu=target.cpu,
+        features=target.llvm_features,
+        opt=opt_level,
+        reloc=RELOCATION,
+        codemodel=CODE_MODEL,
+        jit=target.arch == host().arch,
     )
 
 
 @once
 def _linker() -> Any:
     """The one ORC JIT of this process; JITLink also keeps small-code-model references in range."""
-    _native_target()
+    _initialize(every=False)
     return llvm.create_lljit_compiler(use_jit_link=True)

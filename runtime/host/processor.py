@@ -1,60 +1,113 @@
-"""The processor of this process, which object code is for, and its cores."""
+"""The processor of this process, its cores, and the processor that code is for."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
 
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
+from ocannl.passes.analysis.target import TargetDescription
+
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
 SYSFS_CPUS = Path("/sys/devices/system/cpu")
-
-
-@dataclass(frozen=True)
-class HostCpu:
-    """The processor of this process.
-
-    Attributes:
-        triple: LLVM's target triple.
-        cpu: LLVM's name of the processor.
-        features: LLVM's feature list, `+avx2,-sse4a,...`.
-        converted: small floats that it converts from and to f32 by an instruction.
-    """
-
-    triple: str
-    cpu: str
-    features: str
-    converted: frozenset[str]
+UNITS = {"K": 2**10, "M": 2**20}
+# What LLVM's triples call the architectures.
+ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 @cache
-def host_target() -> HostCpu:
-    """The description of the processor that runs this process."""
-    features: dict[str, bool] = llvm.get_host_cpu_features()
-    triple: str = llvm.get_process_triple()
-    return HostCpu(
-        triple=triple,
-        cpu=llvm.get_host_cpu_name(),
-        features=feature_list(features),
-        converted=converted_floats(triple, features),
+def host() -> TargetDescription:
+    """The description of the processor that runs this process, for which code is compiled by default.
+
+    Features and caches decide, not the name. Of caches, only those of one core count.
+    """
+    name, arch = llvm.get_host_cpu_name(), ARCHITECTURES.get(host_triple().partition("-")[0], "x86_64")
+    found: dict[str, bool] = llvm.get_host_cpu_features()
+    return host_description(name, arch, found, core_caches(SYSFS_CPUS / "cpu0"))
+
+
+def host_description(
+    name: str, arch: str, found: Mapping[str, bool], caches: Mapping[int, int]
+) -> TargetDescription:
+    """A processor by LLVM's name of it and its features, with the bytes of its caches by level; what is not
+    known is as in its row of the table, or in that of its level.
+    """
+    known = processor(name) if name in PROCESSORS and PROCESSORS[name][0] == arch else None
+    features = frozenset(feature for feature, on in found.items() if on)
+    if not features and known is not None:  # LLVM does not look everywhere
+        return known
+    alike = known or nearest(arch, features)
+    return described(
+        name,
+        arch,
+        features & VISIBLE,
+        caches.get(1, alike.l1_bytes),
+        caches.get(2, alike.l2_bytes),
+        # A server may be taken for a desktop processor, whose second port for 512 bits is missing.
+        2 if "amx-tile" in features else alike.fma_ports,
+        feature_list(found),
     )
 
 
-def feature_list(features: dict[str, bool]) -> str:
+def feature_list(features: Mapping[str, bool]) -> str:
     """The features in LLVM's form, sorted so that equal processors have equal descriptions."""
     return ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
 
 
-def converted_floats(triple: str, features: dict[str, bool]) -> frozenset[str]:
-    """The small floats that have instructions of conversion. Those of bf16 flush denormal numbers to zero, so
-    that they are not used.
+def core_caches(folder: Path) -> dict[int, int]:
+    """The bytes of the data caches by level that belong to one core alone, from its Linux sysfs folder."""
+
+    def read(file: Path) -> str:
+        return file.read_text().strip() if file.exists() else ""
+
+    core, found = read(folder / "topology/thread_siblings_list"), dict[int, int]()
+    for index in sorted(folder.glob("cache/index*")):
+        size, sharing = read(index / "size"), read(index / "shared_cpu_list")
+        is_own = sharing.isdecimal() or sharing == core
+        if is_own and read(index / "type") in ("Data", "Unified") and size[-1:] in UNITS:
+            found[int(read(index / "level"))] = int(size[:-1]) * UNITS[size[-1]]
+    return found
+
+
+def host_triple() -> str:
+    triple: str = llvm.get_process_triple()
+    return triple
+
+
+def triple_of(target: TargetDescription) -> str:
+    """LLVM's triple of code for a processor: with the host's system, if it is of the host's architecture."""
+    return host_triple() if target.arch == host().arch else f"{target.arch}-unknown-linux-gnu"
+
+
+def chosen_target(name: str | None = None, default: TargetDescription | None = None) -> TargetDescription:
+    """The processor of a name, else the one that `OCANNL_TARGET` names, else a default: this process's.
+
+    Raises `DeviceError` for an unknown name.
     """
-    has_f16 = triple.startswith(("aarch64", "arm64")) or features.get("f16c", False)
-    return frozenset({"f16"} if has_f16 else ())
+    if name := name or os.environ.get("OCANNL_TARGET"):
+        return host() if name == "host" else processor(name)
+    return host() if default is None else default
+
+
+def missing_features(target: TargetDescription) -> list[str]:
+    """What the host lacks to run code for a processor."""
+    if target.arch != host().arch:
+        return [target.arch]
+    return sorted(target.features - host().features)
+
+
+def check_runs(target: TargetDescription) -> None:
+    """Raises `DeviceError` for a processor whose code this one cannot run."""
+    if missing := missing_features(target):
+        raise DeviceError(
+            f"code for {target.cpu} cannot run here: this processor ({host().cpu}) has no "
+            f"{', '.join(missing)}; its text is `ir(stage)`, another `target` of the context runs it"
+        )
 
 
 def usable_cores() -> int:
@@ -67,7 +120,7 @@ def usable_cores() -> int:
 def count_cores(processors: Iterable[int], folder: Path) -> int:
     """The number of cores that processors belong to, by the siblings of each in a Linux sysfs folder."""
     cores: set[str] = set()
-    for processor in processors:
-        siblings = folder / f"cpu{processor}/topology/thread_siblings_list"
-        cores.add(siblings.read_text() if siblings.exists() else f"{processor}\n")
+    for number in processors:
+        siblings = folder / f"cpu{number}/topology/thread_siblings_list"
+        cores.add(siblings.read_text() if siblings.exists() else f"{number}\n")
     return len(cores)

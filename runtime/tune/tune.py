@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.entry import EntryLayout, entry_layout
-from ocannl.lowering.pipelines import PIPELINES, run_passes, with_choices
+from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.nests import nests_of, steps
 from ocannl.passes.analysis.schedule_alternatives import alternatives
@@ -31,7 +31,8 @@ class Tuner:
 
     Args:
         module: the routine as it is before `schedule`.
-        target: the target's name.
+        pipeline: the name of the passes.
+        target: the processor.
         find: the tuned schedules of a nest or group from before, at which the search begins.
         bind: arguments for code with slots as given.
         restore: gives the nodes that runs have written their values from before.
@@ -40,13 +41,15 @@ class Tuner:
     def __init__(
         self,
         module: ModuleOp,
-        target: str,
+        pipeline: str,
+        target: TargetDescription,
         find: FindChoices,
         bind: Callable[[EntryLayout], ArgBlock],
         restore: Callable[[], None],
     ) -> None:
         self.module = module
-        passes = PIPELINES[target]
+        self.target = target
+        passes = PIPELINES[pipeline]
         self.passes = passes[passes.index(SchedulePass) :]
         self.bind = bind
         self.restore = restore
@@ -72,7 +75,7 @@ class Tuner:
 
     def others(self, text: str, choices: Choices) -> Iterable[Choices]:
         """The alternatives to the schedules of a nest or group, the most promising first."""
-        return alternatives(self.steps[text], choices, TargetDescription())
+        return alternatives(self.steps[text], choices, self.target)
 
     def measure(self, trials: list[dict[str, Choices]]) -> list[dict[str, list[float]]]:
         """For each trial that there is time for, samples of the clock ticks of each nest or group."""
@@ -102,7 +105,7 @@ class Variant:
         module = tuner.module.clone()
         func = the_func(module)
         original = dict(zip(steps(func), tuner.texts, strict=True))
-        run_passes(module, with_choices(tuner.passes, (tuner.start | dict(choices)).get))
+        run_passes(module, for_target(tuner.passes, tuner.target, (tuner.start | dict(choices)).get))
         self.owners: list[str] = []
         copies = 0
         for step in steps(func):
@@ -111,7 +114,7 @@ class Variant:
             if known:
                 self.owners += known[:1] * copies
                 copies = 0
-        self.clocked = Clocked(module, tuner.bind(entry_layout(func)))
+        self.clocked = Clocked(module, tuner.bind(entry_layout(func)), tuner.target)
         self.times: dict[str, list[float]] = {text: [] for text in tuner.texts}
 
     def sample(self, runs: int) -> dict[str, float]:

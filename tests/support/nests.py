@@ -27,9 +27,11 @@ from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import VIOLATION
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nests import nests
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.jit import compile_llvm
+from ocannl.runtime.host.processor import host
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 Arrays = dict[str, NDArray[Any]]
@@ -86,9 +88,12 @@ def run_compiled(
     indices: Mapping[str, int] | None = None,
     threads: int = 1,
     emulation: Emulation | None = None,
-    converted: frozenset[str] = frozenset(),
+    target: TargetDescription | None = None,
 ) -> None:
-    """Compiles and runs a module's function on the arrays of its nodes, in place."""
+    """Compiles and runs a module's function on the arrays of its nodes, in place; for this processor, or a
+    lesser one.
+    """
+    target = target or host()
     func = the_func(module)
     layout = entry_layout(func)
     block = ArgBlock(layout.slots)
@@ -99,7 +104,7 @@ def run_compiled(
         block.values[slot] = (indices or {})[name]
     if layout.is_parallel:
         block.set_pointer(layout.team_slot, Team(threads).start())
-    compiled = compile_llvm(to_llvm(module, emulation, converted=converted), cache=None)
+    compiled = compile_llvm(to_llvm(module, emulation, target=target), target=target, cache=None)
     bind_call(compiled.address(func.sym_name.data), block)()
     if emulation is not None and emulation.check:
         Violation(compiled.address(VIOLATION)).raise_first()

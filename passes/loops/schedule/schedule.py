@@ -14,12 +14,12 @@ from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.names import labels_of
 from ocannl.passes.analysis.nests import functions, steps
 from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.loops.schedule.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
-class SchedulePass(ModulePass):
+class SchedulePass(TargetOptions, ModulePass):
     """Chooses schedules by a cost model: loop permutation, register tiling, vectorization, packing of
     operands into contiguous panels (Goto and van de Geijn, "Anatomy of High-Performance Matrix
     Multiplication", 2008), and the loops that threads share. Nests that have a schedule keep it.
@@ -31,16 +31,10 @@ class SchedulePass(ModulePass):
 
     name = "schedule"
 
-    vector_bytes: int = TargetDescription.vector_bytes
-    vector_registers: int = TargetDescription.vector_registers
-    l1_bytes: int = TargetDescription.l1_bytes
-    l2_bytes: int = TargetDescription.l2_bytes
-    cores: int = TargetDescription.cores
-    last_level_bytes: int = TargetDescription.last_level_bytes
     find: FindChoices = no_choices
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        scheduler = Scheduler(TargetDescription.of(self))
+        scheduler = Scheduler(self.target)
         for func in functions(op):
             scheduler.labels = labels_of(func)
             for step in steps(func):

@@ -14,7 +14,7 @@ from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import nodes, ungrouped
 from ocannl.passes.analysis.row_fusion import NestChain, is_far
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.rewrites.row_grouper import Grouper
 from ocannl.passes.rewrites.row_groups import Builder
 
@@ -35,7 +35,7 @@ class CpuGrouper(Grouper):
 
 
 @dataclass(frozen=True)
-class TileAndFusePass(ModulePass):
+class TileAndFusePass(TargetOptions, ModulePass):
     """Producer-consumer fusion by tiles: nests that share rows become a group that runs them for a block of
     rows before the next one (as Halide's `compute_at`, Ragan-Kelley et al., 2013, or `scf.tile_and_fuse` in
     MLIR).
@@ -50,14 +50,8 @@ class TileAndFusePass(ModulePass):
 
     name = "tile-and-fuse"
 
-    vector_bytes: int = TargetDescription.vector_bytes
-    vector_registers: int = TargetDescription.vector_registers
-    l1_bytes: int = TargetDescription.l1_bytes
-    l2_bytes: int = TargetDescription.l2_bytes
-    cores: int = TargetDescription.cores
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = TargetDescription.of(self)
+        target = self.target
         for func in ungrouped(op):
             if any(is_far(byte_size(node), target) for node in nodes(func)):
                 CpuGrouper(func, target).run()

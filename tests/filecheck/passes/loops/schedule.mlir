@@ -1,5 +1,5 @@
 // RUN: ocannl-opt %s -p schedule | filecheck %s
-// RUN: ocannl-opt %s -p 'schedule{vector_bytes=32 vector_registers=16}' | filecheck %s --check-prefix=AVX2
+// RUN: ocannl-opt %s --cpu x86-64-v3 -p schedule | filecheck %s --check-prefix=AVX2
 // RUN: ocannl-opt %s -p 'schedule{cores=1}' | filecheck %s --check-prefix=ONE
 
 // One core has nothing to share.

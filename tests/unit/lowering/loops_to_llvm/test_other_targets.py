@@ -4,65 +4,41 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
-import llvmlite.binding
 import pytest
 from support.nests import parse_module
 from xdsl.context import Context
 
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
+from ocannl.passes.analysis.processors import processor
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
-
-llvm: Any = llvmlite.binding  # llvmlite has no type stubs
+from ocannl.runtime.host.jit import emit_assembly
 
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor, its vector registers, and what its assembly looks like.
+    """A processor, and what its assembly looks like.
 
     `fma` and `add` are vector instructions, `spill` a vector register that goes to the stack.
     """
 
-    triple: str
     cpu: str
-    vector_bytes: int
-    vector_registers: int
     fma: str
     add: str
     spill: str
 
     def assembly(self, text: str) -> str:
         module = parse_module(text)
-        SchedulePass(vector_bytes=self.vector_bytes, vector_registers=self.vector_registers).apply(
-            Context(), module
-        )
+        SchedulePass(cpu=self.cpu).apply(Context(), module)
         PlanMemoryPass().apply(Context(), module)
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        machine = llvm.Target.from_triple(self.triple).create_target_machine(cpu=self.cpu, opt=2)
-        return machine.emit_assembly(llvm.parse_assembly(loops_to_llvm(module)))
+        target = processor(self.cpu)
+        return emit_assembly(loops_to_llvm(module, target=target), target)
 
 
-AVX2 = Processor(
-    "x86_64-unknown-linux-gnu",
-    "x86-64-v3",
-    32,
-    16,
-    r"vfmadd\d+ps\s.*%ymm",
-    r"vaddps\s.*%ymm",
-    r"vmov[au]ps\s+%ymm\d+, .*\(%rsp\)",
-)
-NEON = Processor(
-    "aarch64-unknown-linux-gnu",
-    "neoverse-n1",
-    16,
-    32,
-    r"fmla\s+v\d+\.4s",
-    r"fadd\s+v\d+\.4s",
-    r"st[rp]\s+q.*\[sp",
-)
+SSE4 = Processor("x86-64-v2", r"mulps\s.*%xmm", r"addps\s.*%xmm", r"addps\s.*\n\s+movaps\s.*\(%rsp\)")
+AVX2 = Processor("x86-64-v3", r"vfmadd\d+ps\s.*%ymm", r"vaddps\s.*%ymm", r"vmov[au]ps\s+%ymm\d+, .*\(%rsp\)")
+NEON = Processor("neoverse-n1", r"fmla\s+v\d+\.4s", r"fadd\s+v\d+\.4s", r"st[rp]\s+q.*\[sp")
 
 PRODUCT = """
 loops.func @product {
@@ -126,7 +102,7 @@ loops.func @sum {
 }"""
 
 
-@pytest.mark.parametrize("processor", [AVX2, NEON], ids=["avx2", "neon"])
+@pytest.mark.parametrize("processor", [SSE4, AVX2, NEON], ids=["sse4", "avx2", "neon"])
 @pytest.mark.parametrize("text", [PRODUCT, CONVOLUTION, KERNEL_GRADIENT], ids=["product", "image", "kernel"])
 def test_contractions_are_vectorized_and_stay_in_registers(processor: Processor, text: str):
     assembly = processor.assembly(text)
@@ -134,7 +110,7 @@ def test_contractions_are_vectorized_and_stay_in_registers(processor: Processor,
     assert not re.search(processor.spill, assembly)
 
 
-@pytest.mark.parametrize("processor", [AVX2, NEON], ids=["avx2", "neon"])
+@pytest.mark.parametrize("processor", [SSE4, AVX2, NEON], ids=["sse4", "avx2", "neon"])
 def test_sums_are_vectorized(processor: Processor):
     assert len(re.findall(processor.add, processor.assembly(SUM))) >= 8
 

@@ -2,15 +2,92 @@
 
 from pathlib import Path
 
-from ocannl.runtime.host.processor import count_cores, feature_list, host_target, usable_cores
+import pytest
+
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.passes.analysis.processors import PROCESSORS, processor
+from ocannl.passes.analysis.target import AVX512
+from ocannl.runtime.host.jit import emit_assembly
+from ocannl.runtime.host.processor import (
+    chosen_target,
+    core_caches,
+    count_cores,
+    feature_list,
+    host,
+    host_description,
+    missing_features,
+    usable_cores,
+)
 
 
 def test_the_host_is_described():
-    host = host_target()
-    assert host is host_target()
-    assert host.triple
-    assert host.cpu
+    assert host() is host()
+    assert host().cpu
+    assert missing_features(host()) == []
     assert usable_cores() >= 1
+
+
+def features(name: str, *more: str) -> dict[str, bool]:
+    return dict.fromkeys([*PROCESSORS[name][1], *more], True)
+
+
+def test_features_and_not_the_name_decide():
+    """A server with AMX that LLVM takes for a desktop processor."""
+    found = host_description("rocketlake", "x86_64", features("sapphirerapids"), {1: 49152, 2: 2**21})
+    assert "amx-bf16" in found.features
+    assert (found.vector_bytes, found.vector_registers, found.fma_ports) == (64, 32, 2)
+    assert (found.l1_bytes, found.l2_bytes) == (49152, 2**21)
+    without = host_description("sapphirerapids", "x86_64", features("x86-64-v3"), {})
+    assert (without.vector_bytes, without.vector_registers) == (32, 16)
+    assert not without.features & AVX512 - processor("x86-64-v3").features
+
+
+def test_unknown_processors_are_as_their_level():
+    found = host_description("newcomer", "x86_64", features("x86-64-v3", "unheard"), {})
+    assert (found.l1_bytes, found.l2_bytes) == (2**15, 2**19)
+    assert "unheard" not in found.features
+    assert "+unheard" in found.llvm_features
+    assert host_description("apple-m2", "aarch64", {}, {}) == processor("apple-m2")
+
+
+def test_the_number_of_cores_and_shared_caches_change_nothing(tmp_path: Path):
+    def index(number: int, level: str, kind: str, size: str, sharing: str) -> None:
+        folder = tmp_path / f"cache/index{number}"
+        folder.mkdir(parents=True)
+        for file, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", sharing)):
+            (folder / file).write_text(text + "\n")
+
+    (tmp_path / "topology").mkdir()
+    (tmp_path / "topology/thread_siblings_list").write_text("0,4\n")
+    index(0, "1", "Data", "48K", "0,4")
+    index(1, "1", "Instruction", "64K", "0,4")
+    index(2, "2", "Unified", "2048K", "0,4")
+    index(3, "3", "Unified", "480M", "0-7")
+    caches = core_caches(tmp_path)
+    assert caches == {1: 48 * 2**10, 2: 2**21}
+    assert core_caches(tmp_path / "missing") == {}
+    found = host_description("znver5", "x86_64", features("znver5"), caches)
+    assert (found.cores, found.last_level_bytes) == (16, 2**25)
+
+
+def test_names_choose_a_target(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OCANNL_TARGET", raising=False)
+    assert chosen_target() == host()
+    assert chosen_target(default=processor("x86-64")) == processor("x86-64")
+    monkeypatch.setenv("OCANNL_TARGET", "haswell")
+    assert chosen_target() == processor("haswell")
+    assert chosen_target("znver3") == processor("znver3")
+    assert chosen_target("host") == host()
+    with pytest.raises(DeviceError, match="there is no target 'znver8'; did you mean znver"):
+        chosen_target("znver8")
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_llvm_knows_every_processor(name: str, capfd: pytest.CaptureFixture[str]):
+    """LLVM says on standard error that it does not, and goes on."""
+    assembly = emit_assembly("define i64 @f(i64 %x) {\n  ret i64 %x\n}", processor(name))
+    assert "ret" in assembly
+    assert capfd.readouterr().err == ""
 
 
 def test_features_are_sorted():
@@ -18,8 +95,8 @@ def test_features_are_sorted():
 
 
 def test_hyper_threads_of_a_core_count_once(tmp_path: Path):
-    for processor, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
-        topology = tmp_path / f"cpu{processor}" / "topology"
+    for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        topology = tmp_path / f"cpu{number}" / "topology"
         topology.mkdir(parents=True)
         (topology / "thread_siblings_list").write_text(siblings + "\n")
     assert count_cores(range(4), tmp_path) == 2
