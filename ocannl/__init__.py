@@ -17,13 +17,17 @@ from ocannl.dialects.ir.errors import (
 from ocannl.execute.context import Context
 from ocannl.execute.inference import infer
 from ocannl.execute.routine import Routine
+from ocannl.execute.seeds import seed
 from ocannl.execute.tuning import tune
+from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
+from ocannl.functions.function import Function, function
 from ocannl.program.block import Block
 from ocannl.program.block_summary import Summary
 from ocannl.program.blocks import block, configurable
 from ocannl.program.casts import cast
+from ocannl.program.checkpoints import checkpoint
 from ocannl.program.code import Code, block_comment, code, run
-from ocannl.program.derivatives import custom_gradient, grad, jvp, stop_gradient, vjp
+from ocannl.program.derivatives import custom_gradient, stop_gradient
 from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
@@ -50,6 +54,7 @@ __all__ = [
     "Context",
     "DeviceError",
     "Dim",
+    "Function",
     "Index",
     "OcannlError",
     "PrecisionError",
@@ -73,6 +78,7 @@ __all__ = [
     "block",
     "block_comment",
     "cast",
+    "checkpoint",
     "code",
     "concat",
     "configurable",
@@ -87,11 +93,14 @@ __all__ = [
     "float32",
     "float64",
     "forward",
+    "function",
     "gather",
     "grad",
+    "hessian",
     "index",
     "infer",
     "init",
+    "jacobian",
     "jvp",
     "node",
     "normal",
@@ -104,6 +113,7 @@ __all__ = [
     "run",
     "scatter",
     "scope",
+    "seed",
     "set",
     "stack",
     "state",

@@ -87,6 +87,8 @@ class Context:
         self._evaluations = WeakKeyDictionary[Value, Rerun]()
         """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()
+        self.bound = WeakKeyDictionary[Any, Any]()
+        """What was compiled here for traces of functions."""
 
     @staticmethod
     def auto() -> Context:
@@ -381,3 +383,12 @@ def _fill(node: Node, value: Value) -> None:
         dtype = computed_dtype(node.memory.dtype)
         node.memory.write(sample(stream_key(0, ""), shape, dtype))
         node.written = True
+
+
+_default: list[Context] = []
+
+
+def default_context() -> Context:
+    if not _default:
+        _default.append(Context.auto())
+    return _default[0]

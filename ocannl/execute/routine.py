@@ -294,6 +294,17 @@ class Routine(Exclusive):
             )
         return label
 
+    def memory_of(self, tensor: Tensor, *, written: bool = False) -> Memory | None:
+        """The memory of a tensor that this routine reads or writes, None for others; with `written`, the
+        caller gives it a value before it runs the routine.
+        """
+        label = self.keys.get(memory_key(tensor.ir_value))
+        if label is None:
+            return None
+        node = self._nodes[label]
+        node.written = node.written or written
+        return node.memory
+
     def _keeping(self, recorded: Sequence[Tensor]) -> Routine:
         """This routine, or one of the same code that keeps the recorded expressions in memory too."""
         missing = frozenset(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +14,7 @@ from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.stages import stage_text
+from ocannl.program.values import now
 from ocannl.runtime.collector import collector_paused
 
 
@@ -53,24 +53,22 @@ class Recording(Code):
     """The code of an open block. What is made in it belongs to it, at the place where it was made, until
     `oc.run` gives it another.
 
-    Statements that were added together form a unit, by number: inside of one, an expression is computed where
-    it is used, as in all code.
     """
 
     def __init__(self, statements: Iterable[Operation] = (), label: str = "") -> None:
         super().__init__(statements, label)
-        self.units = [0] * len(self.statements)
+        self.added = [now()] * len(self.statements)
+        """When each statement was added."""
         self._made = set[Operation]()
-        self._numbers = itertools.count(1)
 
     def add(self, statements: Iterable[Operation], *, made: bool) -> None:
-        """Adds statements as a unit, and takes those of them that were made here from where they were made.
-        With `made`, they are being made here.
+        """Adds statements, and takes those of them that were made here from where they were made. With
+        `made`, they are being made here.
         """
         added = list(statements)
         self.take_back(added)
         self.statements += added
-        self.units += [next(self._numbers)] * len(added)
+        self.added += [now()] * len(added)
         if made:
             self._made.update(added)
 
@@ -81,7 +79,7 @@ class Recording(Code):
             return
         kept = [at for at, op in enumerate(self.statements) if op not in moved]
         self.statements[:] = [self.statements[at] for at in kept]
-        self.units = [self.units[at] for at in kept]
+        self.added = [self.added[at] for at in kept]
         self._made -= moved
 
 

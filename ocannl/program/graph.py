@@ -25,7 +25,7 @@ from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
-from ocannl.program.values import Asked, Value, values_of
+from ocannl.program.values import Asked, Value, note_statement, values_of
 from ocannl.runtime.collector import spare_collector
 from ocannl.runtime.locks import shared
 
@@ -102,6 +102,7 @@ def add_statement(op: OpT) -> OpT:
     """`add` for an operation without a result."""
     op.location = user_location()
     _learn(op)
+    note_statement(op)
     return op
 
 

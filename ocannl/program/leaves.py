@@ -25,6 +25,7 @@ from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.precision import param_precision
+from ocannl.program.retracing import earlier_memory, note_memory
 from ocannl.program.scopes import MemoryPath, memory_path
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
@@ -152,9 +153,13 @@ def param(
 
 
 def _memory(op: texpr.MemoryOp, path: MemoryPath) -> Value:
-    """Adds memory to the program, where its path says."""
+    """Adds memory to the program, where its path says; or takes what an earlier trace of a function added."""
+    known = earlier_memory(op, path.text)
+    if known is not None:
+        return known
     value = graph.add(op, path.text)
     value.path = path
+    note_memory(value)
     return value
 
 

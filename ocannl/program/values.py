@@ -6,6 +6,7 @@ as long as a handle, a statement or another value has them, and go at once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,6 +24,8 @@ from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
 from ocannl.passes.texpr.infer_shapes.sites import Trace, shown_name
 from ocannl.program.scopes import MemoryPath
+
+_order = itertools.count()
 
 Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray[Any]]
 """Makes an initial value from a random key, a final shape and a dtype."""
@@ -70,11 +73,13 @@ class Value(OpResult[TensorType]):
     """The gradient and the last value, if they were asked for."""
     trace: Trace
     """Its place in messages."""
+    made: int
+    """When it was made, in the order of all values and statements."""
 
     def __init__(self, op: texpr.TensorOp) -> None:
         made = op.result
         self._type, self._name = made.type, made.name_hint
-        self.op, self.index = op, 0
+        self.op, self.index, self.made = op, 0, now()
         hold_result_weakly(op, self)
         self.trace = Trace(self, tuple([operand.trace.name for operand in values_of(op)]))
 
@@ -95,6 +100,21 @@ class Value(OpResult[TensorType]):
         if isinstance(self.op, texpr.OfOp):
             (source,) = values_of(self.op)
             source.asked[self.op.__class__].type = type
+
+
+def now() -> int:
+    """A number above those of all values and statements so far."""
+    return next(_order)
+
+
+def note_statement(op: Operation) -> None:
+    """Notes when a statement was made."""
+    vars(op)["made"] = now()
+
+
+def when_made(statement: Operation) -> int:
+    """When a statement was made; those that nobody noted came before all others."""
+    return vars(statement).get("made", -1)
 
 
 def values_of(op: Operation) -> tuple[Value, ...]:

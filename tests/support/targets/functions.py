@@ -214,6 +214,34 @@ def derivatives(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, dict(zip(names, (gradient, pulled, forward, curvature, *twice), strict=True)))
 
 
+def functions(ctx: oc.Context, dtype: Any) -> Values:
+    """Functions of arrays: an update whose loss is the one before it, and derivatives."""
+    w = oc.param("w", random(dtype, 20, 17), dtype=dtype)
+    oc.seed(1)
+
+    @oc.function(ctx=ctx)
+    def step(x: oc.Tensor, rate: oc.Tensor) -> Any:
+        loss = number(oc.checkpoint(lambda x: oc.tanh(w @ x))(x))
+        oc.run(train.grad_update(loss) + train.sgd_update(loss, learning_rate=rate))
+        return {"loss": loss, "after": oc.tanh(w @ x)}
+
+    x = random(dtype, 33, 17)
+    found = [step(x, 0.1), step(x[:5], 0.2)]
+    bent = oc.function(lambda x: number(oc.tanh(w @ x)).einsum("0 => "), ctx=ctx)
+    values = {
+        f"{name} {k}": np.asarray(value) for k, each in enumerate(found) for name, value in each.items()
+    }
+    flat = oc.function(lambda x: oc.tanh(x) * x, ctx=ctx)
+    curved = oc.function(lambda x: oc.tanh(x).einsum("... => "), ctx=ctx)
+    return values | {
+        "w": ctx[w],
+        "jvp": bent.jvp(x, x),
+        "vjp": bent.vjp(x),
+        "jacobian": oc.jacobian(flat)(x[0, :3]),
+        "hessian": oc.hessian(curved)(x[0, :3]),
+    }
+
+
 def ids(ctx: oc.Context, dtype: Any) -> Values:
     """Gathers and scatters by ids of all types, some of which are no positions; several at one cell."""
     table = oc.data(random(dtype, 9, 21), axes="oo", label="table")
@@ -322,6 +350,7 @@ PROGRAMS: dict[str, Program] = {
     "statements": statements,
     "accumulations": accumulations,
     "derivatives": derivatives,
+    "functions": functions,
     "ids": ids,
     "random numbers": random_numbers,
     "leaves": leaves,

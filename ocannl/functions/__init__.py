@@ -1,0 +1,1 @@
+"""Functions that are traced for each signature, compiled and cached."""

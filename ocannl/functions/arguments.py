@@ -1,0 +1,107 @@
+"""The arguments of functions: arrays, numbers and static values, and the signatures that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.program.errors import ArgumentError
+from ocannl.program.trees import Form
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """The shape and dtype of an array; a number has no axes."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}" if self.shape else str(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A value that is part of the signature."""
+
+    kind: type
+    value: Hashable
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+LeafType: TypeAlias = ArrayType | Static
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function is traced for: the form of its arguments, and their leaves by name."""
+
+    form: Form
+    leaves: tuple[tuple[str, LeafType], ...]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}: {leaf}" for name, leaf in self.leaves)
+
+    __repr__ = __str__
+
+
+def array_of(leaf: object, name: str) -> NDArray[Any] | None:
+    """An argument as an array on the host, which may share its memory; None for what is no array.
+
+    Python's integers are int32, or int64 where they do not fit, and its other numbers float32. Arrays of
+    other libraries come by DLPack, or else as NumPy converts them.
+    """
+    if isinstance(leaf, np.ndarray | np.generic):
+        return np.asarray(leaf)
+    if isinstance(leaf, bool):
+        return np.asarray(leaf)
+    if isinstance(leaf, int):
+        fits = -(2**31) <= leaf < 2**31
+        try:
+            return np.asarray(leaf, np.int32 if fits else np.int64)
+        except OverflowError:
+            raise ArgumentError(f"argument `{name}` is an integer of more than 64 bits: {leaf}") from None
+    if isinstance(leaf, float):
+        return np.asarray(leaf, np.float32)
+    if not hasattr(leaf, "__dlpack__"):
+        return np.asarray(leaf) if hasattr(leaf, "__array__") else None
+    return _foreign(leaf, name)
+
+
+def _foreign(leaf: Any, name: str) -> NDArray[Any]:
+    """The array of another library."""
+    detach = getattr(leaf, "detach", None)
+    found = leaf if detach is None else detach()
+    try:
+        return np.from_dlpack(found)
+    except (BufferError, RuntimeError, TypeError):
+        pass  # NumPy's DLPack knows no bfloat16, and no memory of GPUs
+    try:
+        return np.asarray(found)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentError(f"argument `{name}` is no array that NumPy reads: {error}") from None
+
+
+def static_of(leaf: object, name: str) -> Static:
+    """A static value. Raises `ArgumentError` for what cannot be a key."""
+    try:
+        hash(leaf)
+    except TypeError:
+        raise ArgumentError(
+            f"argument `{name}` is static, so that it has to be hashable, found {type(leaf).__name__}"
+        ) from None
+    assert isinstance(leaf, Hashable)
+    return Static(type(leaf), leaf)
+
+
+def shared_letters(axes: dict[str, str], path: str) -> str | None:
+    """The letters that `axes` has for a leaf: by its own path, or by that of a collection around it."""
+    parts = path.split(".")
+    names: Sequence[str] = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((axes[name] for name in names if name in axes), None)

@@ -1,0 +1,100 @@
+"""A traced function in one context: its routine, where arguments are copied to and results from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.execute.context import Context
+from ocannl.execute.routine import Routine
+from ocannl.functions.arguments import ArrayType
+from ocannl.functions.trace import Trace
+from ocannl.program.parameters import params
+from ocannl.program.tensor import Tensor
+from ocannl.program.trees import Branch, built
+from ocannl.runtime.device import Memory
+from ocannl.runtime.memory import HostMemory
+
+Array = NDArray[Any]
+
+
+class Bound:
+    """A routine with arguments and results. Parameters that have no value get theirs by the default seed."""
+
+    def __init__(self, trace: Trace, context: Context, seed: int) -> None:
+        self.context = context
+        self.routine = compiled(trace, context)
+        if any(param not in context for param in params(trace.code).values()):
+            context.init_params(trace.code, seed=seed)
+        kinds = [leaf for _, leaf in trace.signature.leaves]
+        arrays = [kind for kind in kinds if isinstance(kind, ArrayType)]
+        inputs = [tensor for tensor in trace.inputs if tensor is not None]
+        memories = [self.routine.memory_of(tensor, written=True) for tensor in inputs]
+        self._writes = [(at, _writer(memory)) for at, memory in enumerate(memories) if memory is not None]
+        self.result = _assembler(trace, [_reader(leaf, self.routine, context) for leaf in trace.results])
+        self.count = -1
+        """The number of arguments, if they are arrays which the CPU copies in; or -1."""
+        self.host: list[tuple[Array, tuple[int, ...], np.dtype[Any]]] = []
+        """Where these go, with their shapes and dtypes."""
+        if len(arrays) == len(kinds) and all(isinstance(memory, HostMemory | None) for memory in memories):
+            self.count = len(arrays)
+            for memory, kind in zip(memories, arrays, strict=True):
+                # What the code does not use goes to an array of its own.
+                array = memory.array if isinstance(memory, HostMemory) else np.empty(kind.shape, kind.dtype)
+                self.host.append((array, kind.shape, kind.dtype))
+
+    def run(self, arrays: Sequence[Array]) -> Any:
+        """Copies the arguments in, runs, and copies the results out."""
+        for at, write in self._writes:
+            write(arrays[at])
+        self.routine()
+        return self.result()
+
+
+def compiled(trace: Trace, context: Context) -> Routine:
+    """The routine of a trace. Raises `OcannlError` for static indices, which a call could not set."""
+    routine = context.compile(trace.code, name=trace.code.label)
+    if routine.indices:
+        names = ", ".join(f"`{index.name}`" for index in routine.indices)
+        raise OcannlError(
+            f"function `{trace.code.label}` uses the static indices {names}, which a call does not set: "
+            "make them arguments"
+        )
+    return routine
+
+
+def _writer(memory: Memory) -> Callable[[Array], None]:
+    if not isinstance(memory, HostMemory):
+        return memory.write
+    return partial(memory.array.__setitem__, ...)
+
+
+def _reader(leaf: Any, routine: Routine, context: Context) -> Callable[[], Any]:
+    """Reads a result, as an array of its own or as a NumPy scalar."""
+    if not isinstance(leaf, Tensor):
+        return lambda: leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+    memory = routine.memory_of(leaf)
+    if memory is None:
+        return lambda: np.array(context[leaf])[()]
+    if not isinstance(memory, HostMemory):
+        return lambda: memory.read()[()]
+    array = memory.array
+    return array.copy if array.ndim else partial(array.__getitem__, ())
+
+
+def _assembler(trace: Trace, reads: Sequence[Callable[[], Any]]) -> Callable[[], Any]:
+    """Reads all results in their form; the frequent forms without going over a tree."""
+    form = trace.form
+    if form is None:
+        return reads[0]
+    if isinstance(form, Branch) and form.kind is tuple and all(part is None for part in form.parts):
+        return lambda: tuple([read() for read in reads])
+    if isinstance(form, Branch) and form.kind is dict and all(part is None for part in form.parts):
+        pairs = list(zip(form.keys, reads, strict=True))
+        return lambda: {key: read() for key, read in pairs}
+    return lambda: built(form, iter([read() for read in reads]))

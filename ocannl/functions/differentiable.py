@@ -1,0 +1,153 @@
+"""Derivatives of functions of arrays: each is such a function again, with arguments and results as arrays."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from ocannl.functions.trace import FLAT
+from ocannl.program.derivatives import jvp, vjp
+from ocannl.program.errors import ArgumentError
+from ocannl.program.tensor import Expression, Tensor, as_tensor, by_spec
+from ocannl.program.trees import built, form_of, leaves_of, mapped
+
+SAME = "..b.. | ..i.. -> ..o.."
+
+Body: TypeAlias = Callable[[inspect.BoundArguments, Any], Any]
+"""What a derived function computes, from the arguments of the function and perhaps one more."""
+Numbers: TypeAlias = int | Sequence[int]
+
+
+class Differentiable(ABC):
+    """A function of arrays as its derivatives see it."""
+
+    function: Callable[..., Any]
+    parameters: inspect.Signature
+    axes: dict[str, str]
+    name: str
+
+    @abstractmethod
+    def with_body(self, function: Callable[..., Any], axes: Mapping[str, str]) -> Differentiable:
+        """A function of arrays with another body, which shares context, memory and static arguments."""
+
+    @abstractmethod
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Its results for arrays."""
+
+    def derived(
+        self, kind: str, body: Body, extra: str | None = None, axes: Mapping[str, str] | None = None
+    ) -> Differentiable:
+        """A function of the same arguments, and perhaps of one more by name, whose letters `axes` has."""
+        own = [*self.parameters.parameters.values()]
+        if extra is not None:
+            added = inspect.Parameter(extra, inspect.Parameter.KEYWORD_ONLY, default=None)
+            last = own[-1:] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []
+            own = [*own[: len(own) - len(last)], added, *last]
+
+        def apply(*args: Any, **named: Any) -> Any:
+            more = None if extra is None else named.pop(extra)
+            return body(self.parameters.bind(*args, **named), more)
+
+        apply.__name__ = f"{kind}_{self.name}"
+        vars(apply)["__signature__"] = self.parameters.replace(parameters=own)
+        return self.with_body(apply, {**self.axes, **(axes or {})})
+
+    def gradient(self, argnums: Numbers = 0) -> Differentiable:
+        """The gradient of a result that is one number with respect to an argument by its number, or to
+        several, in the form of the argument.
+        """
+        return self.derived("grad", lambda given, _: self._value_and_grad(given, argnums)[1])
+
+    @cached_property
+    def value_and_grad(self) -> Differentiable:
+        """The function that gives the result, one number, and its gradient with respect to the first
+        argument.
+        """
+        return self.derived("value_and_grad", lambda given, _: self._value_and_grad(given, 0))
+
+    def _value_and_grad(self, given: inspect.BoundArguments, argnums: Numbers) -> tuple[Any, Any]:
+        y = self._applied(given)
+        if not isinstance(y, Expression):
+            raise ArgumentError(
+                f"the gradient is that of one number, found that {self.name} returns a {type(y).__name__}"
+            )
+        tree = self._chosen(given, argnums)
+        return y, _like(tree, vjp(y, [*leaves_of(tree)]))
+
+    def _applied(self, given: inspect.BoundArguments) -> Any:
+        return self.function(*given.args, **given.kwargs)
+
+    def _chosen(self, given: inspect.BoundArguments, argnums: Numbers) -> Any:
+        values = [*given.arguments.values()]
+
+        def one(number: int) -> Any:
+            if not -len(values) <= number < len(values):
+                raise ArgumentError(f"{self.name} has {len(values)} arguments, so none of number {number}")
+            return values[number]
+
+        return one(argnums) if isinstance(argnums, int) else tuple(map(one, argnums))
+
+    def jvp(self, xs: Any, dxs: Any) -> Any:
+        """How the results change when the arguments `xs` change by `dxs` (forward mode), in the form of the
+        results. Several arguments are a tuple, and so are their tangents.
+        """
+        args, tangents = _several(xs), _several(dxs)
+        names = [*self.parameters.bind(*args).arguments]
+        if len(names) != len(tangents):
+            raise ArgumentError(f"each argument has one tangent; found {len(names)} and {len(tangents)}")
+        return self.forward_mode(*args, tangents=dict(zip(names, tangents, strict=True)))
+
+    def vjp(self, xs: Any, cotangent: Any = None) -> Any:
+        """The gradients of the sum of results times cotangents with respect to the arguments `xs` (reverse
+        mode), in their form. The cotangent has the form of the results; none is needed for one number.
+        """
+        found = self.reverse_mode(*_several(xs), cotangent=cotangent)
+        return found if isinstance(xs, tuple) else found[0]
+
+    @cached_property
+    def forward_mode(self) -> Differentiable:
+        """The function of the arguments, and of the `tangents` of arguments by name."""
+
+        def body(given: inspect.BoundArguments, tangents: Any) -> Any:
+            changed = {name: given.arguments[name] for name in tangents}
+            if form_of(changed) != form_of(tangents):
+                raise ArgumentError(f"the tangents have the form of the arguments of {self.name}")
+            xs, by = [*leaves_of(changed)], [*leaves_of(tangents)]
+            return mapped(lambda y: jvp(y, xs, by), self._applied(given))
+
+        axes = {f"tangents.{path}": letters for path, letters in self.axes.items()}
+        return self.derived("jvp", body, "tangents", axes)
+
+    @cached_property
+    def reverse_mode(self) -> Differentiable:
+        """The function of the arguments, and of the `cotangent` of the result."""
+
+        def body(given: inspect.BoundArguments, cotangent: Any) -> Any:
+            ys = [as_tensor(leaf) for leaf in leaves_of(self._applied(given))]
+            weights = [None] if cotangent is None else [*leaves_of(cotangent)]
+            if len(ys) != len(weights):
+                raise ArgumentError(f"each result has one cotangent; found {len(ys)} and {len(weights)}")
+            xs = [*leaves_of(given.args)]
+            found = [
+                vjp(y, xs, None if by is None else _of_shape(by, y))
+                for y, by in zip(ys, weights, strict=True)
+            ]
+            return _like(given.args, [sum(parts[1:], parts[0]) for parts in zip(*found, strict=True)])
+
+        return self.derived("vjp", body, "cotangent", {"cotangent": FLAT})
+
+
+def _several(xs: Any) -> tuple[Any, ...]:
+    return xs if isinstance(xs, tuple) and not hasattr(xs, "_fields") else (xs,)
+
+
+def _like(tree: Any, leaves: Sequence[Tensor]) -> Any:
+    return built(form_of(tree), iter(leaves))
+
+
+def _of_shape(cotangent: Tensor, y: Tensor) -> Tensor:
+    """The numbers of a cotangent, which have no rows, in the shape of the result."""
+    return by_spec(f"{SAME}; {SAME} => {SAME}", "add", "fst", [cotangent, y], {})

@@ -1,0 +1,285 @@
+"""`oc.function`: a Python function, traced once for each signature, compiled, and called with arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.execute.context import Context, default_context
+from ocannl.execute.exclusive import Exclusive
+from ocannl.execute.routine import Routine
+from ocannl.execute.seeds import default_seed
+from ocannl.functions.arguments import ArrayType, LeafType, Signature, Static, array_of, static_of
+from ocannl.functions.bound import Bound, compiled
+from ocannl.functions.differentiable import Differentiable
+from ocannl.functions.trace import Trace, trace
+from ocannl.program.errors import ArgumentError
+from ocannl.program.leaves import data
+from ocannl.program.location import user_frame
+from ocannl.program.retracing import TracedMemory, retracing
+from ocannl.program.state import Root
+from ocannl.program.tensor import Expression
+from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of
+
+MANY_SIGNATURES = 8
+"""With more, a warning names the argument that has the most."""
+
+STATIC = object()
+"""A leaf in place of a static argument, whatever that is."""
+
+Array = NDArray[Any]
+
+
+class Function(Differentiable, Exclusive):
+    """A function of arrays, made by `oc.function`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        context: Context | None,
+        axes: Mapping[str, str],
+        static: Sequence[str],
+        name: str,
+        memory: TracedMemory | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._given_context = context
+        self._context: Callable[[], Context] = default_context if context is None else lambda: context
+        Exclusive.__init__(self, name)
+        self.axes = dict(axes)
+        self.static = frozenset(static)
+        self.parameters = inspect.signature(function)
+        self.memory = memory or TracedMemory()
+        """The parameters and nodes that it makes, which its derivatives share."""
+        self._traces: dict[Signature, Trace] = {}
+        self._last: Bound | None = None
+        _check_names(name, self.parameters, [*(path.split(".")[0] for path in self.axes), *self.static])
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Calls the function with arrays and numbers. With tensors among the arguments it is applied to
+        these, as any function that makes expressions.
+        """
+        if self._running:
+            return self._elsewhere(args, named)
+        self._running = True
+        try:
+            last = self._last
+            if last is None or named or len(args) != last.count or last.context is not self._context():
+                return self._call(args, named)
+            # Written for speed: what fits so far is copied in, and copied again if something else does not.
+            for array, (memory, shape, dtype) in zip(args, last.host, strict=False):
+                if getattr(array, "dtype", None) is not dtype or array.shape != shape:
+                    return self._call(args, named)
+                memory[...] = array
+            last.routine()
+            return last.result()
+        finally:
+            self._running = False
+
+    def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        if _has_tensors(args, named):
+            return self._inlined(args, named)
+        signature, arrays = self.signature_of(args, named)
+        bound = self._last = self._bound(self._trace(signature))
+        return bound.run(arrays)
+
+    def _elsewhere(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """A call while another one runs: one by tensors is part of a trace."""
+        if _has_tensors(args, named):
+            return self._inlined(args, named)
+        raise self._busy()
+
+    def _busy(self) -> OcannlError:
+        return OcannlError(
+            f"function `{self.name}` is running already, in another thread or in itself: its arguments and "
+            "results have one place in memory; make a function for each thread"
+        )
+
+    def state_roots(self) -> list[Root]:
+        """Its code, whose state is its own; before the first call, what its function uses from outside."""
+        return [trace.code for trace in self._traces.values()] or [self.function]
+
+    def _inlined(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        def part(leaf: object) -> object:
+            return data(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+        with retracing(self.memory):
+            return self.function(*mapped(part, args), **mapped(part, dict(named)))
+
+    def with_body(self, function: Callable[..., Any], axes: Mapping[str, str]) -> Function:
+        """A function of arrays with another body, which shares context, memory and static arguments."""
+        return Function(function, self._given_context, axes, [*self.static], function.__name__, self.memory)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """As a method, a function gets its object as the first argument, which has to be static."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def signature_of(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Signature, list[Array]]:
+        """The signature of a call, and its arguments as arrays. Raises `ArgumentError` for arguments that the
+        function does not take.
+        """
+        try:
+            given = self.parameters.bind(*args, **named)
+        except TypeError as error:
+            raise ArgumentError(f"{self.name}(): {error}") from None
+        given.apply_defaults()
+        leaves: list[tuple[str, LeafType]] = []
+        arrays: list[Array] = []
+        for name, value in given.arguments.items():
+            if name in self.static:
+                leaves.append((name, static_of(value, name)))
+                given.arguments[name] = STATIC
+                continue
+            for path, part in zip(paths_of(form_of(value), name), leaves_of(value), strict=True):
+                array = None if isinstance(part, str | None) else array_of(part, path)
+                if array is None:
+                    leaves.append((path, self._static_leaf(part, path)))
+                else:
+                    leaves.append((path, ArrayType(array.shape, array.dtype)))
+                    arrays.append(array)
+        return Signature(form_of((given.args, given.kwargs)), tuple(leaves)), arrays
+
+    def _static_leaf(self, part: object, path: str) -> Static:
+        if part is None or isinstance(part, str):
+            return Static(type(part), part)
+        root = path.split(".")[0]
+        raise ArgumentError(
+            f"argument `{path}` of {self.name} is no array and no number, found {type(part).__name__}; "
+            f'a value that the function is traced for is static: oc.function(static=("{root}",))'
+        )
+
+    def _trace(self, signature: Signature) -> Trace:
+        found = self._traces.get(signature)
+        if found is None:
+            found = trace(self.function, signature, self.axes, self.name, self.memory)
+            self._traces[signature] = found
+            if len(self._traces) == MANY_SIGNATURES + 1:
+                self._warn()
+        return found
+
+    def _bound(self, trace: Trace) -> Bound:
+        context = self._context()
+        bound = context.bound.get(trace)
+        if bound is None:
+            bound = context.bound[trace] = Bound(trace, context, default_seed())
+        return bound
+
+    def _warn(self) -> None:
+        """Warns, at the user's line, of an argument that comes in ever new shapes."""
+        kinds = {leaf for signature in self._traces for leaf in signature.leaves}
+        (name, count), *_ = Counter(path for path, _ in kinds).most_common(1)
+        message = (
+            f"function `{self.name}` was compiled for {len(self._traces)} signatures: "
+            f"argument `{name}` came in {count} shapes, dtypes or values; pad it to a few sizes"
+        )
+        frame = user_frame()
+        if frame is not None:
+            warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+
+    def signatures(self) -> list[Signature]:
+        """The signatures that it was traced for, in order: `x: float32[10, 2], rate: float32`."""
+        return list(self._traces)
+
+    def lower(self, *args: Any, **named: Any) -> Lowered:
+        """The function traced for such arguments, which are not used otherwise."""
+        with self._alone():
+            signature, _ = self.signature_of(args, named)
+            return Lowered(self._trace(signature), self._context())
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}: {len(self._traces)} signatures>"
+
+
+class Lowered:
+    """A function traced for one signature: its text, its schedule, and its routine."""
+
+    def __init__(self, trace: Trace, context: Context) -> None:
+        self._trace = trace
+        self._context = context
+
+    @property
+    def results(self) -> Any:
+        """The tensors that it returns, in their form."""
+        return built(self._trace.form, iter(self._trace.results))
+
+    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+        """The text at a stage of the pipeline, as of `Code.ir`."""
+        return self._trace.code.ir(stage, origins=origins)
+
+    def compile(self) -> Routine:
+        """A routine of its code. Calling it runs the code with the arguments of the function's last call."""
+        return compiled(self._trace, self._context)
+
+    def schedule(self) -> str:
+        """A table of the kernels, as of `Routine.schedule`."""
+        return self.compile().schedule()
+
+
+def _has_tensors(args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    return any(isinstance(leaf, Expression) for leaf in leaves_of((args, dict(named))))
+
+
+def _check_names(name: str, signature: inspect.Signature, names: Sequence[str]) -> None:
+    unknown = [each for each in names if each not in signature.parameters]
+    if unknown:
+        known = ", ".join(signature.parameters) or "none"
+        raise ArgumentError(f"function `{name}` has no argument `{unknown[0]}`; its arguments are: {known}")
+
+
+@overload
+def function(fn: Callable[..., Any]) -> Function: ...
+@overload
+def function(
+    fn: None = None,
+    ctx: Context | None = None,
+    axes: Mapping[str, str] | None = None,
+    static: str | Sequence[str] = (),
+    name: str | None = None,
+) -> Callable[[Callable[..., Any]], Function]: ...
+@overload
+def function(
+    fn: Callable[..., Any],
+    ctx: Context | None = None,
+    axes: Mapping[str, str] | None = None,
+    static: str | Sequence[str] = (),
+    name: str | None = None,
+) -> Function: ...
+def function(
+    fn: Callable[..., Any] | None = None,
+    ctx: Context | None = None,
+    axes: Mapping[str, str] | None = None,
+    static: str | Sequence[str] = (),
+    name: str | None = None,
+) -> Any:
+    """Makes a function of tensors one of arrays: `@oc.function`, or `@oc.function(axes={"ids": "bb"})`.
+
+    It is traced once for each signature: the shapes and dtypes of arrays, and the values of `static`
+    arguments. What it returns, and the code that it makes, as in an `oc.code` block, is compiled for a
+    context, by default `oc.default_context()`, and cached. Parameters that have no value get theirs by the
+    seed of `oc.seed`.
+
+    Arguments are arrays of NumPy or of a library with DLPack, and Python's numbers (f32 or i32), also nested
+    in dicts, lists, tuples and dataclasses; `axes` says which rows their axes belong to, as `oc.data` does.
+    They are copied in. Results come back in the form in which they are returned: new arrays, NumPy scalars
+    for the shape ().
+
+    An expression keeps the meaning that it had when it was made: a loss that is returned after an update is
+    the one before. A derivative of one that was made before a write to what it reads is an error.
+    """
+    if fn is None:
+        return functools.partial(function, ctx=ctx, axes=axes, static=static, name=name)
+    if not callable(fn):
+        raise ArgumentError(f"oc.function makes a function of a function, found {fn!r}")
+    names = (static,) if isinstance(static, str) else tuple(static)
+    called = name or getattr(fn, "__name__", "function")
+    return Function(fn, ctx, axes or {}, names, called)

@@ -1,0 +1,120 @@
+"""Expressions that keep the meaning that they had when they were made.
+
+In code, an expression is computed where it is used. In a function, one that was made before a write, and is
+used after it, is computed before it and kept: the loss that a function returns after an update is the one
+before. Inside of code that was put together before it ran, such as a recipe, expressions are computed as in
+all code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import Operation
+
+from ocannl.dialects import texpr
+from ocannl.program.code import Recording
+from ocannl.program.extract import needed
+from ocannl.program.location import user_location
+from ocannl.program.values import Value, is_memory, memory_key, value_of, values_of, when_made
+
+Key = tuple[Value, bool]
+"""A value that owns memory, and whether that is its gradient."""
+
+
+def with_kept(block: Recording, results: Iterable[Value]) -> list[Operation]:
+    """The statements of a block, with those that keep what is used later, there or as a result."""
+    keeping = _Keeping(block)
+    for at, statement in enumerate(block.statements):
+        keeping.use(values_of(statement), at, when_made(statement))
+        keeping.write(statement, at)
+    end = len(block.statements)
+    keeping.use(results, end, None)
+    found: list[Operation] = []
+    for at, statement in enumerate(block.statements):
+        found += [_kept(value) for value in keeping.kept.get(at, ())]
+        found.append(statement)
+    return found
+
+
+def _kept(value: Value) -> Operation:
+    op = texpr.ForwardOp(value, keep=True)
+    op.location = user_location()
+    return op
+
+
+class _Keeping:
+    """What has to be kept, by the place of the statement before which it is computed."""
+
+    def __init__(self, block: Recording) -> None:
+        self.added = block.added
+        self.writes: dict[Key, list[int]] = {}
+        """The places of the statements that write memory."""
+        self.kept: dict[int, list[Value]] = {}
+        self._reads: dict[Value, frozenset[Key]] = {}
+
+    def write(self, statement: Operation, at: int) -> None:
+        for key in _written(statement):
+            self.writes.setdefault(key, []).append(at)
+
+    def use(self, values: Iterable[Value], at: int, made: int | None) -> None:
+        """Uses at a place, by a statement that was made at some time; a result has none."""
+        if not self.writes:
+            return
+        seen, waiting = set[Value](), [*values]
+        while waiting:
+            value = waiting.pop()
+            if value in seen or is_memory(value):
+                continue
+            seen.add(value)
+            write = self.write_since(value, at, made)
+            if write is None:
+                waiting += values_of(value.op)
+            elif value not in self.kept.setdefault(write, []):
+                self.kept[write].append(value)
+
+    def write_since(self, value: Value, at: int, made: int | None) -> int | None:
+        """The first write, before a place, to what a value reads that was added after the value was made; and
+        before the statement that uses it was.
+        """
+        found = [
+            write
+            for key in self.reads(value)
+            for write in self.writes.get(key, ())
+            if write < at and value.made < self.added[write] and (made is None or self.added[write] < made)
+        ]
+        return min(found, default=None)
+
+    def reads(self, value: Value) -> frozenset[Key]:
+        """The memory that a value reads, at any depth."""
+        for op in [*needed([value.op]), value.op]:
+            each = value_of(op)
+            if each in self._reads:
+                continue
+            if is_memory(each):
+                self._reads[each] = frozenset([memory_key(each)])
+            else:
+                self._reads[each] = _union([self._reads[operand] for operand in values_of(op)])
+        return self._reads[value]
+
+
+def _union(found: Sequence[frozenset[Key]]) -> frozenset[Key]:
+    largest = max(found, key=len, default=frozenset[Key]())
+    others = [keys for keys in found if not keys <= largest]
+    return largest.union(*others) if others else largest
+
+
+def _written(statement: Operation) -> list[Key]:
+    """The memory that a statement writes."""
+    match statement:
+        case texpr.AssignOp():
+            return [memory_key(values_of(statement)[0])]
+        case texpr.ForwardOp():
+            (value,) = values_of(statement)
+            return [(value, False)] if texpr.ValueOp in value.asked else []
+        case texpr.BackpropOp() | texpr.ZeroGradsOp():
+            (value,) = values_of(statement)
+            values = [value, *map(value_of, needed([value.op]))]
+            return [(each, True) for each in values if texpr.GradOp in each.asked]
+        case _:
+            return []

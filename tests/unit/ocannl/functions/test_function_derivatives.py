@@ -1,0 +1,150 @@
+"""Derivatives of functions of arrays, against finite differences and by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tensors import Array, arrays_of, param, total
+
+import ocannl as oc
+from ocannl import nn
+
+CTX = oc.Context.cpu(threads=1)
+X, Y = arrays_of((3,), (2, 3))
+
+
+def product(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+    return total(oc.sin(x) * y).einsum("0 => ")
+
+
+def tensors(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+    return oc.sin(x) * y * y
+
+
+F = oc.function(product, ctx=CTX)
+G = oc.function(tensors, ctx=CTX)
+
+
+def test_gradients():
+    of_x, of_y = (np.cos(X) * Y).sum(0), np.sin(X) * np.ones_like(Y)
+    np.testing.assert_allclose(oc.grad(F)(X, Y), of_x)
+    np.testing.assert_allclose(oc.grad(F, argnums=1)(X, y=Y), of_y)
+    both = oc.grad(F, argnums=(0, 1))(X, Y)
+    np.testing.assert_allclose(both[0], of_x)
+    np.testing.assert_allclose(both[1], of_y)
+    value, slope = F.value_and_grad(X, Y)
+    np.testing.assert_allclose(value, (np.sin(X) * Y).sum())
+    np.testing.assert_allclose(slope, of_x)
+    np.testing.assert_allclose(
+        oc.grad(oc.grad(lambda x: oc.sin(x)))(0.5), -np.sin(np.float32(0.5)), rtol=1e-6
+    )
+
+
+def test_gradients_of_tensors_stay():
+    w = param("w", X)
+    CTX.init_params(w)
+    np.testing.assert_allclose(CTX[oc.grad(product(w, oc.data(Y)), w)], (np.cos(X) * Y).sum(0))
+    np.testing.assert_allclose(CTX[oc.jvp(w * w, w, 1.0)], 2 * X)
+    np.testing.assert_allclose(CTX[oc.vjp(w * w, w, 3.0)], 6 * X)
+
+
+def test_gradients_in_the_form_of_arguments():
+    loss = oc.function(lambda p, scale: scale * total(p["a"] * p["b"][0]).einsum("0 => "), ctx=CTX)
+    found = oc.grad(loss)({"a": X, "b": [X + 1]}, 2.0)
+    np.testing.assert_allclose(found["a"], 2 * (X + 1))
+    np.testing.assert_allclose(found["b"][0], 2 * X)
+
+
+def test_products_with_vectors():
+    dx, dy = arrays_of((3,), (2, 3), seed=5)
+    (cotangent,) = arrays_of((2, 3), seed=7)
+    slopes = np.cos(X) * Y * Y, 2 * np.sin(X) * Y
+    np.testing.assert_allclose(G.jvp((X, Y), (dx, dy)), slopes[0] * dx + slopes[1] * dy)
+    for found in (G.vjp((X, Y), cotangent), oc.vjp(G, (X, Y), cotangent)):
+        np.testing.assert_allclose(found[0], (cotangent * slopes[0]).sum(0))
+        np.testing.assert_allclose(found[1], cotangent * slopes[1])
+    one = oc.function(lambda x: {"twice": 2 * x, "square": x * x}, ctx=CTX)
+    found = oc.jvp(one, X, dx)
+    np.testing.assert_allclose(found["square"], 2 * X * dx)
+    np.testing.assert_allclose(one.vjp(X, {"twice": dx, "square": X}), 2 * dx + 2 * X * X)
+
+
+def test_axes_are_those_of_the_function():
+    (image, weights) = arrays_of((2, 4, 4, 3), (3, 5))
+    w = oc.param("w", weights.T, dtype=np.float64)
+    f = oc.function(lambda x: w @ x, ctx=CTX, axes={"x": "bbbo"})
+    np.testing.assert_allclose(f.jvp(image, image), image @ weights)
+    np.testing.assert_allclose(f.vjp(image, image @ weights), image @ weights @ weights.T)
+
+
+@pytest.mark.parametrize("result", ["more", "fewer"])
+def test_jacobians(result: str):
+    (a,) = arrays_of((5, 3) if result == "more" else (2, 3))
+    w = oc.param("w", a, dtype=np.float64)
+    f = oc.function(lambda x: oc.sin(w @ x), ctx=CTX)
+    np.testing.assert_allclose(oc.jacobian(f)(X), np.cos(a @ X)[:, None] * a)
+
+
+def test_a_jacobian_of_several_axes():
+    found = oc.jacobian(G, argnums=1)(X, Y)
+    wanted = np.zeros((2, 3, 2, 3))
+    for place in np.ndindex(2, 3):
+        wanted[place + place] = 2 * np.sin(X[place[1]]) * Y[place]
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_a_hessian():
+    (a,) = arrays_of((3, 3))
+    w = oc.param("w", a, dtype=np.float64)
+    f = oc.function(lambda x: total(x * (w @ x) + x**3).einsum("0 => "), ctx=CTX)
+    np.testing.assert_allclose(oc.hessian(f)(X), a + a.T + np.diag(6 * X))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: oc.grad(oc.function(lambda x: [x], ctx=CTX))(1.0), "found that <lambda> returns a list"),
+        (lambda: oc.grad(F, argnums=2)(X, Y), "product has 2 arguments, so none of number 2"),
+        (lambda: G.jvp((X, Y), (X,)), "each argument has one tangent; found 2 and 1"),
+        (lambda: G.jvp((X, Y), (X, [Y])), "the tangents have the form of the arguments of tensors"),
+        (lambda: G.vjp((X, Y), [Y, Y]), "each result has one cotangent; found 1 and 2"),
+        (lambda: oc.jacobian(G)(oc.data(X), Y), "a Jacobian is computed from arrays: in expressions"),
+        (lambda: oc.jacobian(G, argnums=2)(X, Y), "tensors has 2 arguments, so none of number 2"),
+        (lambda: oc.jacobian(G)([X], Y), "a Jacobian is with respect to one array"),
+        (lambda: oc.jacobian(oc.function(lambda x: [x], ctx=CTX))(X), "<lambda> returns a list"),
+    ],
+)
+def test_misuse(call: Any, message: str):
+    with pytest.raises(oc.ArgumentError, match=message) as caught:
+        call()
+    assert str(caught.value).startswith(f"{__file__}:")
+
+
+def network(checkpointed: bool) -> tuple[list[Array], str]:
+    layers = [nn.mlp_layer(hid_dim=8, label=f"l{k}") for k in range(3)]
+    w = param("scale", np.array([1.5]))
+
+    def block(x: oc.Tensor) -> oc.Tensor:
+        for layer in layers:
+            x = layer(x)
+        return x * w
+
+    apply = oc.checkpoint(block) if checkpointed else block
+    ctx = oc.Context.cpu(threads=1)
+
+    def loss(x: oc.Tensor) -> oc.Tensor:
+        return total(apply(apply(x + w)) ** 2).einsum("0 => ")
+
+    (x,) = arrays_of((4, 8))
+    f = oc.function(loss, ctx=ctx, name="loss")
+    every = oc.function(lambda x: oc.grad(loss(x), oc.params(loss(x), trained=True)), ctx=ctx)
+    return [f(x), oc.grad(f)(x), *every(x).values()], f.lower(x).ir()
+
+
+def test_a_checkpoint_has_the_same_derivatives():
+    plain, checkpointed = network(False), network(True)
+    for found, wanted in zip(checkpointed[0], plain[0], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert "texpr.custom" in checkpointed[1]

@@ -1,0 +1,418 @@
+"""`oc.function`: signatures, arguments, results, updates and state."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from support.tensors import Array, arrays_of, param, total
+
+import ocannl as oc
+from ocannl import nn, train
+
+
+@pytest.fixture
+def ctx() -> oc.Context:
+    return oc.Context.cpu(threads=1)
+
+
+class TestCalls:
+    def test_a_call_computes(self, ctx: oc.Context):
+        @oc.function(ctx=ctx)
+        def scaled(x: oc.Tensor, by: float = 2.0) -> oc.Tensor:
+            return x * by
+
+        x = np.array([[1.0, 2.0], [3.0, 4.0]])
+        for array in (x, x.T, x[::-1], x.astype(np.float32), np.ones((0, 2))):
+            found = scaled(array)
+            np.testing.assert_array_equal(found, array * 2)
+            assert (found.dtype, found.flags.writeable) == (array.dtype, True)
+        np.testing.assert_array_equal(scaled(x, by=3), x * 3)
+        np.testing.assert_array_equal(scaled(x, 0.5), x * 0.5)
+
+    def test_results_are_arrays_of_their_own(self, ctx: oc.Context):
+        double = oc.function(lambda x: 2 * x, ctx=ctx)
+        first = double(np.array([1.0, 2.0]))
+        second = double(np.array([3.0, 4.0]))
+        np.testing.assert_array_equal((first, second), [[2, 4], [6, 8]])
+
+    def test_one_number_is_a_numpy_scalar(self, ctx: oc.Context):
+        add = oc.function(
+            lambda x: {"sum": total(x).einsum("0 => "), "same": x, "three": 3, "none": None}, ctx=ctx
+        )
+        found = add(np.array([1.0, 2.5]))
+        assert type(found["sum"]) is np.float64
+        assert (found["sum"], found["three"], found["none"]) == (3.5, 3, None)
+        np.testing.assert_array_equal(found["same"], [1, 2.5])
+
+    @pytest.mark.parametrize(
+        ("number", "dtype"),
+        [(3, np.int32), (2**40, np.int64), (2.5, np.float32), (np.float64(1.5), np.float64)],
+    )
+    def test_numbers_are_traced(self, number: float, dtype: type, ctx: oc.Context):
+        same = oc.function(lambda n: n, ctx=ctx)
+        found = same(number)
+        assert (found, type(found)) == (number, dtype)
+        same(number + 1)
+        assert len(same.signatures()) == 1
+
+    def test_calls_from_python_and_by_numpy_agree(self, ctx: oc.Context):
+        """The quick way takes what the general way was compiled for."""
+        (x,) = arrays_of((3, 2))
+        sums = oc.function(lambda x, y: (x + y, x - y), ctx=ctx)
+        for y in (x[::-1], x.astype(np.float32), x[:1], x.astype(">f8"), x):
+            found = sums(x, y)
+            np.testing.assert_array_equal(found[0], x + y)
+            np.testing.assert_array_equal(found[1], x - y)
+
+    def test_an_argument_that_the_code_does_not_use(self, ctx: oc.Context):
+        first = oc.function(lambda x, y: x + 1, ctx=ctx)
+        for _ in range(2):
+            np.testing.assert_array_equal(first(np.ones(2), np.ones((5, 5))), [2, 2])
+
+    def test_integers_and_booleans(self, ctx: oc.Context):
+        add = oc.function(lambda x, y: x + y, ctx=ctx)
+        np.testing.assert_array_equal(add(np.array([1, 2], np.uint8), np.array([True, False])), [2, 2])
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@dataclass
+class Batch:
+    ids: Any
+    extra: Any
+
+
+class TestTrees:
+    def test_arguments_and_results_are_nested(self, ctx: oc.Context):
+        @oc.function(ctx=ctx, axes={"batch.ids": "b"})
+        def all_twice(batch: Any, *rest: Any, **named: Any) -> Any:
+            shape = (batch.ids.shape.batch, batch.ids.shape.output)
+            return Batch(batch.ids * 2, [2 * part for part in batch.extra]), Pair(*rest), named, shape
+
+        batch = Batch(np.array([1, 2]), [np.array([3.0]), 4])
+        for _ in range(2):
+            found, pair, named, shape = all_twice(batch, np.ones(2), 5.0, k=np.zeros(1))
+            assert isinstance(found, Batch)
+            np.testing.assert_array_equal(found.ids, [2, 4])
+            np.testing.assert_array_equal(found.extra[0], [6])
+            assert found.extra[1] == 8
+            assert pair.right == 5
+            np.testing.assert_array_equal(named["k"], [0])
+            assert shape == ((2,), ())
+        assert str(all_twice.signatures()[0]).startswith("batch.ids: int64[2], batch.extra.0: float64[1]")
+
+    def test_a_structure_is_part_of_the_signature(self, ctx: oc.Context):
+        count = oc.function(lambda parts: sum(parts[1:], parts[0]), ctx=ctx)
+        assert count([1, 2]) == 3
+        assert count([1, 2, 3]) == 6
+        assert count((1, 2)) == 3
+        assert len(count.signatures()) == 3
+
+
+class TestStatic:
+    def test_a_static_argument_is_a_value(self, ctx: oc.Context):
+        @oc.function(ctx=ctx, static=("flip", "how"))
+        def change(x: oc.Tensor, flip: bool, how: Callable[[oc.Tensor], oc.Tensor] = oc.exp) -> oc.Tensor:
+            return how(-x) if flip else x
+
+        x = np.array([0.0, 1.0])
+        np.testing.assert_array_equal(change(x, False), x)
+        np.testing.assert_allclose(change(x, True), np.exp(-x))
+        np.testing.assert_array_equal(change(x, flip=True, how=oc.relu), [0, 0])
+        assert len(change.signatures()) == 3
+
+    def test_strings_and_none_are_static(self, ctx: oc.Context):
+        pick = oc.function(lambda x, mode="one", mask=None: x if mask is None else x * mask, ctx=ctx)
+        assert pick(2.0, "two") == 2
+        assert pick(2.0, mask=0.5) == 1
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (
+                lambda f: f(object()),
+                "argument `x` of f is no array and no number, found object; a value that",
+            ),
+            (lambda f: f({"a": len}), r"argument `x.a` of f is no array .* oc.function\(static=\(\"x\",\)\)"),
+            (lambda f: f(1.0, []), "argument `flag` is static, so that it has to be hashable, found list"),
+            (lambda f: f(1.0, 1, 2), r"f\(\): too many positional arguments"),
+            (lambda f: f(y=1), r"f\(\): missing a required argument: 'x'"),
+            (lambda f: f(2**70), "argument `x` is an integer of more than 64 bits"),
+        ],
+    )
+    def test_arguments_that_a_function_does_not_take(self, call: Callable[[Any], Any], message: str):
+        f = oc.function(lambda x, flag=None: x, static="flag", name="f")
+        with pytest.raises(oc.ArgumentError, match=message) as caught:
+            call(f)
+        assert __file__ in str(caught.value)
+
+    def test_names_of_arguments_are_checked(self):
+        with pytest.raises(oc.ArgumentError, match="has no argument `z`; its arguments are: x, y"):
+            oc.function(lambda x, y: x, axes={"z": "b"})
+        with pytest.raises(oc.ArgumentError, match="makes a function of a function, found 3"):
+            oc.function(3)  # pyright: ignore
+
+
+class TestUpdates:
+    def step(self, ctx: oc.Context, momentum: float = 0.0) -> tuple[Any, oc.Tensor]:
+        w = param("w", np.array([1.0, -2.0]))
+
+        @oc.function(ctx=ctx)
+        def step(x: oc.Tensor) -> Any:
+            loss = total((w * x - 1) ** 2).named("loss")
+            train.grad_update(loss)
+            train.sgd_update(loss, learning_rate=0.1, momentum=momentum)
+            return {"before": loss, "after": total((w * x - 1) ** 2), "w": w}
+
+        return step, w
+
+    def test_a_loss_is_the_one_before_its_update(self, ctx: oc.Context):
+        step, w = self.step(ctx)
+        value, x = np.array([1.0, -2.0]), np.array([0.5, 1.5])
+        for _ in range(3):
+            before = ((value * x - 1) ** 2).sum()
+            value = value - 0.1 * 2 * x * (value * x - 1)
+            found = step(x)
+            np.testing.assert_allclose(found["before"], [before])
+            np.testing.assert_allclose(found["after"], [((value * x - 1) ** 2).sum()])
+            np.testing.assert_allclose(found["w"], value)
+            np.testing.assert_allclose(ctx[w], value)
+
+    def test_state_is_shared_by_signatures(self, ctx: oc.Context):
+        """A smaller batch continues the momentum that a larger one began."""
+        one, w = self.step(ctx, momentum=0.9)
+        apart = oc.Context.cpu()
+        other, v = self.step(apart, momentum=0.9)
+        x = np.array([0.5, 1.5])
+        for number in range(6):
+            one(x[None] if number % 2 else x)
+            other(x)
+        np.testing.assert_allclose(ctx[w], apart[v])
+        assert len(one.signatures()) == 2
+
+    def test_its_state_is_that_of_its_code(self, ctx: oc.Context):
+        step, w = self.step(ctx, momentum=0.9)
+        assert list(oc.state(step)) == ["w"]
+        step(np.ones(2))
+        found = oc.state(step)
+        assert found["w"] == w
+        assert set(found.kinds.values()) == {"parameter", "moment"}
+
+    def test_parameters_that_are_made_inside_are_shared_by_signatures(self, ctx: oc.Context):
+        layer = oc.function(lambda x: nn.linear(out_dim=3)(x), ctx=ctx)
+        x = arrays_of((4, 2))[0].astype(np.float32)
+        np.testing.assert_array_equal(layer(x)[:2], layer(x[:2]))
+
+    def test_parameters_without_a_value_get_one_by_the_seed(self):
+        def first(seed: int) -> Array:
+            oc.seed(seed)
+            try:
+                return oc.function(lambda x: nn.linear(out_dim=2, label="l")(x), ctx=oc.Context.cpu())(
+                    np.ones(3)
+                )
+            finally:
+                oc.seed(1)
+
+        np.testing.assert_array_equal(first(1), first(1))
+        assert not np.array_equal(first(1), first(2))
+
+    def test_a_value_that_was_set_stays(self, ctx: oc.Context):
+        w = oc.param("w", output=2, input=[])
+        ctx[w] = [5.0, 6.0]
+        np.testing.assert_array_equal(oc.function(lambda: w + 0, ctx=ctx)(), [5, 6])
+
+    def test_a_derivative_of_what_was_before_a_write_is_an_error(self, ctx: oc.Context):
+        w = param("w", np.array([1.0]))
+
+        @oc.function(ctx=ctx)
+        def twice(x: oc.Tensor) -> oc.Tensor:
+            loss = total(w * x).named("loss")
+            for _ in range(2):
+                train.grad_update(loss)
+                train.sgd_update(loss, learning_rate=0.1)
+            return loss
+
+        with pytest.raises(
+            oc.OcannlError, match="`loss` was computed before memory that it reads was written at"
+        ):
+            twice(np.ones(1))
+
+    def test_two_losses_one_after_the_other(self, ctx: oc.Context):
+        w = param("w", np.array([1.0]))
+
+        @oc.function(ctx=ctx)
+        def twice(x: oc.Tensor) -> list[oc.Tensor]:
+            found: list[oc.Tensor] = []
+            for _ in range(2):
+                loss = total(w * w * x)
+                train.grad_update(loss)
+                train.sgd_update(loss, learning_rate=0.1)
+                found.append(loss)
+            return found
+
+        np.testing.assert_allclose(np.ravel(twice(np.ones(1))), [1, 0.64])
+
+    def test_expressions_keep_their_meaning_between_writes(self, ctx: oc.Context):
+        n = oc.node("n", output=1, init=1.0)
+
+        @oc.function(ctx=ctx)
+        def count() -> tuple[Any, ...]:
+            double = 2 * n
+            with oc.code("one"):
+                oc.accumulate(n, "add", 10.0)
+            again = 2 * n
+            oc.set(n, double + n)
+            return double, again, double + again, 2 * n
+
+        assert [float(each[0]) for each in count()] == [2, 22, 24, 26]
+        assert ctx[n] == 13
+
+    def test_code_of_a_block_is_as_outside(self, ctx: oc.Context):
+        """Inside of one block of code, expressions are computed where they are used."""
+        n = oc.node("n", output=1, init=1.0)
+        seen = oc.node("seen", output=1)
+        double = 2 * n
+
+        @oc.function(ctx=ctx)
+        def count() -> oc.Tensor:
+            with oc.code("two statements"):
+                oc.accumulate(n, "add", 10.0)
+                oc.set(seen, double)
+            return seen
+
+        assert count() == 22
+
+    def test_dropout_by_an_argument(self, ctx: oc.Context):
+        drop = oc.function(lambda x, at: nn.dropout(rate=0.5)(x, train_step=at), ctx=ctx)
+        x = np.ones(64, np.float32)
+        np.testing.assert_array_equal(drop(x, 1), drop(x, 1))
+        assert not np.array_equal(drop(x, 1), drop(x, 2))
+
+
+class TestContexts:
+    def test_memory_is_that_of_the_context(self):
+        w = oc.param("w", 1.0, output=1, input=[])
+        contexts = [oc.Context.cpu(), oc.Context.cpu()]
+        functions = [oc.function(lambda: w * 2, ctx=context) for context in contexts]
+        contexts[0][w] = 5.0
+        assert [float(f()[0]) for f in functions] == [10, 2]
+
+    def test_a_function_is_compiled_for_each_context(self):
+        double = oc.function(lambda x: 2 * x)
+        assert double(3.0) == 6
+
+    def test_a_static_index_is_no_argument(self, ctx: oc.Context):
+        step_n = oc.index("step_n")
+        with pytest.raises(
+            oc.OcannlError, match="uses the static indices `step_n`, which a call does not set"
+        ):
+            oc.function(lambda x: x + step_n, ctx=ctx)(1.0)
+
+
+class TestSignatures:
+    def test_many_signatures_warn(self, ctx: oc.Context):
+        same = oc.function(lambda x, y: x + total(y), ctx=ctx, name="same")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for size in range(1, 9):
+                same(1.0, np.ones(size))
+        with pytest.warns(
+            UserWarning, match="`same` was compiled for 9 signatures: argument `y` came in 9"
+        ) as found:
+            same(1.0, np.ones(9))
+        assert found[0].filename == __file__
+        same(1.0, np.ones(10))
+
+    def test_an_error_in_a_function_is_at_its_line(self, ctx: oc.Context):
+        @oc.function(ctx=ctx)
+        def clash(x: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
+            return x + ids
+
+        with pytest.raises(oc.ShapeError) as caught:
+            clash(np.ones(3), np.ones(2, int))
+        assert f"{__file__}:" in str(caught.value)
+        assert '(`ids` has integers; if they are ids, say axes={"ids": "b"})' in str(caught.value)
+
+    @pytest.mark.parametrize("result", [oc.forward, lambda x: [x, object()]])
+    def test_results_that_are_no_values(self, result: Callable[[Any], Any], ctx: oc.Context):
+        with pytest.raises(oc.ArgumentError, match="a function returns tensors and numbers, found"):
+            oc.function(result, ctx=ctx)(1.0)
+
+    def test_an_error_leaves_the_function_usable(self, ctx: oc.Context):
+        same = oc.function(lambda x: 1 / 0 if x.shape.output == (3,) else x, ctx=ctx)
+        with pytest.raises(ZeroDivisionError):
+            same(np.ones(3))
+        assert same(np.ones(1)) == 1
+
+    def test_it_is_lowered_without_running(self, ctx: oc.Context):
+        n = oc.node("n", output=1, init=0.0)
+
+        @oc.function(ctx=ctx)
+        def count(x: oc.Tensor) -> oc.Tensor:
+            oc.accumulate(n, "add", x)
+            return n
+
+        lowered = count.lower(np.ones(1))
+        assert "texpr.assign %n add= %x" in lowered.ir()
+        assert "loops.nest" in lowered.ir("loops")
+        assert lowered.schedule().startswith("kernel")
+        assert isinstance(lowered.compile(), oc.Routine)
+        assert count(np.ones(1)) == 1
+
+
+class TestNesting:
+    def test_a_function_of_tensors_is_applied(self, ctx: oc.Context):
+        square = oc.function(lambda x: x * x, ctx=ctx)
+        assert oc.function(lambda x: square(square(x)) + 1, ctx=ctx)(2.0) == 17
+        assert ctx[square(oc.data([3.0]))] == 9
+
+    def test_a_method(self, ctx: oc.Context):
+        class Model:
+            def __init__(self) -> None:
+                self.w = param("w", np.array([3.0]))
+
+            @oc.function(ctx=ctx, static="self")
+            def predict(self, x: oc.Tensor) -> oc.Tensor:
+                return self.w * x
+
+        assert Model().predict(np.ones(1)) == 3
+
+    def test_two_threads_in_one_function(self, ctx: oc.Context):
+        inside, go_on = threading.Event(), threading.Event()
+
+        def wait(x: oc.Tensor) -> oc.Tensor:
+            inside.set()
+            assert go_on.wait(60)
+            return x
+
+        slow = oc.function(wait, ctx=ctx, name="slow")
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(slow(1.0)))
+        thread.start()
+        assert inside.wait(60)
+        with pytest.raises(oc.OcannlError, match="function `slow` is running already, in another thread"):
+            slow(2.0)
+        go_on.set()
+        thread.join()
+        assert found == [1]
+
+
+def test_arrays_of_pytorch_and_jax(ctx: oc.Context):
+    torch = pytest.importorskip("torch")
+    jnp = pytest.importorskip("jax.numpy")
+    double = oc.function(lambda x: 2 * x, ctx=ctx)
+    w = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    for array in (w, w.T, w[:, 0], jnp.arange(3.0), jnp.ones(2, jnp.bfloat16), torch.arange(3)):
+        found = double(array)
+        wanted = 2 * np.asarray(array.detach() if hasattr(array, "detach") else array).astype(np.float64)
+        np.testing.assert_array_equal(found.astype(np.float64), wanted)
+    assert torch.from_numpy(double(torch.ones(2))).sum() == 4
