@@ -12,6 +12,8 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.ir.op_helpers import print_parts
+
 
 @irdl_attr_definition
 class IndicesAttr(Data[tuple[tuple[str, int | None], ...]]):
@@ -52,8 +54,7 @@ class RoutineCommentOp(IRDLOperation):
         Operation.__init__(self, properties={"text": StringAttr(text)})
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.text.data)
+        print_parts(printer, " ", self.text)
 
     @classmethod
     def parse(cls, parser: Parser):

@@ -17,15 +17,21 @@ from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
+    map_text,
     only_index,
     parse_linear,
     parse_map,
     parse_space,
-    print_map,
-    print_space,
+    space_text,
 )
 from ocannl.dialects.index.memref import is_ring, memref_shape
-from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import (
+    UnaryOp,
+    given,
+    operation_definition,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, enclosing_routine
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.combination import (
@@ -77,16 +83,12 @@ class NodeOp(IRDLOperation):
         self.properties["why"] = StringAttr(why)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        printer.print_string(f" {self.mode.data}")
+        print_parts(printer, " ", self.label, f" {self.mode.data}")
         if self.offset is not None:
             printer.print_string(f" at {self.offset.data}")
         if self.why.data:
-            printer.print_string(" because ")
-            printer.print_string_literal(self.why.data)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
+            print_parts(printer, " because ", self.why)
+        print_parts(printer, " : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> NodeOp:
@@ -130,8 +132,7 @@ class IndexNumberOp(IRDLOperation):
         return self.indices.data[0]
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.index} : ")
-        printer.print_attribute(self.result.type)
+        print_parts(printer, f" {self.index} : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser):
@@ -199,14 +200,11 @@ class AccumOp(IRDLOperation):
         return Combination(self.term.data, tuple(self.rhs), self.maps)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.lhs)
-        print_map(printer, self.lhs_map.data)
+        print_parts(printer, " ", self.lhs, map_text(self.lhs_map.data))
         printer.print_string(" :" if self.reset is not None else " ")
         printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
         print_combination(printer, self.term.data, tuple(self.rhs), self.maps)
-        printer.print_string(" over ")
-        print_space(printer, self.space.data)
+        printer.print_string(f" over {space_text(self.space.data)}")
 
     @classmethod
     def parse(cls, parser: Parser) -> AccumOp:
@@ -261,12 +259,9 @@ class UniformOp(IRDLOperation):
         super().__init__(operands=[lhs, counter], properties={"stream": StreamAttr(stream)})
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.lhs)
-        printer.print_string(" ")
+        print_parts(printer, " ", self.lhs, " ")
         print_stream(printer, self.stream.data)
-        printer.print_string(" at ")
-        printer.print_ssa_value(self.counter)
+        print_parts(printer, " at ", self.counter)
 
     @classmethod
     def parse(cls, parser: Parser) -> UniformOp:

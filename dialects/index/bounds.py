@@ -37,8 +37,7 @@ class BoundsAttr(Data[tuple[Bound, ...]]):
             return parse_bounds(parser)
 
     def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(bounds_text(self.data))
+        printer.print_string(f"<{bounds_text(self.data)}>")
 
 
 def bounds_text(bounds: Sequence[Bound]) -> str:

@@ -124,12 +124,12 @@ def identity_map(names: Iterable[str]) -> tuple[Linear, ...]:
     return tuple(Linear.var(n) for n in names)
 
 
-def print_map(printer: Printer, indices: Sequence[Linear]) -> None:
-    printer.print_string("[" + ", ".join(map(str, indices)) + "]")
+def map_text(indices: Iterable[Linear]) -> str:
+    return f"[{', '.join(map(str, indices))}]"
 
 
-def print_space(printer: Printer, space: Sequence[tuple[str, int]]) -> None:
-    printer.print_string("(" + ", ".join(f"{n} = {s}" for n, s in space) + ")")
+def space_text(space: Iterable[tuple[str, int]]) -> str:
+    return f"({', '.join(f'{n} = {s}' for n, s in space)})"
 
 
 OtherName: TypeAlias = Callable[[], str | None]
@@ -210,8 +210,7 @@ class MapAttr(Data[tuple[Linear, ...]]):
             return parse_map(parser)
 
     def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            print_map(printer, self.data)
+        printer.print_string(f"<{map_text(self.data)}>")
 
 
 @irdl_attr_definition
@@ -226,8 +225,7 @@ class SpaceAttr(Data[tuple[tuple[str, int], ...]]):
             return parse_space(parser)
 
     def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            print_space(printer, self.data)
+        printer.print_string(f"<{space_text(self.data)}>")
 
     @property
     def names(self) -> tuple[str, ...]:

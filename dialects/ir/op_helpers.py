@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TypeVar, cast
 from weakref import ref
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
 from xdsl.irdl import IRDLOperation, VarIRConstruct, irdl_op_definition
 from xdsl.irdl.operations import BaseAccessor, BeforeVariadicSingleAccessor, UniqueVariadicAccessor
@@ -147,6 +148,19 @@ def given(**properties: Attribute | None) -> dict[str, Attribute]:
     return {name: value for name, value in properties.items() if value is not None}
 
 
+def print_parts(printer: Printer, *parts: str | SSAValue | Attribute) -> None:
+    """Prints texts, values by their names, strings as literals and other attributes one after the other."""
+    for part in parts:
+        if isinstance(part, str):
+            printer.print_string(part)
+        elif isinstance(part, SSAValue):
+            printer.print_ssa_value(part)
+        elif isinstance(part, StringAttr):
+            printer.print_string_literal(part.data)
+        else:
+            printer.print_attribute(part)
+
+
 def parse_optional_defined_operand(parser: Parser) -> SSAValue | None:
     unresolved = parser.parse_optional_unresolved_operand()
     if unresolved is None:
@@ -174,8 +188,7 @@ class UnaryOp(IRDLOperation):
         Operation.__init__(self, operands=[operand])
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(operands_of(self)[0])
+        print_parts(printer, " ", operands_of(self)[0])
 
     @classmethod
     def parse(cls, parser: Parser):

@@ -37,14 +37,14 @@ from ocannl.dialects.index.linear import (
     MapAttr,
     Space,
     SpaceAttr,
+    map_text,
     parse_map,
     parse_space,
-    print_map,
-    print_space,
+    space_text,
 )
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
-from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES, WARP
 from ocannl.dialects.kernel.launch import (
     BARRIER,
@@ -144,14 +144,9 @@ class CopyOp(TogetherOp):
         return () if self.where is None else self.where.data
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" async " if self.is_async else " ")
-        printer.print_ssa_value(self.source)
-        print_map(printer, self.source_map.data)
-        printer.print_string(" to ")
-        printer.print_ssa_value(self.target)
-        print_map(printer, self.target_map.data)
-        printer.print_string(" over ")
-        print_space(printer, self.space.data)
+        print_parts(printer, " async " if self.is_async else " ", self.source, map_text(self.source_map.data))
+        print_parts(printer, " to ", self.target, map_text(self.target_map.data))
+        printer.print_string(f" over {space_text(self.space.data)}")
         if self.by > 1:
             printer.print_string(f" by {self.by}")
         if self.bounds:
@@ -278,12 +273,9 @@ class CombineOp(TogetherOp):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.accum.data} ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(f" across ({self.across.data})")
+        print_parts(printer, f" {self.accum.data} ", self.value, f" across ({self.across.data})")
         if self.scratch is not None:
-            printer.print_string(" via ")
-            printer.print_ssa_value(self.scratch)
+            print_parts(printer, " via ", self.scratch)
 
     @classmethod
     def parse(cls, parser: Parser) -> CombineOp:
@@ -326,9 +318,7 @@ class ForOp(IRDLOperation):
         Operation.__init__(self, properties={"space": SpaceAttr(space)}, regions=[body])
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        print_space(printer, self.space.data)
-        printer.print_string(" ")
+        printer.print_string(f" {space_text(self.space.data)} ")
         printer.print_region(self.body, print_empty_block=False)
 
     @classmethod

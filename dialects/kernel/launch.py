@@ -15,10 +15,10 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign import check_space
 from ocannl.dialects.index.bounds import clashing_within
-from ocannl.dialects.index.linear import Map, Space, SpaceAttr, parse_space, print_space
+from ocannl.dialects.index.linear import Map, Space, SpaceAttr, parse_space, space_text
 from ocannl.dialects.index.memref import RING, is_ring
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
-from ocannl.dialects.ir.op_helpers import operation_definition
+from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, MOST_THREADS, SHARED_ALIGNMENT
 from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
 from ocannl.dialects.loops.values import POSITION, static_part
@@ -72,12 +72,10 @@ class LaunchOp(StepOp):
         return sum(op.bytes for op in self.body.block.ops if isinstance(op, SharedOp))
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
+        print_parts(printer, " ", self.label)
         for name, space in (("grid", self.grid), ("block", self.block), ("registers", self.registers)):
             if space.data:
-                printer.print_string(f" {name} ")
-                print_space(printer, space.data)
+                printer.print_string(f" {name} {space_text(space.data)}")
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
 
@@ -157,8 +155,7 @@ class SharedOp(IRDLOperation):
         return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_attribute(self.result.type)
+        print_parts(printer, " ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> SharedOp:

@@ -23,9 +23,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
-from ocannl.dialects.index.linear import SpaceAttr, clashing_variables, parse_space, print_space
+from ocannl.dialects.index.linear import SpaceAttr, clashing_variables, parse_space, space_text
 from ocannl.dialects.index.scopes import scope_sizes, scopes
-from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition
+from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, print_parts
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
@@ -101,10 +101,7 @@ class ScheduledOp(StepOp):
         """
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        printer.print_string(" ")
-        print_space(printer, self.space.data)
+        print_parts(printer, " ", self.label, f" {space_text(self.space.data)}")
         print_schedule(printer, self.schedule)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
@@ -261,13 +258,10 @@ class ReduceOp(IRDLOperation):
         return last.value
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.accum.data} ")
-        print_space(printer, self.space.data)
+        printer.print_string(f" {self.accum.data} {space_text(self.space.data)}")
         if self.where is not None:
             printer.print_string(f" where {bounds_text(self.where.data)}")
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-        printer.print_string(" ")
+        print_parts(printer, " : ", self.result.type, " ")
         printer.print_region(self.body)
 
     @classmethod

@@ -36,13 +36,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
 from ocannl.dialects.index.addresses import Address, flatten
-from ocannl.dialects.index.linear import Linear, Map, MapAttr, only_index, parse_map
+from ocannl.dialects.index.linear import Linear, Map, MapAttr, map_text, only_index, parse_map
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import (
     operation_definition,
     parse_defined_operand,
     parse_optional_defined_operand,
+    print_parts,
 )
 from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 
@@ -67,9 +68,7 @@ class PositionOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.number)
-        printer.print_string(f" below {self.size.data}")
+        print_parts(printer, " ", self.number, f" below {self.size.data}")
 
     @classmethod
     def parse(cls, parser: Parser) -> PositionOp:
@@ -157,9 +156,7 @@ class StoreOp(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
+        print_parts(printer, " ", self.value, ", ")
         print_access(printer, self)
         if self.nontemporal is not None:
             printer.print_string(" nontemporal")
@@ -185,8 +182,7 @@ class StoreOp(IRDLOperation):
 def print_access(printer: Printer, op: LoadOp | StoreOp) -> None:
     """`%x[b, 2*%v + 1]`: positions by the names of their values."""
     printer.print_ssa_value(op.node)
-    text = f"[{', '.join(map(str, op.indices.data))}]"
-    for part in re.split(rf"({re.escape(POSITION)}\d+)", text):
+    for part in re.split(rf"({re.escape(POSITION)}\d+)", map_text(op.indices.data)):
         if part.startswith(POSITION):
             printer.print_ssa_value(op.positions[int(part.removeprefix(POSITION))])
         else:
@@ -263,12 +259,7 @@ class UniformOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_stream(printer, self.stream.data)
-        printer.print_string(" ")
-        printer.print_ssa_value(self.place)
-        printer.print_string(" at ")
-        printer.print_ssa_value(self.counter)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
+        print_parts(printer, " ", self.place, " at ", self.counter, " : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> UniformOp:

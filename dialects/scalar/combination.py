@@ -16,7 +16,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.index.linear import Linear, parse_optional_map, print_map
+from ocannl.dialects.index.linear import Linear, map_text, parse_optional_map
 from ocannl.dialects.ir.op_helpers import parse_optional_defined_operand
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
@@ -170,7 +170,7 @@ def print_combination(
         case Arg(index):
             printer.print_ssa_value(operands[index])
             if not bare:
-                print_map(printer, maps[index])
+                printer.print_string(map_text(maps[index]))
         case Const(value):
             printer.print_string(number_text(value))
         case App(op, args):

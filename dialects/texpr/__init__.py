@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear, MapAttr, only_index, parse_linear
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.combination import TermAttr, number_text, parse_number
 from ocannl.dialects.scalar.terms import Const
@@ -92,8 +92,7 @@ class ConstantOp(TensorOp):
         return term.value
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" " + number_text(self.value))
-        self._print_type(printer)
+        print_parts(printer, f" {number_text(self.value)} : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
@@ -123,8 +122,7 @@ class SizeOp(TensorOp):
         return self.dims.data[0][1]
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.dim}")
-        self._print_type(printer)
+        print_parts(printer, f" {self.dim} : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> SizeOp:
@@ -190,8 +188,7 @@ class EmbedOp(IndexedOp):
         Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.index}")
-        self._print_type(printer)
+        print_parts(printer, f" {self.index} : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> EmbedOp:
@@ -211,10 +208,7 @@ class SliceOp(IndexedOp):
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        printer.print_string(f" at {self.index}")
-        self._print_type(printer)
+        print_parts(printer, " ", self.source, f" at {self.index} : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> SliceOp:

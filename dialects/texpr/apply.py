@@ -12,14 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_accumulator, check_set_once, check_space
-from ocannl.dialects.index.linear import (
-    Linear,
-    MapAttr,
-    SpaceAttr,
-    parse_optional_map,
-    parse_space,
-    print_map,
-)
+from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, map_text, parse_optional_map, parse_space
 from ocannl.dialects.ir.op_helpers import given, operation_definition
 from ocannl.dialects.scalar.combination import (
     Combination,
@@ -162,9 +155,8 @@ class ApplyOp(TensorOp):
 
     def _print_parts(self, printer: Printer) -> None:
         for number, part in enumerate(self.parts):
-            printer.print_string(" then " if number else " ")
-            print_map(printer, part.result_map)
-            printer.print_string(f" {self.accum_name or ''}= ")
+            start = " then " if number else " "
+            printer.print_string(f"{start}{map_text(part.result_map)} {self.accum_name or ''}= ")
             part.print(printer)
 
     @classmethod

@@ -16,12 +16,18 @@ from ocannl.dialects.index.linear import (
     Linear,
     MapAttr,
     SpaceAttr,
+    map_text,
     parse_optional_map,
     parse_space,
-    print_map,
-    print_space,
+    space_text,
 )
-from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import (
+    UnaryOp,
+    given,
+    operation_definition,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr.memory import MemoryOp, OfOp
@@ -83,19 +89,16 @@ class AssignOp(IRDLOperation):
         return self.space is not None
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.target)
+        print_parts(printer, " ", self.target)
         if self.result_map is not None:
-            print_map(printer, self.result_map.data)
+            printer.print_string(map_text(self.result_map.data))
         printer.print_string(" :" if self.reset is not None else " ")
-        printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
-        printer.print_ssa_value(self.value)
+        print_parts(printer, f"{self.accum.data}= " if self.accum is not None else "= ", self.value)
         if self.value_map is not None:
-            print_map(printer, self.value_map.data)
+            printer.print_string(map_text(self.value_map.data))
         print_logic(printer, self.logic, self.dims)
         if self.space is not None:
-            printer.print_string(" over ")
-            print_space(printer, self.space.data)
+            printer.print_string(f" over {space_text(self.space.data)}")
 
     @classmethod
     def parse(cls, parser: Parser) -> AssignOp:

@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.texpr.tensor_op import LikeOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
@@ -53,13 +53,9 @@ class VjpOp(DerivativeOp):
         return () if self.cotangent is None else ((self.tensor, self.cotangent),)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.tensor)
-        printer.print_string(" wrt ")
-        printer.print_ssa_value(self.wrt)
+        print_parts(printer, " ", self.tensor, " wrt ", self.wrt)
         if self.cotangent is not None:
-            printer.print_string(" from ")
-            printer.print_ssa_value(self.cotangent)
+            print_parts(printer, " from ", self.cotangent)
         self._print_type(printer)
 
     @classmethod
@@ -95,9 +91,7 @@ class JvpOp(DerivativeOp):
         return tuple(zip(self.wrt, self.tangents, strict=True))
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.tensor)
-        printer.print_string(" wrt ")
+        print_parts(printer, " ", self.tensor, " wrt ")
         _print_pairs(printer, self.wrt, self.tangents)
         self._print_type(printer)
 
@@ -126,9 +120,7 @@ class AdjointOp(DerivativeOp):
         return self.source
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        self._print_type(printer)
+        print_parts(printer, " ", self.source, " : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> AdjointOp:
@@ -169,11 +161,7 @@ class CustomOp(DerivativeOp):
         return tuple(zip(self.pullbacks, self.wrt, strict=True))
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        printer.print_string(" adjoint ")
-        printer.print_ssa_value(self.adjoint)
-        printer.print_string(" pullback ")
+        print_parts(printer, " ", self.source, " adjoint ", self.adjoint, " pullback ")
         _print_pairs(printer, self.wrt, self.pullbacks)
         self._print_type(printer)
 
@@ -195,13 +183,9 @@ class CustomOp(DerivativeOp):
 
 
 def _print_pairs(printer: Printer, left: Iterable[SSAValue], right: Iterable[SSAValue]) -> None:
-    def pair(values: tuple[SSAValue, SSAValue]) -> None:
-        printer.print_ssa_value(values[0])
-        printer.print_string(" = ")
-        printer.print_ssa_value(values[1])
-
     with printer.in_parens():
-        printer.print_list(tuple(zip(left, right, strict=True)), pair)
+        pairs = zip(left, right, strict=True)
+        printer.print_list(pairs, lambda pair: print_parts(printer, pair[0], " = ", pair[1]))
 
 
 def _parse_pairs(parser: Parser) -> tuple[list[SSAValue], list[SSAValue]]:

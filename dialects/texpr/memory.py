@@ -11,7 +11,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
@@ -25,9 +25,7 @@ class MemoryOp(TensorOp):
         Operation.__init__(self, properties={"label": StringAttr(label)}, result_types=[type])
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
-        self._print_type(printer)
+        print_parts(printer, " ", self.label, " : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser):
@@ -56,8 +54,7 @@ class DataOp(MemoryOp):
             self.properties["elements"] = IntAttr(elements)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.label.data)
+        print_parts(printer, " ", self.label)
         if self.elements is not None:
             printer.print_string(f" flat {self.elements.data}")
         self._print_type(printer)
@@ -98,9 +95,7 @@ class OfOp(LikeOp):
         Operation.__init__(self, operands=[source], result_types=[type])
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        self._print_type(printer)
+        print_parts(printer, " ", self.source, " : ", self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser):

@@ -9,7 +9,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from ocannl.dialects.index.linear import Map, MapAttr, Space, SpaceAttr, parse_map, parse_space, print_space
+from ocannl.dialects.index.linear import Map, MapAttr, Space, SpaceAttr, parse_map, parse_space, space_text
 from ocannl.dialects.scalar.combination import Combination, TermAttr, parse_combination, print_combination
 
 
@@ -24,8 +24,7 @@ class Part:
     def print(self, printer: Printer) -> None:
         combination = self.combination
         print_combination(printer, combination.term, combination.operands, combination.maps)
-        printer.print_string(" over ")
-        print_space(printer, self.space)
+        printer.print_string(f" over {space_text(self.space)}")
 
 
 @irdl_attr_definition

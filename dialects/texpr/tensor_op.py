@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.ir.op_helpers import OWN_RESULTS
+from ocannl.dialects.ir.op_helpers import OWN_RESULTS, print_parts
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type
@@ -26,8 +26,7 @@ class TensorOp(IRDLOperation):
     results: SSAValues[OpResult[Attribute]] = OWN_RESULTS
 
     def _print_type(self, printer: Printer) -> None:
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
+        print_parts(printer, " : ", self.result.type)
 
 
 def parse_result_type(parser: Parser) -> TensorType:

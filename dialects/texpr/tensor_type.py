@@ -13,7 +13,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import set_type
+from ocannl.dialects.ir.op_helpers import print_parts, set_type
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape, shape_text
 
 NO_ELEMENT = NoneAttr()
@@ -32,8 +32,7 @@ class ShapeAttr(Data[Shape]):
             return shape
 
     def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(ir_shape_text(self.data))
+        printer.print_string(f"<{ir_shape_text(self.data)}>")
 
 
 def ir_shape_text(shape: Shape) -> str:
@@ -78,9 +77,8 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         if isinstance(self.element, NoneAttr):
             printer.print_string(f"<{text}>")
             return
-        printer.print_string(f"<{text}, " if text and not text.endswith(" ") else f"<{text}")
-        printer.print_attribute(self.element)
-        printer.print_string(">")
+        separator = ", " if text and not text.endswith(" ") else ""
+        print_parts(printer, f"<{text}{separator}", self.element, ">")
 
 
 def _is_number(element: Attribute) -> bool:
@@ -191,8 +189,7 @@ def _print_binding(printer: Printer, name: str, dim: DimTerm) -> None:
 def print_logic(printer: Printer, logic: StringAttr | None, dims: DimsAttr | None) -> None:
     """`logic "b | h -> o => b | o" dims <h = 8>`, without what is None."""
     if logic is not None:
-        printer.print_string(" logic ")
-        printer.print_string_literal(logic.data)
+        print_parts(printer, " logic ", logic)
     if dims is not None:
         printer.print_string(" dims ")
         dims.print_parameter(printer)

@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
@@ -38,11 +38,9 @@ class UniformOp(TensorOp):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_stream(printer, self.stream.data)
-        printer.print_string(" at ")
-        printer.print_ssa_value(self.counter)
+        print_parts(printer, " at ", self.counter)
         if self.like is not None:
-            printer.print_string(" like ")
-            printer.print_ssa_value(self.like)
+            print_parts(printer, " like ", self.like)
         self._print_type(printer)
 
     @classmethod
