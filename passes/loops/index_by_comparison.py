@@ -124,7 +124,7 @@ def move_index(op: IndexOp, one_hot: OneHot) -> None:
 def gather(reduce: ReduceOp) -> bool:
     """Removes a variable from a reduction of which only one value contributes; returns whether it did."""
     accum, block = reduce.accum.data, reduce.body.block
-    if accum not in ACCUMULATIONS or points(reduce.space.data) == 0:
+    if accum not in ACCUMULATIONS:
         return False
     for one_hot in one_hots(block.ops, dict(reduce.space.data)):
         if NeutralElsewhere(one_hot.comparison, neutral_of(accum)).holds(reduce.yielded):
@@ -163,7 +163,7 @@ def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
     if nest.schedule is not None:
         return None
     for op in nest.body.block.ops:
-        if isinstance(op, ReduceOp) and op.accum.data in ACCUMULATIONS and points(op.space.data):
+        if isinstance(op, ReduceOp) and op.accum.data in ACCUMULATIONS:
             if points(nest.space.data) * points(op.space.data) <= searched:
                 continue
             found = list(scattered_one_hots(nest, op))

@@ -233,15 +233,15 @@ class Inliner:
         body = operations(nest.body.block)
         if not any(isinstance(op, LoadOp) and op.node in self.definitions for op in body):
             return
-        rewriter = NestInliner(self.func, nest)
+        rewriter = NestInliner(self.func, nest, self.inlined)
         stored: set[SSAValue] = set()
         for op in body:
             if isinstance(op, StoreOp):
                 stored.add(op.node)
             elif isinstance(op, LoadOp) and op.node in self.definitions and op.node not in stored:
                 definition = self.definitions[op.node]
-                if self._is_current(definition, stored) and rewriter.inline(definition, op):
-                    self.inlined.add(definition.store.node)
+                if self._is_current(definition, stored):
+                    rewriter.inline(definition, op)
         nest.location = union(nest.location, *rewriter.sources)
 
     def _is_current(self, definition: Producer, stored: set[SSAValue]) -> bool:
@@ -251,11 +251,12 @@ class Inliner:
 
 
 class NestInliner:
-    """Replaces loads of one nest by the computations of their values."""
+    """Replaces loads of one nest by the computations of their values, and adds their nodes to `inlined`."""
 
-    def __init__(self, func: FuncOp, nest: NestOp) -> None:
+    def __init__(self, func: FuncOp, nest: NestOp, inlined: set[SSAValue]) -> None:
         self.func = func
         self.nest = nest
+        self.inlined = inlined
         self.stored = stores_by_node(nest)
         self.in_turn = bool(nest.clashing)
         self.known: dict[tuple[Block, SSAValue, Map], SSAValue] = {}
@@ -263,18 +264,14 @@ class NestInliner:
         self.sources: list[LocationAttr] = []
         """The origins of what was inlined."""
 
-    def inline(self, definition: Producer, load: LoadOp) -> bool:
-        """Replaces a load if that is legal and pays; returns whether it did. Loads at positions found at run
-        time stay.
-        """
-        if load.positions:
-            return False
+    def inline(self, definition: Producer, load: LoadOp) -> None:
+        """Replaces a load if that is legal and pays. Loads at positions found at run time stay."""
+        if load.positions or (self.in_turn and load.node in self.stored):
+            return
         site = LoadSite.of(load, self.nest)
         variables = definition.variables_at(load.indices.data)
-        if self.in_turn and load.node in self.stored:
-            return False
         if not is_worthwhile(definition, site, self.nest) or not self._is_safe(definition, variables):
-            return False
+            return
         block = site.anchor.parent
         assert block is not None
         key = (block, load.node, load.indices.data)
@@ -282,8 +279,8 @@ class NestInliner:
             self.known[key] = self._compute(definition, variables, site.anchor, block)
         load.result.replace_all_uses_with(self.known[key])
         inherit(self.known[key], load)
+        self.inlined.add(load.node)
         Rewriter.erase_op(load)
-        return True
 
     def _is_safe(self, definition: Producer, variables: dict[str, Linear]) -> bool:
         """Whether the points of the nest stay independent: nodes that it stores to are read at the same point

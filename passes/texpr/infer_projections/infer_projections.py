@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -102,6 +103,10 @@ def inside(indices: Sequence[Linear], margins: Margins) -> Map:
     return tuple(index + Linear((), before) for index, (before, _) in zip(indices, margins, strict=True))
 
 
+# A value, the margins of its copy, and the accumulation whose neutral element fills them, or none for zeros.
+PaddedCopy: TypeAlias = tuple[SSAValue, Margins, str | None]
+
+
 @dataclass
 class PaddedOperands:
     """Copies of one operation's operands with margins, in which indices beyond the ends of an array read a
@@ -113,9 +118,7 @@ class PaddedOperands:
     op: ApplyOp | AssignOp
     accum: str | None
     taken: frozenset[str]
-    copies: dict[tuple[SSAValue, Margins, float], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, Margins, float], SSAValue]
-    )
+    copies: dict[PaddedCopy, SSAValue] = field(default_factory=dict[PaddedCopy, SSAValue])
 
     def parts(self, term: Term, args: Sequence[SSAValue], spaces: Sequence[SpecPart]) -> list[Part]:
         """The accumulations of all spaces. A select that lacks an operand in a space is left out there."""
@@ -138,9 +141,9 @@ class PaddedOperands:
         if not slot.is_padded:
             return value
         neutral = None if self.accum is None or is_product(term) else SCALAR_OPS[self.accum].neutral
-        key = value, slot.margins, neutral or 0.0
+        key = value, slot.margins, self.accum if neutral else None
         if key not in self.copies:
-            self.copies[key] = self.copy(value, slot.margins, self.accum if neutral else None)
+            self.copies[key] = self.copy(*key)
         return self.copies[key]
 
     def copy(self, value: SSAValue, margins: Margins, accum: str | None) -> SSAValue:

@@ -278,6 +278,28 @@ loops.func @others {
   }
 }
 
+// An axis without elements has no position: a reduction over it stays.
+// CHECK-LABEL: loops.func @empty {
+// CHECK:           %sum = loops.reduce add (v = 0) : f32 {
+// CHECK-NOT:     loops.position
+loops.func @empty {
+  %ids = assign.node "ids" constant : memref<4xf32>
+  %x = assign.node "x" constant : memref<0xf32>
+  %y = assign.node "y" on_device : memref<4xf32>
+  loops.nest "y" (b = 4) {
+    %sum = loops.reduce add (v = 0) : f32 {
+      %value = loops.load %x[v]
+      %id = loops.load %ids[b]
+      %index = loops.index v : f32
+      %is = arith.cmpf oeq, %id, %index : f32
+      %hot = arith.uitofp %is : i1 to f32
+      %p = arith.mulf %value, %hot : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b]
+  }
+}
+
 // For a GPU, cells that search through few points in all go on with it.
 // RUN: ocannl-opt %s -p 'index-by-comparison{searched=1000000}' | filecheck %s --check-prefix=SEARCHED
 // SEARCHED-NOT: scatter"
