@@ -29,7 +29,7 @@ __all__ = ["small_kernels"]  # a fixture
 
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 RANDOM = settings(
-    max_examples=4,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

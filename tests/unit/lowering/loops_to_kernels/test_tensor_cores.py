@@ -234,11 +234,14 @@ def test_no_bank_conflicts(tiles: WarpTiles, element: str, monkeypatch: pytest.M
             assert len(words) == len({word % 32 for word in words}) == 32
 
 
+OTHER_SIZES = [pytest.param(size, marks=pytest.mark.exhaustive) for size in (256, 1024)]
+
+
 @NEEDS_PTXAS
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", DTYPES)
 @pytest.mark.parametrize("w", ["o, i", "i, o"])
-@pytest.mark.parametrize("size", [256, 1024, 4096])
+@pytest.mark.parametrize("size", [*OTHER_SIZES, 4096])
 def test_nothing_is_spilled(size: int, w: str, element: str, arch: str):
     module = lowered(product((size, size, size), element, w=w))
     (found,) = kernel_resources(module, arch)

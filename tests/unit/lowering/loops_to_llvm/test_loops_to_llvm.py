@@ -32,7 +32,7 @@ from ocannl.passes.loops.schedule.schedule import SchedulePass
 INDICES = {"step": 2, "batch": 3}
 
 RANDOM = settings(
-    max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
