@@ -14,7 +14,7 @@ from ocannl.dialects.ir.errors import (
     StateError,
     UninitializedError,
 )
-from ocannl.execute.context import Context
+from ocannl.execute.context import Context, default_context
 from ocannl.execute.inference import infer
 from ocannl.execute.routine import Routine
 from ocannl.execute.seeds import seed
@@ -31,9 +31,9 @@ from ocannl.program.derivatives import custom_gradient, stop_gradient
 from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
-from ocannl.program.errors import ArgumentError
+from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.functions import OPERATORS, Operator
-from ocannl.program.indexing import gather, scatter
+from ocannl.program.gathers import gather, scatter
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
 from ocannl.program.misuse import explain_all
@@ -41,10 +41,11 @@ from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.scopes import Scope, scope
+from ocannl.program.shape_view import ShapeView
 from ocannl.program.shapes import RowSizes
 from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
-from ocannl.program.tensor import Dim, Index, ShapeView, Tensor, TensorLike, as_tensor
+from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
 from ocannl.program.updates import add_update, updates
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Function",
     "Index",
     "OcannlError",
+    "PositionError",
     "PrecisionError",
     "Routine",
     "RowSizes",
@@ -85,6 +87,7 @@ __all__ = [
     "constant",
     "custom_gradient",
     "data",
+    "default_context",
     "einmax",
     "einsum",
     "float8_e4m3fn",

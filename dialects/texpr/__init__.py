@@ -7,15 +7,15 @@ has an iteration space and index maps instead.
 
 from __future__ import annotations
 
-from xdsl.ir import Dialect, Operation, SSAValue
-from xdsl.irdl import operand_def, prop_def
+from xdsl.ir import Dialect, Operation
+from xdsl.irdl import prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear, MapAttr, only_index, parse_linear
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.scalar.combination import TermAttr, number_text, parse_number
 from ocannl.dialects.scalar.terms import Const
@@ -33,6 +33,7 @@ from ocannl.dialects.texpr.code import (
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
 from ocannl.dialects.texpr.parts import PartAttr
+from ocannl.dialects.texpr.slices import PositionsAttr, SliceOp
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
@@ -163,29 +164,19 @@ class RangeOp(TensorOp):
             raise VerifyException(f"a range has one axis, in the output row; found {shape}")
 
 
-class IndexedOp(TensorOp):
-    """Base of operations with one expression over static indices."""
+@operation_definition
+class EmbedOp(TensorOp):
+    """The value of static indices as a number: `texpr.embed step_n + 1`."""
 
+    name = "texpr.embed"
     indices = prop_def(MapAttr)
+
+    def __init__(self, index: Linear, type: TensorType) -> None:
+        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     @property
     def index(self) -> Linear:
         return self.indices.data[0]
-
-    def verify_(self) -> None:
-        index = only_index(self.indices.data)
-        if enclosing_routine(self) is not None:
-            check_names(self, index.names, {})
-
-
-@operation_definition
-class EmbedOp(IndexedOp):
-    """The value of static indices as a number: `texpr.embed step_n + 1`."""
-
-    name = "texpr.embed"
-
-    def __init__(self, index: Linear, type: TensorType) -> None:
-        Operation.__init__(self, properties={"indices": MapAttr((index,))}, result_types=[type])
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, f" {self.index} : ", self.result.type)
@@ -194,27 +185,10 @@ class EmbedOp(IndexedOp):
     def parse(cls, parser: Parser) -> EmbedOp:
         return cls(parse_linear(parser), parse_result_type(parser))
 
-
-@operation_definition
-class SliceOp(IndexedOp):
-    """`texpr.slice %x at batch_n`: the leftmost batch axis at a static index."""
-
-    name = "texpr.slice"
-    source = operand_def(TensorType)
-
-    def __init__(self, source: SSAValue, index: Linear, type: TensorType) -> None:
-        Operation.__init__(
-            self, operands=[source], properties={"indices": MapAttr((index,))}, result_types=[type]
-        )
-
-    def print(self, printer: Printer) -> None:
-        print_parts(printer, " ", self.source, f" at {self.index} : ", self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SliceOp:
-        source = parse_defined_operand(parser)
-        parser.parse_keyword("at")
-        return cls(source, parse_linear(parser), parse_result_type(parser))
+    def verify_(self) -> None:
+        index = only_index(self.indices.data)
+        if enclosing_routine(self) is not None:
+            check_names(self, index.names, {})
 
 
 TEXPR = Dialect(
@@ -243,5 +217,5 @@ TEXPR = Dialect(
         CommentOp,
         TexprRoutineOp,
     ],
-    [ShapeAttr, TensorType, DimsAttr, PartAttr],
+    [ShapeAttr, TensorType, DimsAttr, PartAttr, PositionsAttr],
 )

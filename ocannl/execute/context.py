@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,18 +15,23 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
-from ocannl.dialects.texpr.tensor_type import tensor_type
+from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
+from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, default_threads
+from ocannl.execute.evaluation import Evaluation, open_types
 from ocannl.execute.inference import commit, decided, infer
-from ocannl.execute.node import Node, NodeValue
-from ocannl.execute.routine import Rerun, Routine
+from ocannl.execute.node import Node, NodeValue, stored
+from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.program import graph
 from ocannl.program.checks import integer
-from ocannl.program.code import Code
+from ocannl.program.code import Code, computing
+from ocannl.program.default_context import DEFAULT
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, needed, origin_of
+from ocannl.program.final_types import type_now
 from ocannl.program.leaves import numbers
 from ocannl.program.parameters import params
 from ocannl.program.state import Held, Root
@@ -40,27 +45,20 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
-from ocannl.runtime.host.processor import chosen_target, usable_cores
-from ocannl.runtime.interface import NodeFacts
+from ocannl.runtime.interface import Interface
 from ocannl.runtime.locks import shared
-from ocannl.runtime.metal import MetalDevice
 from ocannl.runtime.random import stream_key
 
-# The pipeline and the device of each backend.
-BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
-    "cuda": ("gpu", CudaDevice),
-    "metal": ("metal", MetalDevice),
-    "cpu": ("cpu", lambda: _cpu_device(None)),
-    "emulated_gpu": ("gpu", NativeDevice),
-}
-GPUS = ("cuda", "metal")
+# The sizes and the dtype of an array.
+ArrayType: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Context:
     """A device with the memory of tensors on it, which compiles and runs routines.
 
     `Context.auto()` is of the backend `OCANNL_BACKEND`, else of the best device there is. `ctx[t]` is the
-    value that a tensor's memory has now, as a new NumPy array; `ctx[t] = array` sets it.
+    value that a tensor's memory has now, as a new NumPy array; `ctx[t] = array` sets it. Inside of
+    `with ctx:` it is the default context, which `t.numpy()`, `float(t)` and their like ask.
 
     Parallel loops run on `threads` threads: by default `OCANNL_THREADS`, else as many as this process has
     cores. Results have the same bits for any number of them.
@@ -80,15 +78,16 @@ class Context:
         self.target, make_device = BACKENDS[backend]
         self.target += "-tf32" if tf32 else ""
         self.device = make_device() if device is None else device
-        wanted = _threads() if threads is None else integer(threads, "the number of threads", least=1)
+        wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self._nodes = WeakKeyDictionary[Value, Node]()
         self._gradients = WeakKeyDictionary[Value, Node]()
-        self._evaluations = WeakKeyDictionary[Value, Rerun]()
+        self._evaluations = WeakKeyDictionary[Value, Evaluation]()
         """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()
         self.bound = WeakKeyDictionary[Any, Any]()
         """What was compiled here for traces of functions."""
+        DEFAULT.living.add(self)
 
     @staticmethod
     def auto() -> Context:
@@ -110,7 +109,7 @@ class Context:
         which is called `host`. Raises `DeviceError` for an unknown name. What is compiled for a processor
         with instructions that this one lacks has its text, and raises `DeviceError` when it runs.
         """
-        return Context("cpu", threads, _cpu_device(target))
+        return Context("cpu", threads, cpu_device(target))
 
     @staticmethod
     def emulated_gpu(*, check: bool = False, shuffle: int | None = None, tf32: bool = False) -> Context:
@@ -139,6 +138,14 @@ class Context:
     def metal() -> Context:
         """The GPU of a Mac. Raises `DeviceError` where there is none, or the package for it is missing."""
         return Context("metal", 1)
+
+    def __enter__(self) -> Self:
+        """Makes this the default context inside of `with`."""
+        DEFAULT.enter(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        DEFAULT.leave()
 
     @property
     def threads(self) -> int:
@@ -169,20 +176,19 @@ class Context:
         on disk. Raises `ShapeError` and `SpecError` where shape inference fails.
         """
         if not isinstance(code, Code):
-            code = as_tensor(code).forward
+            tensor = as_tensor(code)
+            code = computing(tensor.ir_value, tensor.label)
         if name is not None and not isinstance(name, str):
             raise ArgumentError(f"a routine is named by a string, found {name!r}")
-        routine = self._compile(code, name or code.label or "routine", self.numbering, tunings)
+        routine = self._compile(code, name or code.label or "routine", tunings)
         for value, _ in routine.keys:
             self._evaluations.pop(value, None)
         return routine
 
     @collector_paused()
-    def _compile(
-        self, code: Code, name: str, numbering: Numbering, tunings: Tunings | None = None
-    ) -> Routine:
+    def _compile(self, code: Code, name: str, tunings: Tunings | None) -> Routine:
         def compiled() -> tuple[ExtractedRoutine, Executable]:
-            program = extract(code.statements, name, numbering)
+            program = extract(code.statements, name, self.numbering)
             executable = compile_module(program.module, self.target, self.device, tunings)
             commit(program)
             return program, executable
@@ -190,26 +196,25 @@ class Context:
         program, executable = decided(compiled)
         interface = executable.interface
         nodes = {
-            label: self._node_for(program, label, interface.nodes[label]) for label in interface.layout.nodes
+            label: self._allocate(*origin_of(program, label), _array(interface, label))
+            for label in interface.layout.nodes
         }
         return Routine(self, code, name, program, executable, nodes)
 
-    def _node_for(self, program: ExtractedRoutine, label: str, facts: NodeFacts) -> Node:
-        return self._allocate(*origin_of(program, label), facts.shape, np.dtype(facts.dtype))
-
-    def _allocate(
-        self, value: Value, is_gradient: bool, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> Node:
+    def _allocate(self, value: Value, is_gradient: bool, array: ArrayType) -> Node:
         nodes = self._gradients if is_gradient else self._nodes
         with shared:
             node = nodes.get(value)
             if node is None:
-                node = Node(self.device.memory(shape, dtype))
-                if not is_gradient:
-                    _fill(node, value)
-                nodes[value] = node
-        assert node.memory.shape == shape, "a node keeps its shape"
-        assert node.memory.dtype == dtype, "a node keeps its type"
+                node = nodes[value] = self._new(value, is_gradient, array, graph.known_shape(value))
+        assert (node.memory.shape, node.memory.dtype) == array, "a node keeps its shape and its type"
+        return node
+
+    def _new(self, value: Value, is_gradient: bool, array: ArrayType, shape: Shape) -> Node:
+        """A node of its own, with the initial value that there may be."""
+        node = Node(self.device.memory(*array))
+        if not is_gradient:
+            _fill(node, value, shape)
         return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
@@ -220,31 +225,22 @@ class Context:
         """
         found = params(tensor)
         seed = integer(seed, "a seed", least=None)
-        if not all(graph.known_shape(p.ir_value).is_final and _element(p.ir_value) for p in found.values()):
+        if not all(_is_final(p.ir_value) for p in found.values()):
             infer(tensor)
         for label, param in found.items():
             node = self.node_of(param)
-            if node.written and not reinit:
-                continue
-            sample = param.ir_value.sample
-            assert sample is not None
-            shape = graph.known_shape(param.ir_value)
-            dtype = computed_dtype(node.memory.dtype)
-            node.memory.write(sample(stream_key(seed, label), shape, dtype))
-            node.written = True
+            if reinit or not node.written:
+                _sample(node, param.ir_value, graph.known_shape(param.ir_value), stream_key(seed, label))
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, allocated on first use."""
-        value = tensor.ir_value
         node = self._node(tensor)
         if node is None:
-            if not graph.known_shape(value).is_final or _element(value) is None:
+            if not _is_final(tensor.ir_value):
                 infer(tensor)
-            element = _element(value)
-            assert element is not None
-            node = self._allocate(
-                *memory_key(value), graph.known_shape(value).memory_sizes, dtype_of(element)
-            )
+            value = tensor.ir_value
+            array = _array_of(graph.known_shape(value), tensor_type(value).element)
+            node = self._allocate(*memory_key(value), array)
         return node
 
     def _node(self, tensor: Tensor) -> Node | None:
@@ -291,37 +287,87 @@ class Context:
             return NodeValue.of(tensor.read())
         target = as_tensor(tensor)
         node = self._node(target)
-        if not is_memory(target.ir_value) and (node is None or target.ir_value in self._evaluations):
+        if node is None and is_memory(target.ir_value):
+            node = self._initial(target)
+        elif node is None:
             return NodeValue.of(self._evaluate(target))
-        if node is None and not isinstance(target.op, texpr.OfOp):
-            node = self.node_of(target)
         if node is None or not node.written:
-            where = location_text(target.op)
-            made = "" if where is None else f" (made at {where})"
-            raise UninitializedError(f"`{target.label}`{made} has no value yet: nothing has written it")
+            raise UninitializedError(
+                f"{_made(target)} has no value yet: nothing has written it{self._elsewhere([target])}"
+            )
         return NodeValue.of(node.memory.read())
 
+    def _elsewhere(self, tensors: Sequence[Tensor]) -> str:
+        """Which other context has values of tensors that have none here, for an error."""
+        for other in sorted(DEFAULT.living, key=repr):
+            for tensor in tensors:
+                if other is not self and tensor in other and tensor not in self:
+                    way = f"`with ctx:` makes another context the default, which is {DEFAULT.get()} here"
+                    return f" in {self}, but `{tensor.label}` has a value in {other}; {way}"
+        return ""
+
+    def _initial(self, tensor: Tensor) -> Node | None:
+        """The node of memory that begins with a value. Its shape is not decided if it is not known yet."""
+        value = tensor.ir_value
+        if value.array is None and (value.sample is None or isinstance(value.op, texpr.ParamOp)):
+            return None
+        if _is_final(value):
+            return self.node_of(tensor)
+        type = type_now(value)
+        return self._new(value, False, _array_of(type.shape.data, type.element), type.shape.data)
+
     def _evaluate(self, tensor: Tensor) -> NDArray[Any]:
-        """The value of an expression that no routine keeps, computed each time that it is read."""
+        """The value of an expression that no routine keeps."""
         value = tensor.ir_value
         evaluation = self._evaluations.get(value)
-        if evaluation is None:
-            code = tensor.forward
-            if any("indices" in op.attributes for op in needed(code.statements)):
-                raise UninitializedError(
-                    f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
-                    "ask for `.value` before compiling the routine that computes it, "
-                    "or compile oc.forward of it"
-                )
-            # Looking changes nothing, not even the keys of random numbers.
-            routine = self._compile(code, tensor.label, self.numbering.copy())
-            with shared:
-                routine()
-                self._evaluations[value] = routine.rerun
-                return self._nodes[value].memory.read()
+        if evaluation is None or not evaluation.is_current():
+            evaluation = self._evaluations[value] = self._evaluation(tensor)
         with shared:
-            evaluation.call()
-            return self._nodes[value].memory.read()
+            return evaluation.value()
+
+    @collector_paused()
+    def _evaluation(self, tensor: Tensor) -> Evaluation:
+        code = computing(tensor.ir_value, tensor.label)
+        if any("indices" in op.attributes for op in needed(code.statements)):
+            raise UninitializedError(
+                f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
+                "ask for `.value` before compiling the routine that computes it, "
+                "or compile oc.forward of it"
+            )
+        # Not even the keys of random numbers are used up.
+        program = extract(code.statements, tensor.label, self.numbering.copy())
+        types = open_types(program)
+        executable = compile_module(program.module, self.target, self.device)
+        nodes, copied = self._nodes_to_look(program, executable.interface)
+        routine = Routine(self, code, tensor.label, program, executable, nodes)
+        try:
+            routine.prepare()
+        except UninitializedError as error:
+            read = [Tensor(program.values[label]) for label in program.values]
+            raise UninitializedError(f"{error}{self._elsewhere(read)}") from None
+        label = routine.keys[tensor.ir_value, False]
+        return Evaluation(routine.rerun, nodes[label], copied, types)
+
+    def _nodes_to_look(
+        self, program: ExtractedRoutine, interface: Interface
+    ) -> tuple[dict[str, Node], list[tuple[Node, Node]]]:
+        """Nodes that leave this context as it is: what is written has memory of its own, and so has what has
+        none yet and could still be of another type. With those that hold copies.
+        """
+        nodes: dict[str, Node] = {}
+        copied: list[tuple[Node, Node]] = []
+        for label in interface.layout.nodes:
+            array, (value, is_gradient) = _array(interface, label), origin_of(program, label)
+            present = (self._gradients if is_gradient else self._nodes).get(value)
+            is_written = label in interface.facts.writes
+            if not is_written and (present is not None or _is_final(value)):
+                nodes[label] = self._allocate(value, is_gradient, array)
+                continue
+            node = nodes[label] = self._new(value, is_gradient, array, shape_of(program.copies[value]))
+            if is_written and label in interface.facts.reads and present is not None:
+                node.written = present.written
+                copied.append((present, node))
+        return nodes, copied
 
     def __setitem__(self, tensor: Tensor | Held, array: ArrayLike) -> None:
         """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
@@ -341,7 +387,7 @@ class Context:
                 f"`{tensor.label}` has shape {tensor.shape}, an array of {node.memory.shape}; "
                 f"found {contents.shape}"
             )
-        node.memory.write(contents)
+        node.memory.write(stored(contents, node.memory.dtype, f"`{tensor.label}`"))
         node.written = True
 
     def __contains__(self, tensor: object) -> bool:
@@ -355,40 +401,50 @@ class Context:
         raise ArgumentError("a context has no order to go through: ctx[t] is the value of a tensor t")
 
 
-def _cpu_device(target: str | None) -> NativeDevice:
-    checks = os.environ.get("OCANNL_CHECK") == "1"
-    return NativeDevice(Emulation(check=checks), target=chosen_target(target))
+def _array(interface: Interface, label: str) -> ArrayType:
+    """The array of a node."""
+    facts = interface.nodes[label]
+    return facts.shape, np.dtype(facts.dtype)
 
 
-def _threads() -> int:
-    text = os.environ.get("OCANNL_THREADS")
-    if not text:
-        return usable_cores()
-    if not text.isdecimal() or int(text) < 1:
-        raise DeviceError(f"OCANNL_THREADS is a number of threads, at least 1; found {text!r}")
-    return int(text)
+def _is_final(value: Value) -> bool:
+    """Whether both the shape and the element type of a value are known."""
+    return tensor_type(value).element_or_none is not None and graph.known_shape(value).is_final
 
 
-def _element(value: Value) -> Attribute | None:
-    return tensor_type(value).element_or_none
+def _array_of(shape: Shape, element: Attribute) -> ArrayType:
+    """The array that holds values of a final type."""
+    return shape.memory_sizes, dtype_of(element)
 
 
-def _fill(node: Node, value: Value) -> None:
+def _made(tensor: Tensor) -> str:
+    where = location_text(tensor.op)
+    return f"`{tensor.label}`" if where is None else f"`{tensor.label}` (made at {where})"
+
+
+def _fill(node: Node, value: Value, shape: Shape) -> None:
     """Writes the initial value of data and of nodes that have one."""
     if value.array is not None:
         node.memory.write(value.array.reshape(node.memory.shape))
         node.written = True
-    elif isinstance(value.op, texpr.NodeOp) and (sample := value.sample) is not None:
-        shape = graph.known_shape(value)
-        dtype = computed_dtype(node.memory.dtype)
-        node.memory.write(sample(stream_key(0, ""), shape, dtype))
-        node.written = True
+    elif isinstance(value.op, texpr.NodeOp) and value.sample is not None:
+        _sample(node, value, shape, stream_key(0, ""))
 
 
-_default: list[Context] = []
+def _sample(node: Node, value: Value, shape: Shape, key: NDArray[np.uint32]) -> None:
+    """Writes the initial value that a value samples."""
+    assert value.sample is not None
+    node.memory.write(value.sample(key, shape, computed_dtype(node.memory.dtype)))
+    node.written = True
+
+
+DEFAULT.made_by(Context.auto)
 
 
 def default_context() -> Context:
-    if not _default:
-        _default.append(Context.auto())
-    return _default[0]
+    """The context that `t.numpy()`, `float(t)` and their like ask: the innermost one that `with ctx:` has
+    entered, else `Context.auto()`, made when first needed.
+    """
+    context = DEFAULT.get()
+    assert isinstance(context, Context)
+    return context

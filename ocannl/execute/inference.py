@@ -13,7 +13,7 @@ from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
-from ocannl.program.code import Code
+from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value
@@ -31,7 +31,7 @@ def infer(target: TensorLike | Code) -> None:
 
     Raises `ShapeError` where the program does not determine them.
     """
-    code = target if isinstance(target, Code) else as_tensor(target).forward
+    code = target if isinstance(target, Code) else computing(as_tensor(target).ir_value)
 
     def decide() -> None:
         program = extract(code.statements, code.label or "infer")

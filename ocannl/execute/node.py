@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.program.errors import ArgumentError
 from ocannl.runtime.device import Memory
 
 
@@ -29,8 +30,10 @@ class NodeValue(np.ndarray[Any, np.dtype[Any]]):
     """
 
     @staticmethod
-    def of(array: NDArray[Any]) -> NodeValue:
-        """A read-only view of an array."""
+    def of(array: NDArray[Any]) -> NDArray[Any]:
+        """A read-only view of an array; of shape (), a NumPy scalar."""
+        if not array.ndim:
+            return array[()]
         value = array.view(NodeValue)
         value.flags.writeable = False
         return value
@@ -51,6 +54,23 @@ class NodeValue(np.ndarray[Any, np.dtype[Any]]):
                 "change `array = ctx[t].copy()`, and set `ctx[t] = array`"
             )
         super().__setitem__(at, value)
+
+
+def stored(contents: NDArray[Any], dtype: np.dtype[Any], what: str) -> NDArray[Any]:
+    """Numbers as memory of a dtype can hold them. Raises `ArgumentError` where integers would lose a fraction
+    or be out of range; `what` names the memory.
+    """
+    if dtype.kind not in "iu" or np.can_cast(contents.dtype, dtype):
+        return contents
+    with np.errstate(invalid="ignore"):
+        converted = contents.astype(dtype)
+    if not np.array_equal(converted, contents):
+        raise ArgumentError(f"{what} holds {dtype}: it cannot be set to {_first_lost(contents, converted)}")
+    return converted
+
+
+def _first_lost(contents: NDArray[Any], converted: NDArray[Any]) -> object:
+    return contents[converted != contents].flat[0].item()
 
 
 def _out_of_place(name: str) -> Callable[[NodeValue, object], object]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
@@ -25,9 +24,8 @@ from ocannl.execute.unwritten import unwritten
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
-from ocannl.program import graph
 from ocannl.program.checks import integer
-from ocannl.program.code import Code
+from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
 from ocannl.program.id_checks import raise_for_ids
 from ocannl.program.stages import lowered, stage_text
@@ -147,12 +145,12 @@ class Routine(Exclusive):
                 for name, value in indices.items():
                     self._set_index(name, value)
             if not self._ready:
-                self._prepare()
+                self.prepare()
             self._call()
         finally:
             self._running = False
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Checks the indices, and that the nodes which are read have values. Both stay valid until an index
         is advanced, or set to a value that may be out of range together with others.
         """
@@ -224,7 +222,7 @@ class Routine(Exclusive):
                 try:
                     slots[place] = value
                     if not self._ready:
-                        self._prepare()
+                        self.prepare()
                     call()
                 finally:
                     self._running = False
@@ -242,7 +240,7 @@ class Routine(Exclusive):
                     for slot, outer_value in fixed:
                         slots[slot] = outer_value
                     if not self._ready:
-                        self._prepare()
+                        self.prepare()
                     call()
                 finally:
                     self._running = False
@@ -272,7 +270,7 @@ class Routine(Exclusive):
         runs = epochs * math.prod(size for _, size in ranged)
         self._indices.check_loop(runs, advance)
         if not self._ready:
-            self._prepare()
+            self.prepare()
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
         memories += [count for _, count in self._checks]
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
@@ -325,7 +323,7 @@ class Routine(Exclusive):
             if tensor.op in computed:
                 _ = tensor.value
             else:
-                code = code + Code([graph.add_statement(texpr.ForwardOp(tensor.ir_value))])
+                code = code + computing(tensor.ir_value)
         return code
 
     def _delegate(
@@ -388,7 +386,7 @@ class Routine(Exclusive):
         Raises as a run does.
         """
         if not self._ready:
-            self._prepare()
+            self.prepare()
         written = [self._nodes[label].memory for label in self._facts.writes if label in self._nodes]
         before = [memory.read() for memory in written]
 

@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program.errors import ArgumentError
+
+OF_NUMPY = {
+    "absolute": "abs",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "divide": "div",
+    "less": "lt",
+    "less_equal": "le",
+    "logical_and": "and",
+    "logical_not": "not",
+    "logical_or": "or",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "mul",
+    "negative": "neg",
+    "power": "pow",
+    "reciprocal": "recip",
+    "remainder": "mod",
+    "rint": "round",
+    "subtract": "sub",
+}
+"""Operators of the scalar table that NumPy calls by other names."""
+SWAPPED = {"greater": "lt", "greater_equal": "le"}
+"""Functions of NumPy that are operators of the table with their operands swapped."""
 
 OperandT = TypeVar("OperandT")
 ResultT = TypeVar("ResultT")
 
 
 class Arithmetic(ABC, Generic[OperandT, ResultT]):
-    """Pointwise operators, and `@`, the tensor product. Those of NumPy arrays defer to them."""
+    """Pointwise operators, and `@`, the tensor product. NumPy's operators and functions are these, too."""
 
     __slots__ = ()
-    __array_ufunc__ = None
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **options: Any) -> ResultT:
+        """NumPy's pointwise functions: `np.sin(x)` is `oc.sin(x)`, and `np.float32(2) * x` is `2 * x`."""
+        name = function.__name__
+        if method == "__call__" and not options:
+            if name == "matmul":
+                return self._compose(*operands)
+            if name in SWAPPED:
+                return self._pointwise(SWAPPED[name], *reversed(operands))
+            op = OF_NUMPY.get(name, name)
+            if op in SCALAR_OPS and SCALAR_OPS[op].arity == len(operands):
+                return self._pointwise(op, *operands)
+        how = name if method == "__call__" else f"{name}.{method}"
+        raise ArgumentError(
+            f"np.{how} does not take a tensor expression{' with `out`' if 'out' in options else ''}; "
+            "`t.numpy()` is its present value, and oc.eq compares element by element"
+        )
 
     @abstractmethod
     def tensor(self) -> ResultT:

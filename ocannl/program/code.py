@@ -14,7 +14,7 @@ from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.stages import stage_text
-from ocannl.program.values import now
+from ocannl.program.values import Value, now
 from ocannl.runtime.collector import collector_paused
 
 
@@ -125,6 +125,11 @@ def _made_here(code: Code) -> Code:
     if block is not None:
         block.add(code.statements, made=True)
     return code
+
+
+def computing(value: Value, label: str = "") -> Code:
+    """The code that computes a value; no open block gets it."""
+    return Code([graph.add_statement(texpr.ForwardOp(value))], label)
 
 
 def run(other: Code) -> Code:

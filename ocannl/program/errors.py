@@ -11,3 +11,7 @@ class ArgumentError(OcannlError, TypeError, ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(here(message))
+
+
+class PositionError(ArgumentError, IndexError):
+    """A position or an axis that a tensor does not have."""

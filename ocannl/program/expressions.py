@@ -9,8 +9,9 @@ from xdsl.ir import Attribute
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.shape import DimTerm, Row, Shape
+from ocannl.dialects.shapes.shape import DimTerm, Row, Shape, closed_row
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
+from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
@@ -24,6 +25,17 @@ MOST_OPERANDS = 3
 def constant(value: float) -> Value:
     """A number at every point of a shape to be inferred."""
     return graph.add(texpr.ConstantOp(value, graph.fresh_type()))
+
+
+def positions(size: DimTerm, label: str | None = None) -> Value:
+    """The positions 0, 1, ..., size - 1 along one output axis."""
+    shape = Shape(Row(), Row(), closed_row(size))
+    return graph.add(texpr.RangeOp(TensorType.of(shape)), label)
+
+
+def size_of(dim: DimTerm) -> Value:
+    """A size as a number, known once shapes are."""
+    return graph.add(texpr.SizeOp(dim, TensorType.of(SCALAR)))
 
 
 def apply(

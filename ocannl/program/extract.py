@@ -5,7 +5,7 @@ depend on nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
@@ -19,7 +19,7 @@ from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, tensor_type
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, known_type, refine_type, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.id_checks import id_checks
@@ -62,8 +62,10 @@ class ExtractedRoutine:
     checks: dict[Operation, Value]
 
 
-def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
-    """The operations that statements depend on, operands first."""
+def needed(
+    statements: Sequence[Operation], ends: Callable[[texpr.TensorOp], bool] = lambda op: False
+) -> list[texpr.TensorOp]:
+    """The operations that statements depend on, operands first; of those that are `ends`, no operands."""
     done: dict[texpr.TensorOp, None] = {}
     stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(_operands(statements))]
     while stack:
@@ -75,7 +77,7 @@ def needed(statements: Sequence[Operation]) -> list[texpr.TensorOp]:
             done[op] = None
             continue
         stack.append((op, True))
-        stack += [(owner, False) for owner in reversed(_operands([op]))]
+        stack += [(owner, False) for owner in reversed([] if ends(op) else _operands([op]))]
     return list(done)
 
 
@@ -119,6 +121,17 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     module = ModuleOp([routine])
     module.location = here
     return ExtractedRoutine(module, routine, copier.values, copier.copies, counts)
+
+
+def sketch(value: Value, ends: Callable[[texpr.TensorOp], bool]) -> tuple[ModuleOp, SSAValue]:
+    """A module that computes a value from those operations that are `ends`, to infer its type; the value
+    there.
+    """
+    ops = needed([texpr.ForwardOp(value)], ends)
+    copier = _Copier(Numbering(), {op: f"n{number}" for number, op in enumerate(ops)})
+    routine = texpr.TexprRoutineOp("sketch", _indices(ops))
+    routine.body.block.add_ops([copier.stand_in(op) if ends(op) else copier.copy(op) for op in ops])
+    return ModuleOp([routine]), copier.copies[value]
 
 
 def with_counting(statements: Sequence[Operation]) -> list[Operation]:
@@ -189,6 +202,14 @@ class _Copier:
                 replace(stream, key=self.numbering.key(stream.key, call.data))
             )
         return copy
+
+    def stand_in(self, op: texpr.TensorOp) -> Operation:
+        """Memory of the same type."""
+        node = texpr.NodeOp(self.memory[op], TensorType.of(Shape(Row(), Row(), Row())))
+        node.location = op.location
+        self._type(op, node)
+        self.copies[op.result] = node.result
+        return node
 
     def _type(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> None:
         type = tensor_type(op.result)

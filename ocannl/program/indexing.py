@@ -1,93 +1,38 @@
-"""Gathers and scatters: axes whose positions are the values of integer tensors."""
+"""Axes whose positions are the values of integer tensors."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
-from typing import SupportsIndex
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.shapes.spec import Affine, Axis, Padding, Slot, Spec, names_of
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
-from ocannl.program.einsums import einsum
+from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
-from ocannl.program.expressions import apply
+from ocannl.program.expressions import apply, pointwise, positions, size_of
 from ocannl.program.id_checks import check_ids
-from ocannl.program.leaves import arange
 from ocannl.program.location import here
-from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, pointwise
+from ocannl.program.values import Value
 
 OUT_OF_RANGE = ("drop", "clamp", "error")
 SCATTERING = ("add", "max", "min")
 
 
-def gather(
-    spec: str,
-    x: TensorLike,
-    *ids: TensorLike,
-    at: str | Sequence[str],
-    out_of_range: str = "drop",
-    **dims: int | Dim,
-) -> Tensor:
-    """The elements of `x` at the positions `ids`: `oc.gather("v d; b t | => b t | d", table, ids, at="v")`.
-
-    The spec has a slot for `x`, one for each tensor of ids, and the result; `at` names the axis of `x` that
-    the ids choose, or the axes, one for each tensor of ids. Axes of `x` that are neither chosen nor in the
-    result are summed. `dims` fix or capture dimensions, as in `oc.einsum`.
-
-    An id that is no position of the axis (negative, too large, not whole) gives 0 with `drop`, the nearest
-    position with `clamp` if it is whole; with `error` it gives 0, and the run raises `OcannlError` at its
-    end. Gradients go to `x`.
-
-    Raises `SpecError` for a malformed spec, or an axis that cannot be chosen; `ShapeError` for shapes that do
-    not fit.
-    """
-    indexing = _Indexing(spec, ids, at, out_of_range, dims, scatters=False)
-    return indexing.apply(x, "add", "gather")
-
-
-def scatter(
-    spec: str,
-    values: TensorLike,
-    *ids: TensorLike,
-    at: str | Sequence[str],
-    accum: str = "add",
-    out_of_range: str = "drop",
-    **dims: int | Dim,
-) -> Tensor:
-    """`values` accumulated at the positions `ids`: `oc.scatter("b | d; b | => v d", g, ids, at="v", v=65)`.
-
-    The spec has a slot for the values, one for each tensor of ids, and the result; `at` names the axis of the
-    result that the ids choose, or the axes, one for each tensor of ids. The size of such an axis is given in
-    `dims`, or follows from how the result is used. `accum` is add, max or min; cells that nothing reaches are
-    its neutral element: 0, -inf or inf.
-
-    A value whose id is no position of the axis (negative, too large, not whole) is left out with `drop`, and
-    goes to the nearest position with `clamp`, if the id is whole; with `error` it is left out, and the run
-    raises `OcannlError` at its end. Gradients go to the values.
-
-    Raises `SpecError` for a malformed spec, or an axis that cannot be chosen; `ShapeError` for shapes that do
-    not fit, and sizes that nothing determines.
-    """
-    if accum not in SCATTERING:
-        raise SpecError(here(f"a scatter accumulates by {_one_of(SCATTERING)}, found {accum!r}"))
-    indexing = _Indexing(spec, ids, at, out_of_range, dims, scatters=True)
-    return indexing.apply(values, accum, "scatter")
-
-
-class _Indexing:
+class Indexing:
     """A gather or scatter as an einsum over all positions, with terms where an id equals the position."""
 
     def __init__(
         self,
         spec: str,
-        ids: Sequence[TensorLike],
+        ids: Sequence[Value],
         at: str | Sequence[str],
         out_of_range: str,
-        dims: dict[str, int | Dim],
+        dims: Mapping[str, DimTerm],
         *,
         scatters: bool,
     ) -> None:
@@ -100,7 +45,7 @@ class _Indexing:
         self.scatters = scatters
         if out_of_range not in OUT_OF_RANGE:
             raise SpecError(
-                here(f"ids out of range are treated by {_one_of(OUT_OF_RANGE)}, found {out_of_range!r}")
+                here(f"ids out of range are treated by {one_of(OUT_OF_RANGE)}, found {out_of_range!r}")
             )
         if not ids or len(self.at) != len(ids):
             raise SpecError(
@@ -111,8 +56,8 @@ class _Indexing:
             self._check_axis(name)
         self._check_slots()
         self.out_of_range = out_of_range
-        self.dims = dims | {name: _dim(name, dims.get(name)) for name in self.at}
-        self.ids = [as_tensor(i) for i in ids]
+        self.dims = {**dims, **{name: dims[name] if name in dims else graph.fresh_dim() for name in self.at}}
+        self.ids = ids
 
     def _parsed(self, spec: str, operands: int) -> Spec:
         try:
@@ -146,7 +91,8 @@ class _Indexing:
                 here(f"in {self.text!r}, ids are left out of a part in which the first slot is read")
             )
 
-    def apply(self, x: TensorLike, accum: str, label: str) -> Tensor:
+    def apply(self, x: Value, accum: str, label: str) -> Value:
+        """The gather from `x`, or the scatter of it."""
         ids = self.ids
         sizes = [self.dims[name] for name in self.at]
         if self.out_of_range == "clamp":
@@ -156,14 +102,12 @@ class _Indexing:
         pairs = [slot for pair in zip(slots, self.at, strict=True) for slot in pair]
         logic = f"{'; '.join(slot.strip() for slot in (*pairs, own))} =>{result}"
         term = _where_equal(len(ids), SCALAR_OPS[accum].neutral or 0.0)
-        bound = [(name, _dim(name, dim).term) for name, dim in self.dims.items()]
-        args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, arange(size))]
-        operands = [as_tensor(arg).ir_value for arg in (*args, x)]
-        value = apply(term, operands, logic=logic, accum=accum, dims=bound, label=label)
+        args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, positions(size))]
+        value = apply(term, [*args, x], logic=logic, accum=accum, dims=[*self.dims.items()], label=label)
         if self.out_of_range == "error":
             counts = [_outside(i, size) for i, size in zip(ids, sizes, strict=True)]
-            check_ids(value, sum(counts[1:], counts[0]).ir_value)
-        return Tensor(value)
+            check_ids(value, reduce(lambda a, b: pointwise("add", [a, b]), counts))
+        return value
 
 
 def _axis_names(at: str | Sequence[str]) -> list[str]:
@@ -181,18 +125,8 @@ def _axes(slot: Slot) -> list[Axis]:
     return [axis for row in slot.rows for axis in row.axes]
 
 
-def _one_of(names: Sequence[str]) -> str:
+def one_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _dim(name: str, dim: int | Dim | None) -> Dim:
-    if isinstance(dim, Dim):
-        return dim
-    if isinstance(dim, bool) or not isinstance(dim, SupportsIndex | None):
-        raise SpecError(
-            f"`{name}` is fixed by an integer or captured by an oc.Dim, found {type(dim).__name__}"
-        )
-    return Dim(name, None if dim is None else operator.index(dim))
 
 
 def _where_equal(count: int, neutral: float) -> Term:
@@ -207,14 +141,15 @@ def _where_equal(count: int, neutral: float) -> Term:
     return App("where", (condition, Arg(2 * count), Const(neutral)))
 
 
-def _clamped(ids: Tensor, size: int | Dim) -> Tensor:
+def _clamped(ids: Value, size: DimTerm) -> Value:
     """By a spec, because a pointwise result could have more cells than the ids."""
-    term = App("min", (App("max", (Arg(0), Const(0.0))), Arg(1)))
-    operands = [ids.ir_value, as_tensor(size - 1).ir_value]
-    return Tensor(apply(term, operands, logic="... | ... -> ...; => ... | ... -> ..."))
+    term = App("min", (App("max", (Arg(0), Const(0.0))), App("sub", (Arg(1), Const(1.0)))))
+    return apply(term, [ids, size_of(size)], logic="... | ... -> ...; => ... | ... -> ...")
 
 
-def _outside(ids: Tensor, size: int | Dim) -> Tensor:
+def _outside(ids: Value, size: DimTerm) -> Value:
     """How many of `ids` are no positions."""
-    inside = [ids >= 0, ids < size, pointwise("eq", ids, pointwise("floor", ids))]
-    return einsum("... | ... -> ... => 0", 1 - inside[0] * inside[1] * inside[2])
+    whole = App("eq", (Arg(0), App("floor", (Arg(0),))))
+    inside = App("and", (App("and", (App("le", (Const(0.0), Arg(0))), App("lt", (Arg(0), Arg(1))))), whole))
+    operands = [ids, size_of(size)]
+    return apply(App("not", (inside,)), operands, logic="... | ... -> ...; => 0", accum="add")

@@ -14,7 +14,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError, SpecError
 from ocannl.dialects.scalar.precisions import computed_in, is_float
 from ocannl.dialects.shapes.shape import Dim as KnownDim
-from ocannl.dialects.shapes.shape import Row, Shape, closed_row
+from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.init import Initializer, scaled_uniform
 from ocannl.init import constant as constant_init
@@ -23,13 +23,14 @@ from ocannl.program.casts import convert
 from ocannl.program.checks import integer
 from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import positions
 from ocannl.program.location import here
+from ocannl.program.memory import add_data, add_memory
 from ocannl.program.precision import param_precision
-from ocannl.program.retracing import earlier_memory, note_memory
-from ocannl.program.scopes import MemoryPath, memory_path
+from ocannl.program.scopes import memory_path
 from ocannl.program.shapes import RowSizes, row_of
 from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
-from ocannl.program.values import Kind, Value
+from ocannl.program.values import Kind
 
 
 def data(
@@ -52,10 +53,7 @@ def data(
         raise SpecError(here(f"flat data have the axes of their uses, so axes={axes!r} is not given"))
     element = element_of(contents.dtype)
     type = graph.fresh_type(element) if flat else TensorType.of(_data_shape(contents.shape, axes), element)
-    path = memory_path(label or "data", in_scope=False)
-    value = _memory(texpr.DataOp(path.text, type, contents.size if flat else None), path)
-    value.array = contents
-    return Tensor(value)
+    return Tensor(add_data(contents, type, label, flat=flat))
 
 
 def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
@@ -146,21 +144,10 @@ def param(
     shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
     setting = param_precision()
     element = element_of(dtype) or setting.kept
-    value = _memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
+    value = add_memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
     value.sample = initializer.sample
     kept = Tensor(value)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
-
-
-def _memory(op: texpr.MemoryOp, path: MemoryPath) -> Value:
-    """Adds memory to the program, where its path says; or takes what an earlier trace of a function added."""
-    known = earlier_memory(op, path.text)
-    if known is not None:
-        return known
-    value = graph.add(op, path.text)
-    value.path = path
-    note_memory(value)
-    return value
 
 
 def _array_init(contents: NDArray[Any]) -> Initializer:
@@ -202,9 +189,8 @@ def constant(value: float, *, label: str | None = None) -> Tensor:
 
 def arange(size: int | Dim, *, label: str | None = None) -> Tensor:
     """`oc.range(n)`: the positions 0, 1, ..., n - 1 along one output axis; `n` may be an `oc.Dim`."""
-    axis = size.term if isinstance(size, Dim) else integer(size, "the size of a range")
-    shape = Shape(Row(), Row(), closed_row(axis))
-    return Tensor(graph.add(texpr.RangeOp(TensorType.of(shape)), label))
+    axis = size.term if isinstance(size, Dim) else KnownDim(integer(size, "the size of a range"))
+    return Tensor(positions(axis, label))
 
 
 def node(
@@ -238,7 +224,7 @@ def node(
         shape = Shape(row_of(batch), row_of(input), row_of(output))
         element = element_of(dtype)
     path = memory_path(label) if of is None else memory_path(label, of=of.ir_value.path)
-    value = _memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
+    value = add_memory(texpr.NodeOp(path.text, TensorType.of(shape, element)), path)
     value.kind = kind
     if init is not None:
         value.sample = constant_init(init).sample

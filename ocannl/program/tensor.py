@@ -7,36 +7,37 @@ indices are tensors, and an index slices a tensor.
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Any, ClassVar, NoReturn, SupportsIndex, TypeAlias, TypeGuard
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import IntAttr
 
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import OcannlError, SpecError
-from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg
 from ocannl.dialects.shapes.shape import Dim as KnownDim
-from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape
+from ocannl.dialects.shapes.shape import DimTerm, DimVar
+from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.program import expressions, graph
+from ocannl.program import expressions, graph, parts
 from ocannl.program.arithmetic import Arithmetic
 from ocannl.program.checks import integer
-from ocannl.program.code import Code, emit, is_recording
-from ocannl.program.dtypes import SMALL_SCALARS
+from ocannl.program.code import Code, computing, emit, is_recording
+from ocannl.program.dtypes import dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
+from ocannl.program.final_types import element_now
 from ocannl.program.location import here
+from ocannl.program.numbers import Number, is_number, number
+from ocannl.program.present_value import PresentValue
+from ocannl.program.shape_view import ShapeView
 from ocannl.program.stages import stage_text
+from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.values import Value, is_memory, label_of, operation_of
-
-Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 
 ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
@@ -98,120 +99,20 @@ class Dim(Expression):
         """The size as a number in an expression, or the product of the axes that it captured; known once
         shapes are.
         """
-        return Tensor(graph.add(texpr.SizeOp(self.term, TensorType.of(SCALAR))))
+        return Tensor(expressions.size_of(self.term))
 
 
-Axis: TypeAlias = int | Dim | EllipsisType
-
-
-class ShapeView:
-    """A shape as far as it is known now. Reading it decides nothing.
-
-    `str` gives `10|2->16`, with unknown rows as `..b3..` and unknown dimensions as `?d7`. `batch`, `input`
-    and `output` are tuples of sizes, with a `Dim` for an unknown size and `...` for unknown axes.
-    """
-
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-
-    @property
-    def batch(self) -> tuple[Axis, ...]:
-        """The sizes of the batch axes."""
-        return _axes(self._shape.batch)
-
-    @property
-    def input(self) -> tuple[Axis, ...]:
-        """The sizes of the input axes."""
-        return _axes(self._shape.input)
-
-    @property
-    def output(self) -> tuple[Axis, ...]:
-        """The sizes of the output axes."""
-        return _axes(self._shape.output)
-
-    @property
-    def is_final(self) -> bool:
-        """Whether all sizes are known."""
-        return self._shape.is_final
-
-    @property
-    def array(self) -> tuple[int, ...]:
-        """The shape of the tensor's array: batch, output, input axes. Raises `ArgumentError` if it is not
-        final.
-        """
-        if not self._shape.is_final:
-            raise ArgumentError(f"the shape {self} is not final: ask for oc.infer first")
-        return self._shape.memory_sizes
-
-    def __str__(self) -> str:
-        return str(self._shape)
-
-    __repr__ = __str__
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ShapeView):
-            return self._shape == other._shape
-        return str(self) == other if isinstance(other, str) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-
-def _axes(row: Row) -> tuple[Axis, ...]:
-    def axis(term: DimTerm) -> Axis:
-        return term.size if isinstance(term, KnownDim) else Dim.of(term)
-
-    middle: tuple[Axis, ...] = () if row.var is None else (...,)
-    return (*map(axis, row.leading), *middle, *map(axis, row.trailing))
-
-
-class Index(Expression):
+class Index(StaticIndex, Expression):
     """A static index of a routine: a slice position, or a number in an expression, known when the routine
     runs.
     """
 
-    _declared = itertools.count()
-    names: ClassVar[set[str]] = set()
-    """The names of all indices that were ever declared."""
-
-    def __init__(self, name: str, range: int | None = None) -> None:
-        if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
-            raise ArgumentError(f"an index is named by an identifier of ASCII letters, found {name!r}")
-        self.name = name
-        self.range = None if range is None else integer(range, f"the range of index {name!r}", least=1)
-        self._order = next(Index._declared)
-        Index.names.add(name)
-        self._hash = hash((self.name, self.range))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Index) and (self.name, self.range) == (other.name, other.range)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        return self.name if self.range is None else f"{self.name}[0..{self.range - 1}]"
-
     def tensor(self) -> Tensor:
         """The index as a number in an expression."""
-        return Tensor(graph.add(self._tag(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)))))
-
-    def slice(self, tensor: Tensor) -> Tensor:
-        """The part of a tensor at this index, along its leftmost batch axis."""
-        op = texpr.SliceOp(tensor.ir_value, Linear.var(self.name), graph.fresh_type())
-        return Tensor(graph.add(self._tag(op)))
-
-    def _tag(self, op: texpr.TensorOp) -> texpr.TensorOp:
-        """Notes the index at an operation that uses it, for the routine's signature.
-
-        There, indices stand in the order of their declaration.
-        """
-        op.attributes["indices"] = IndicesAttr(((self.name, self.range),))
-        op.attributes["declared"] = IntAttr(self._order)
-        return op
+        return Tensor(graph.add(tagged(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)), self)))
 
 
-class Tensor(Expression):
+class Tensor(Expression, PresentValue):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
     It is a handle on a value of the program under construction. Handles of the same value are equal, and can
@@ -240,9 +141,22 @@ class Tensor(Expression):
         return label_of(self.ir_value)
 
     @property
-    def shape(self) -> ShapeView:
+    def shape(self) -> ShapeView[Dim]:
         """The shape, as far as it is known now. Reading it decides nothing."""
-        return ShapeView(graph.known_shape(self.ir_value))
+        return ShapeView(self.ir_value, Dim.of)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype, inferred from what this depends on; reading it decides nothing."""
+        return dtype_of(element_now(self.ir_value))
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes. Raises `ShapeError` where nothing determines the shape."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     @property
     def T(self) -> Tensor:
@@ -287,7 +201,8 @@ class Tensor(Expression):
         operation is followed by the expressions and lines that it comes from. Schedules are for the processor
         `target`, by LLVM's name: by default `OCANNL_TARGET`, else `x86-64-v4`.
         """
-        return stage_text(self.forward.statements, self.label, stage, origins=origins, target=target)
+        code = computing(self.ir_value)
+        return stage_text(code.statements, self.label, stage, origins=origins, target=target)
 
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""
@@ -295,17 +210,21 @@ class Tensor(Expression):
             self.ir_value.rename(graph.hint(label))
         return self
 
-    def __getitem__(self, index: Index | int) -> Tensor:
-        if isinstance(index, Index):
-            return index.slice(self)
-        if isinstance(index, int | np.integer):
-            position = Linear((), _position(int(index)))
-            return Tensor(graph.add(texpr.SliceOp(self.ir_value, position, graph.fresh_type())))
-        raise ArgumentError(
-            f"a tensor is sliced by an oc.index or an integer, along its leftmost batch axis, "
-            f"found {type(index).__name__}; "
-            "other axes are taken by an einsum spec with a fixed position"
-        )
+    def __getitem__(self, key: object) -> Tensor:
+        """A part, by positions of the axes in the order of memory, as of a NumPy array: integers, slices,
+        `...`, None, ids (integers in arrays or tensors) and masks (arrays). `x[i]` of an `oc.index` is
+        along the leftmost batch axis.
+
+        An id of a tensor that is no position gives 0, and the run raises `OcannlError` at its end. Raises
+        `ShapeError` where the axes are not known yet, and `IndexError` for positions that there are not.
+        """
+        if isinstance(key, Index):
+            part = SliceOp.of_batch(self.ir_value, Linear.var(key.name), graph.fresh_type())
+            return Tensor(graph.add(tagged(part, key)))
+        items = [
+            i.ir_value if isinstance(i, Tensor) else i for i in (key if isinstance(key, tuple) else (key,))
+        ]
+        return Tensor(parts.part_of(self.ir_value, items))
 
     def __setitem__(self, key: EllipsisType, value: TensorLike) -> None:
         if key is not ...:
@@ -349,8 +268,11 @@ class Tensor(Expression):
             "from a context, by `ctx[t]` and `ctx.save(path, model)`"
         )
 
-    def __iter__(self) -> None:
-        raise ArgumentError("a tensor expression cannot be iterated; its axes are named in einsum specs")
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(
+            f"`{self.label}` cannot be iterated while the program is being built: "
+            "`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value"
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tensor) and other.ir_value is self.ir_value
@@ -359,16 +281,10 @@ class Tensor(Expression):
         return hash(self.ir_value)
 
     def __repr__(self) -> str:
-        return f"<{self.label}: {self.shape}>"
+        return f"<{self.label}: {self.shape}, {element_now(self.ir_value)}>"
 
 
 TensorLike: TypeAlias = Expression | Number
-
-
-def _position(index: int) -> int:
-    if index < 0:
-        raise IndexError(f"a fixed position counts from the front, found {index}")
-    return index
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
@@ -388,13 +304,7 @@ def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
 
 def is_tensor_like(value: object) -> TypeGuard[TensorLike]:
     """Whether a value is a number, or anything else that can stand in a tensor expression."""
-    return isinstance(value, Expression) or _is_number(value)
-
-
-def _is_number(value: object) -> TypeGuard[Number]:
-    return isinstance(value, (int, float, np.number, np.bool_, *SMALL_SCALARS)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )
+    return isinstance(value, Expression) or is_number(value)
 
 
 def as_tensor(value: TensorLike) -> Tensor:
@@ -403,15 +313,6 @@ def as_tensor(value: TensorLike) -> Tensor:
     Raises `ArgumentError` for everything else: arrays are given by `oc.data`.
     """
     return value.tensor() if isinstance(value, Expression) else Tensor(expressions.constant(number(value)))
-
-
-def number(value: Number) -> float:
-    """A number as it stands in an expression. Raises `ArgumentError` for everything else."""
-    if _is_number(value):
-        return float(value)
-    raise ArgumentError(
-        f"expected a tensor or a number, found {type(value).__name__}; an array becomes a tensor by oc.data"
-    )
 
 
 def as_memory(target: TensorLike) -> Value:
@@ -457,9 +358,14 @@ def by_spec(
 ) -> Tensor:
     """`expressions.spec_apply` of tensors, as many as `most`; dimensions are given by name."""
     expressions.check_spec(spec, len(args), most)
-    bound = [(name, _bound_dim(name, dim)) for name, dim in dims.items()]
+    bound = [*bound_dims(dims).items()]
     operands = [as_tensor(arg).ir_value for arg in args]
     return Tensor(expressions.spec_apply(spec, accum, combine, operands, bound, use_padding=use_padding))
+
+
+def bound_dims(dims: Mapping[str, int | Dim]) -> dict[str, DimTerm]:
+    """The dimensions that names of a spec stand for."""
+    return {name: _bound_dim(name, dim) for name, dim in dims.items()}
 
 
 def _bound_dim(name: str, dim: int | Dim) -> DimTerm:

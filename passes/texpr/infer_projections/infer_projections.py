@@ -27,8 +27,9 @@ from ocannl.dialects.scalar.precisions import computed_in, has_infinity, is_floa
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
-from ocannl.dialects.texpr import ApplyOp, AssignOp, SliceOp, TensorOp, TexprRoutineOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.slices import SliceOp, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, whole
 from ocannl.passes.texpr.infer_projections.spec_projection import (
@@ -209,12 +210,23 @@ def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
 def project_slice(op: SliceOp, taken: frozenset[str]) -> None:
     projection = Projection(taken)
     result = projection.result(shape_of(op.result))
-    if shape_of(op.source).memory_sizes[1:] != shape_of(op.result).memory_sizes:
-        raise MisfitError
-    source = RowMaps([op.index, *result.batch], result.input, result.output)
-    combination = Combination(Arg(0), (op.source,), (source.memory,))
+    combination = Combination(Arg(0), (op.source,), (_in_source(op, result),))
     space = tuple(projection.space.items())
     _replace(op, ApplyOp.projected(combination, op.result.type, None, result.memory, space))
+
+
+def _in_source(op: SliceOp, part: RowMaps) -> Map:
+    """The indices of a slice's source, given those of the part. Raises `MisfitError`."""
+    batch, input, output = op.positions.data
+    try:
+        rows = RowMaps(
+            source_row(batch, part.batch), source_row(input, part.input), source_row(output, part.output)
+        )
+    except IndexError:
+        raise MisfitError from None
+    if len(rows.memory) != len(shape_of(op.source).memory_sizes):
+        raise MisfitError
+    return rows.memory
 
 
 def project_assign(op: AssignOp, taken: frozenset[str]) -> None:

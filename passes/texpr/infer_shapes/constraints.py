@@ -15,6 +15,7 @@ from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
+from ocannl.dialects.texpr.slices import Position, Range
 from ocannl.dialects.texpr.tensor_op import LikeOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
@@ -195,18 +196,38 @@ def _assign(demands: Demands, op: AssignOp, logic: str, solver: Solver) -> None:
 
 
 def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
-    rest = shape_of(op.result).batch
-    axis: DimTerm = solver.fresh_dim()
-    size = _range_of(op, op.index)
-    if size is not None:
-        axis = Dim(size)
-    row = Row((axis, *rest.leading), rest.var, rest.trailing)
-    demands.equals(op.source, "batch", row, op.result)
-    demands.equals(op.source, "input", shape_of(op.result).input, op.result)
-    demands.equals(op.source, "output", shape_of(op.result).output, op.result)
-    if op.index.is_constant:
-        origin = demands.origin(op.source, "batch", op.source, "batch")
-        demands.found.append(DimAtLeast(axis, op.index.constant + 1, origin))
+    shape = shape_of(op.result)
+    for kind, positions in zip(ROW_KINDS, op.positions.data, strict=True):
+        part = shape.row(kind)
+        leading, kept_ahead = _sliced(op, positions.leading, solver)
+        trailing, kept_behind = _sliced(op, positions.trailing, solver)
+        rest = part
+        if kept_ahead or kept_behind:
+            rest = Row((), solver.fresh_row(), ())
+            demands.equals(op.result, kind, Row(kept_ahead, rest.var, kept_behind))
+        whole = Row((*leading, *rest.leading), rest.var, (*rest.trailing, *trailing))
+        demands.equals(op.source, kind, whole, op.result)
+        for axis, position in zip((*leading, *trailing), positions.all, strict=True):
+            origin = demands.origin(op.source, kind, op.source, kind)
+            if isinstance(position, Range):
+                demands.found.append(DimAtLeast(axis, position.minimum, origin))
+            elif position is not None and position.is_constant:
+                demands.found.append(DimAtLeast(axis, position.constant + 1, origin))
+
+
+def _sliced(
+    op: SliceOp, positions: Sequence[Position], solver: Solver
+) -> tuple[tuple[DimTerm, ...], tuple[DimTerm, ...]]:
+    """The sizes of the axes that have positions, and of those of the part."""
+    source, part = list[DimTerm](), list[DimTerm]()
+    for position in positions:
+        size = _range_of(op, position) if isinstance(position, Linear) else None
+        source.append(solver.fresh_dim() if size is None else Dim(size))
+        if isinstance(position, Range):
+            part.append(Dim(position.size))
+        elif position is None:
+            part.append(source[-1])
+    return tuple(source), tuple(part)
 
 
 def _flat(demands: Demands, op: DataOp, elements: int) -> None:

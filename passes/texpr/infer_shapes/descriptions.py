@@ -22,6 +22,7 @@ from ocannl.dialects.texpr import (
     ValueOp,
 )
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.slices import positions_text
 from ocannl.dialects.texpr.uniform import UniformOp
 
 
@@ -41,7 +42,7 @@ def tensor_name(value: SSAValue) -> str:
         case SizeOp() as op:
             return f"size {op.dim}"
         case SliceOp() as op:
-            return f"{tensor_name(op.source)}[{op.index}]"
+            return f"{tensor_name(op.source)}[{positions_text(op.positions.data).strip('[]')}]"
         case RangeOp():
             return "range"
         case VjpOp() | JvpOp() | AdjointOp() as op:
@@ -67,7 +68,7 @@ def describe(op: Operation) -> str:
         case ApplyOp():
             return _describe_apply(op, tensor_name)
         case SliceOp():
-            return f"{tensor_name(op.source)}[{op.index}]"
+            return f"{tensor_name(op.source)}[{positions_text(op.positions.data).strip('[]')}]"
         case VjpOp():
             return f"vjp({tensor_name(op.tensor)}, {tensor_name(op.wrt)})"
         case JvpOp():

@@ -13,6 +13,7 @@ from support.differentiable import FORMS, LOGICS, Logic, arrays_of
 from support.nn.check import Case
 from support.nn.tables import NAMES, fresh_cases
 from support.operators import random_operands, special
+from support.targets.arrays import ARRAY_PROGRAMS
 from support.targets.examples import EXAMPLES
 from support.targets.functions import PROGRAMS, SMALL_PROGRAMS
 
@@ -103,7 +104,7 @@ ROWS: dict[str, Row] = {
     **{f"operator: {name}": operator(name) for name in OPERATORS},
     **{f"logic: {name}": logic(entry) for name, entry in (LOGICS | FORMS).items()},
     **{name: block(name) for name in NAMES},
-    **{f"program: {name}": Row(run) for name, run in PROGRAMS.items()},
+    **{f"program: {name}": Row(run) for name, run in (PROGRAMS | ARRAY_PROGRAMS).items()},
     **{f"small: {name}": Row(run, in_f64=False, tolerance=4e-2) for name, run in SMALL_PROGRAMS.items()},
     **{f"example: {name}": Row(run, in_f64=False, tolerance=1e-3) for name, run in EXAMPLES.items()},
 }

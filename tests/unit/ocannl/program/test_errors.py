@@ -127,17 +127,10 @@ class TestShapeClashes:
 
         self.check(program, "x", "4|3", "3")
 
-    def test_a_slice_position(self):
-        def program():
-            x = data(4, 3)
-            return x[4]  # here
-
-        self.check(program, "x", "4|3", "4")
-
-    def test_a_slice_without_a_batch_axis(self):
+    def test_an_index_without_a_batch_axis(self):
         def program():
             x = data(3)
-            return x[0]  # here
+            return x[oc.index("i")]  # here
 
         self.check(program, "x", "batch")
 
@@ -435,12 +428,18 @@ class TestMisuse:
         message_of(TypeError, lambda: x @ other)
         message_of(TypeError, lambda: oc.relu(other))
 
-    @pytest.mark.parametrize("index", [slice(1, 2), "a", 1.5, (1, 2), None])
+    @pytest.mark.parametrize("index", ["a", 1.5, slice(0.5, 2), (0, True), slice(0, 2, 0)])
     def test_another_index(self, index: Any):
         message_of(TypeError, lambda: data(4, 3)[index])
 
-    def test_a_negative_position(self):
-        message_of((IndexError, oc.OcannlError), lambda: data(4, 3)[-1], "-1")
+    @pytest.mark.parametrize("index", [4, -5, (0, 3), (0, 0, 0), (..., -4), [0, 4], [[-5]]])
+    def test_a_position_that_there_is_not(self, index: Any):
+        message_of((IndexError, oc.OcannlError), lambda: data(4, 3)[index], "x")
+
+    def test_an_axis_of_an_open_row(self):
+        w = oc.param("w", output=3)
+        message_of(oc.ShapeError, lambda: w[..., 0], "the axes of `w` are not known yet", "->3")
+        message_of(oc.ShapeError, lambda: w[0][1], "of `w[")
 
     @pytest.mark.parametrize(
         "program",

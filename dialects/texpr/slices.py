@@ -1,0 +1,195 @@
+"""`texpr.slice`: the part of a tensor at positions of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import Data, Operation, SSAValue
+from xdsl.irdl import irdl_attr_definition, operand_def, prop_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+from ocannl.dialects.assign import check_names
+from ocannl.dialects.index.linear import Linear, parse_linear
+from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
+from ocannl.dialects.texpr.tensor_type import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`size` positions from `start` on, `step` apart: `0 to 6 by 2`, or `5 to -1 by -1`."""
+
+    start: int
+    size: int
+    step: int = 1
+
+    @property
+    def last(self) -> int:
+        return self.start + (self.size - 1) * self.step
+
+    @property
+    def minimum(self) -> int:
+        """The least size of an axis that has the positions."""
+        return max(self.start, self.last) + 1 if self.size else 0
+
+    def at(self, index: Linear) -> Linear:
+        """The position of an element of the part."""
+        return index * self.step + Linear((), self.start)
+
+    def __str__(self) -> str:
+        stop = self.start if not self.size else self.last + (1 if self.step > 0 else -1)
+        return f"{self.start} to {stop}" + (f" by {self.step}" if self.step != 1 else "")
+
+
+Position: TypeAlias = Linear | Range | None
+"""Of one axis: an index, which drops it, a range, or all positions: `_`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPositions:
+    """Positions of the leading and the trailing axes of a row; axes between them are whole."""
+
+    leading: tuple[Position, ...] = ()
+    trailing: tuple[Position, ...] = ()
+
+    @property
+    def all(self) -> tuple[Position, ...]:
+        return self.leading + self.trailing
+
+    def __str__(self) -> str:
+        return ", ".join([*map(_text, self.leading), "...", *map(_text, self.trailing)])
+
+
+def _text(position: Position) -> str:
+    return "_" if position is None else str(position)
+
+
+WHOLE = RowPositions()
+Positions: TypeAlias = tuple[RowPositions, RowPositions, RowPositions]
+"""Those of the batch, input and output row."""
+
+
+@irdl_attr_definition
+class PositionsAttr(Data[Positions]):
+    """Positions of the axes of a tensor: `[i, ... | ... -> ..., 0 to 4]`."""
+
+    name = "texpr.positions"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Positions:
+        with parser.in_angle_brackets():
+            return _parse_rows(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(positions_text(self.data))
+
+
+def positions_text(positions: Positions) -> str:
+    """The positions as text: an index of the leftmost batch axis alone stands for itself."""
+    batch, input, output = positions
+    if input == output == WHOLE and not batch.trailing and len(batch.leading) == 1:
+        (position,) = batch.leading
+        if isinstance(position, Linear):
+            return str(position)
+    return f"[{batch} | {input} -> {output}]"
+
+
+def _parse_rows(parser: AttrParser) -> Positions:
+    if parser.parse_optional_punctuation("[") is None:
+        return RowPositions((parse_linear(parser),)), WHOLE, WHOLE
+    batch = _parse_row(parser)
+    parser.parse_punctuation("|")
+    input = _parse_row(parser)
+    parser.parse_punctuation("->")
+    output = _parse_row(parser)
+    parser.parse_punctuation("]")
+    return batch, input, output
+
+
+def _parse_row(parser: AttrParser) -> RowPositions:
+    leading, trailing = list[Position](), list[Position]()
+    while parser.parse_optional_punctuation("...") is None:
+        leading.append(_parse_position(parser))
+        parser.parse_punctuation(",")
+    while parser.parse_optional_punctuation(",") is not None:
+        trailing.append(_parse_position(parser))
+    return RowPositions(tuple(leading), tuple(trailing))
+
+
+def _parse_position(parser: AttrParser) -> Position:
+    if parser.parse_optional_characters("_"):
+        return None
+    pos = parser.pos
+    first = parse_linear(parser)
+    if not parser.parse_optional_keyword("to"):
+        return first
+    stop = parse_linear(parser)
+    step = parse_linear(parser) if parser.parse_optional_keyword("by") else Linear((), 1)
+    if first.terms or stop.terms or step.terms or not step.constant:
+        parser.raise_error("a range is of integers, and its step is not 0", pos, parser.pos)
+    size = len(range(first.constant, stop.constant, step.constant))
+    return Range(first.constant, size, step.constant)
+
+
+@operation_definition
+class SliceOp(TensorOp):
+    """`texpr.slice %x at batch_n`: the leftmost batch axis at a static index;
+    `texpr.slice %x at [... | ... -> ..., 0 to 4]`: a part of any axes.
+
+    As the target of an assignment, it is a part of memory that is written.
+    """
+
+    name = "texpr.slice"
+    source = operand_def(TensorType)
+    positions = prop_def(PositionsAttr)
+
+    def __init__(self, source: SSAValue, positions: Positions, type: TensorType) -> None:
+        Operation.__init__(
+            self, operands=[source], properties={"positions": PositionsAttr(positions)}, result_types=[type]
+        )
+
+    @staticmethod
+    def of_batch(source: SSAValue, index: Linear, type: TensorType) -> SliceOp:
+        """The leftmost batch axis at an index."""
+        return SliceOp(source, (RowPositions((index,)), WHOLE, WHOLE), type)
+
+    @property
+    def indices(self) -> Iterator[Linear]:
+        """The indices among the positions."""
+        return (p for row in self.positions.data for p in row.all if isinstance(p, Linear))
+
+    def print(self, printer: Printer) -> None:
+        at = positions_text(self.positions.data)
+        print_parts(printer, " ", self.source, f" at {at} : ", self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SliceOp:
+        source = parse_defined_operand(parser)
+        parser.parse_keyword("at")
+        return cls(source, _parse_rows(parser), parse_result_type(parser))
+
+    def verify_(self) -> None:
+        if enclosing_routine(self) is not None:
+            for index in self.indices:
+                check_names(self, index.names, {})
+
+
+def source_row(positions: RowPositions, part: Sequence[Linear]) -> list[Linear]:
+    """The indices of a row's axes, given those of the part's."""
+    rest = list(part)
+    leading = [_index(position, rest) for position in positions.leading]
+    kept = sum(not isinstance(position, Linear) for position in positions.trailing)
+    middle = [rest.pop(0) for _ in range(len(rest) - kept)]
+    return leading + middle + [_index(position, rest) for position in positions.trailing]
+
+
+def _index(position: Position, rest: list[Linear]) -> Linear:
+    """An axis's index; a range and a whole axis take the next index of the part."""
+    if isinstance(position, Linear):
+        return position
+    return rest.pop(0) if position is None else position.at(rest.pop(0))

@@ -1,0 +1,193 @@
+"""Parts of tensors at positions of their axes, as NumPy's indexing selects them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.scalar.terms import App
+from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
+from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr.slices import Position, Range, RowPositions, SliceOp
+from ocannl.dialects.texpr.tensor_type import TensorType
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
+from ocannl.program import graph
+from ocannl.program.dtypes import element_of
+from ocannl.program.errors import ArgumentError, PositionError
+from ocannl.program.expressions import spec_apply
+from ocannl.program.indexing import Indexing
+from ocannl.program.memory import add_data
+from ocannl.program.memory_axes import SPEC_ORDER, MemoryAxes, Place, Slot
+from ocannl.program.static_index import StaticIndex, tagged
+from ocannl.program.values import Value
+
+Array: TypeAlias = NDArray[Any]
+Item: TypeAlias = int | slice | StaticIndex | Value | Array | EllipsisType | None
+ALL = slice(None)
+TRUTHS = ("lt", "le", "eq", "ne", "and", "or", "not")
+"""The operators whose values are true or false."""
+
+
+def part_of(value: Value, key: Sequence[object]) -> Value:
+    """The part of a value at positions of its axes in the order of memory.
+
+    Raises `ShapeError` where they depend on what is not known yet, `PositionError` for positions that there
+    are not, `ArgumentError` for what is no position.
+    """
+    value, items = _sliced(value, [item for given in key for item in _items(given, value)])
+    for item in [item for item in items if isinstance(item, StaticIndex)]:
+        axes, number = MemoryAxes(value), items.index(item)
+        place = axes.place(_axis(items, number))
+        value = graph.add(tagged(_slice(value, {place: Linear.var(item.name)}), item))
+        del items[number]
+    if any(isinstance(item, Value | np.ndarray) for item in items):
+        value, items = _taken(value, items)
+    for number in reversed([number for number, item in enumerate(items) if item is None]):
+        value = _with_new_axis(value, items, number)
+    return value
+
+
+def _items(given: object, value: Value) -> list[Item]:
+    """An item of a key; an array of truth values is the positions where it is true."""
+    if given is None or given is ... or isinstance(given, StaticIndex | slice):
+        return [given]
+    if isinstance(given, Value):
+        if isinstance(given.op, ApplyOp) and isinstance(term := given.op.term.data, App):
+            _refuse_mask(term.op, value)
+        return [given]
+    if isinstance(given, list | np.ndarray):
+        array = np.asarray(given)
+        if array.dtype == np.bool_:
+            return _of_mask(array)
+        if array.dtype.kind in "iu" or not array.size:
+            return [array.astype(np.int64)] if array.ndim else [int(array)]
+    elif isinstance(given, SupportsIndex) and not isinstance(given, bool | np.bool_):
+        return [operator.index(given)]
+    raise ArgumentError(
+        f"`{tensor_name(value)}` is indexed by integers, slices, `...`, oc.index, ids and NumPy masks, "
+        f"found {type(given).__name__}"
+    )
+
+
+def _of_mask(mask: Array) -> list[Item]:
+    found: list[Item] = [*np.nonzero(mask)]
+    return found
+
+
+def _refuse_mask(op: str, value: Value) -> None:
+    if op in TRUTHS:
+        raise ArgumentError(
+            f"how many elements of `{tensor_name(value)}` a computed mask takes is known only when it runs: "
+            "choose by oc.where, or by a mask that is a NumPy array"
+        )
+
+
+def _is_axis(item: Item) -> bool:
+    return item is not None and item is not ...
+
+
+def _axis(items: Sequence[Item], number: int) -> int:
+    """The axis of an item; behind `...` it is counted from the end."""
+    if not any(item is ... for item in items[:number]):
+        return sum(map(_is_axis, items[:number]))
+    return -sum(map(_is_axis, items[number:]))
+
+
+def _sliced(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
+    """The value at integers and slices, and the items that are left, with all positions for slices."""
+    if sum(item is ... for item in items) > 1:
+        raise ArgumentError("`...` stands for all further axes, so it is written once")
+    axes = MemoryAxes(value)
+    positions: dict[Place, Position] = {}
+    for number, item in enumerate(items):
+        if _is_axis(item):
+            place = axes.place(_axis(items, number))
+            positions[place] = _position(item, axes, place)
+    if any(position is not None for position in positions.values()):
+        value = graph.add(_slice(value, positions))
+    left = [ALL if isinstance(item, slice) else item for item in items if not isinstance(item, int)]
+    return value, left
+
+
+def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
+    """The position of one axis. Those that are no integer and no slice come later."""
+    if isinstance(item, int):
+        size = axes.size(place) if item >= 0 else axes.known_size(place)
+        if size is not None and not -size <= item < size:
+            raise PositionError(f"an axis of `{axes.label}` has {size} positions, found position {item}")
+        return Linear((), item if item >= 0 else item + (size or 0))
+    if not isinstance(item, slice) or item == ALL:
+        return None
+    try:
+        size = axes.known_size(place)
+        span = range(*item.indices(size))
+    except (TypeError, ValueError):
+        raise ArgumentError(f"the ends of a slice are integers, and its step is not 0: {item}") from None
+    return None if span == range(size) else Range(span.start, len(span), span.step)
+
+
+def _slice(value: Value, positions: Mapping[Place, Position]) -> SliceOp:
+    rows: list[RowPositions] = []
+    for kind in SPEC_ORDER:
+        own = {place.number: position for place, position in positions.items() if place.row == kind}
+        ahead, behind = max(own, default=-1) + 1, -min(own, default=0)
+        leading = tuple([own.get(number) for number in range(ahead)])
+        trailing = tuple([own.get(number) for number in range(-max(behind, 0), 0)])
+        rows.append(RowPositions(leading, trailing))
+    batch, input, output = rows
+    return SliceOp(value, (batch, input, output), graph.fresh_type())
+
+
+def _taken(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
+    """The value at ids, whose axes stand in place of the axis that they choose; of several, of the first."""
+    axes = MemoryAxes(value)
+    numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
+    if numbers != [*range(numbers[0], numbers[-1] + 1)]:
+        raise ArgumentError("ids of several axes stand side by side; others are chosen one after the other")
+    places = [axes.place(_axis(items, number)) for number in numbers]
+    ids = [_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
+    source, chosen = axes.slot("x"), [MemoryAxes(one).numbered("i") for one in ids]
+    at = [source.at(place) for place in places]
+    if len({len(slot.axes) for slot in chosen}) > 1:
+        raise ArgumentError("ids of several axes have one shape")
+    result = source.with_axes(dict.fromkeys(at, ()) | {at[0]: chosen[0].axes})
+    spec = f"{'; '.join(map(str, (source, *chosen)))} => {result}"
+    constant = all(isinstance(items[number], np.ndarray) for number in numbers)
+    gathered = Indexing(spec, ids, at, "drop" if constant else "error", {}, scatters=False)
+    left = [*items[: numbers[0]], *[ALL] * len(chosen[0].axes), *items[numbers[-1] + 1 :]]
+    return gathered.apply(value, "add", "gather"), left
+
+
+def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:
+    """Ids as a tensor. Those of an array are checked here, and may count from the end."""
+    if isinstance(item, Value):
+        return item
+    assert isinstance(item, np.ndarray)
+    size = axes.known_size(place)
+    outside = item[(item < -size) | (item >= size)]
+    if outside.size:
+        raise PositionError(f"an axis of `{axes.label}` has {size} positions, found id {outside.flat[0]}")
+    contents = np.where(item < 0, item + size, item)
+    shape = Shape(Row(), Row(), closed_row(*map(Dim, contents.shape)))
+    return add_data(contents, TensorType.of(shape, element_of(np.int64)), "ids")
+
+
+def _with_new_axis(value: Value, items: Sequence[Item], number: int) -> Value:
+    """With an axis of size 1 before one, in its row; behind the last one in the row of that."""
+    axes = MemoryAxes(value)
+    places, slot, at = axes.places, axes.slot(), _axis(items, number)
+    if any(item is ... for item in items[:number]):
+        at += len(places)
+    if not places:
+        new = Slot({**slot.rows, "output": ["new"]})
+    elif at < len(places):
+        new = slot.with_axes({slot.at(places[at]): ("new", slot.at(places[at]))})
+    else:
+        new = slot.with_axes({slot.at(places[-1]): (slot.at(places[-1]), "new")})
+    return spec_apply(f"{slot} => {new}", "add", "mul", [value], [("new", Dim(1))])

@@ -1,0 +1,50 @@
+"""What has a value in the default context, and converts to arrays and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ocannl.program.default_context import DEFAULT
+
+
+class PresentValue:
+    """Something with a value in contexts: conversions look it up in the default one."""
+
+    __slots__ = ()
+
+    def numpy(self) -> NDArray[Any]:
+        """The value now in the default context: that of memory, or of the expression computed now; of shape
+        batch, output, input axes, read-only. A tensor of shape () gives a NumPy scalar.
+
+        Raises `UninitializedError` where what it depends on has no value there.
+        """
+        return DEFAULT.get()[self]
+
+    def item(self) -> float:
+        """The value of one element as a number of Python. Raises `ValueError` if there are more."""
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The value as nested lists of numbers."""
+        return self.numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        value = np.asarray(self.numpy()).view(np.ndarray)
+        converted = value if dtype is None else value.astype(dtype, copy=False)
+        return converted.copy() if copy else converted
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The value in an array of its own: DLPack cannot say that an array is read-only."""
+        return np.array(self.numpy()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return np.empty(0).__dlpack_device__()

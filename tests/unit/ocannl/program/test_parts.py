@@ -1,0 +1,138 @@
+"""Parts of tensors by positions, against NumPy: values, shapes and gradients."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tensors import Array, total
+
+import ocannl as oc
+
+Key = Any
+
+
+def array_of(*shape: int) -> Array:
+    return np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+
+
+def check(array: Array, key: Key, axes: str | None = None):
+    """The part, and the gradient of its sum of squares."""
+    x = oc.data(array, axes=axes, label="x")
+    part, wanted = x[key], array[key]
+    assert tuple(part.shape) == wanted.shape
+    gradient = np.zeros_like(array)
+    np.add.at(gradient, key, 2 * wanted)
+    ctx = oc.Context.cpu(1)
+    np.testing.assert_array_equal(ctx[part], wanted)
+    np.testing.assert_array_equal(ctx[oc.grad(total(part * part), x)], gradient)
+
+
+KEYS: list[Key] = [
+    *(1, -1, slice(1, 2), (0, slice(None, None, 2)), (1, 2, 3), (..., slice(1, None)), slice(5, 9)),
+    *((slice(None), slice(None, None, -1)), (..., slice(3, None, -2)), (..., 1, slice(-3, -1))),
+    *(
+        [1, 0, -1],
+        (slice(None), [2, 2]),
+        (..., np.array([[0, 3], [1, 1]])),
+        ([0, 1], [1, 2]),
+        (0, [1, 1], [0, 3]),
+    ),
+    *((..., np.array([True, False, True, False])), np.arange(24).reshape(2, 3, 4) % 5 == 1),
+    *(None, (None, 1), (1, None), (..., None), (slice(None), None, slice(1, 3), [2])),
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_a_key(key: Key):
+    check(array_of(2, 3, 4), key)
+
+
+@pytest.mark.parametrize("axes", ["b|i->o", "ooi", "iii", "boo", "bbi"])
+def test_any_rows(axes: str):
+    order = "bbo" if axes == "b|i->o" else axes
+    for key in [
+        (1, slice(None, None, -1)),
+        (..., [2, 0]),
+        (slice(1), slice(2, None), slice(3)),
+        (None, ..., None),
+    ]:
+        check(array_of(2, 3, 4), key, axes if axes != "b|i->o" else order)
+
+
+def sizes_and_keys() -> st.SearchStrategy[tuple[tuple[int, ...], Key]]:
+    def position(size: int) -> st.SearchStrategy[Any]:
+        return st.one_of(st.integers(-size, size - 1), st.slices(size))
+
+    def keys(sizes: tuple[int, ...]) -> st.SearchStrategy[Any]:
+        some = st.integers(0, len(sizes)).flatmap(lambda n: st.tuples(*map(position, sizes[:n])))
+        last = position(sizes[-1]).map(lambda p: (..., p))
+        return st.tuples(st.just(sizes), st.one_of(some, last))
+
+    return st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple).flatmap(keys)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes_and_keys())
+def test_any_slice(case: tuple[tuple[int, ...], Key]):
+    sizes, key = case
+    if 0 not in array_of(*sizes)[key].shape:
+        check(array_of(*sizes), key)
+
+
+def test_parts_of_parts():
+    x = oc.data(array_of(5, 6), label="x")
+    for first, second in itertools.product([slice(None, None, 2), slice(4, 0, -1)], repeat=2):
+        np.testing.assert_array_equal(x[first][second].numpy(), array_of(5, 6)[first][second])
+
+
+def test_ids_that_are_tensors():
+    x, ids = oc.data(array_of(4, 2), label="x"), oc.data(np.array([3, 0, 3]), axes="b", label="ids")
+    part = x[ids]
+    assert str(part.shape) == "3|2"
+    np.testing.assert_array_equal(part.numpy(), array_of(4, 2)[[3, 0, 3]])
+    oc.default_context()[ids] = [0, 4, 1]
+    with pytest.raises(oc.OcannlError, match="1 id is no position"):
+        part.numpy()
+
+
+def test_static_indices_among_positions():
+    x, i, j = oc.data(array_of(2, 3, 4), label="x"), oc.index("i", 3), oc.index("j", 4)
+    part = x[1:, i, j]
+    ctx = oc.Context.cpu(1)
+    run = ctx.compile(oc.forward(part), name="part")
+    for n, m in itertools.product(range(3), range(4)):
+        run(i=n, j=m)
+        np.testing.assert_array_equal(ctx[part], array_of(2, 3, 4)[1:, n, m])
+
+
+def test_an_index_alone_is_of_a_batch_axis():
+    x, i = oc.param("x", output=3, input=[], batch=None), oc.index("i", 5)
+    assert x[i].shape.output == (3,)
+    assert x.shape.batch == (5, ...)
+
+
+def test_a_computed_mask_is_an_error():
+    x = oc.data(array_of(3), label="x")
+    with pytest.raises(oc.ArgumentError, match="computed mask"):
+        _ = x[x > 1]
+
+
+def test_the_axes_of_expressions():
+    """They get the shapes that they would get now."""
+    x = oc.data(array_of(2, 3), label="x")
+    y = oc.relu(x) * 2 + oc.constant(1.0)
+    assert tuple(y.shape) == (2, 3)
+    assert not y.shape.is_final
+    np.testing.assert_array_equal(y[1, ::-1].numpy(), [13, 11, 9])
+    assert str(y.shape) == "2|3"
+
+
+def test_what_nothing_selects_is_not_read():
+    x = oc.data(np.array([np.nan, 1.0, np.inf, 2.0]), label="x")
+    np.testing.assert_array_equal(x[1::2].numpy(), [1, 2])
+    np.testing.assert_array_equal(oc.grad(total(x[1::2] * 3), x).numpy(), [0, 3, 0, 3])
