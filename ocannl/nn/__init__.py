@@ -2,7 +2,20 @@
 tensors.
 """
 
-from ocannl.nn.activations import gelu, sigmoid, silu, softplus
+from ocannl.nn.activations import (
+    elu,
+    gelu,
+    glu,
+    hardswish,
+    leaky_relu,
+    mish,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    swiglu,
+)
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
 from ocannl.nn.conv import conv1d, conv2d, conv3d, depthwise_separable_conv2d
@@ -13,9 +26,22 @@ from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
-from ocannl.nn.losses import bce_with_logits, cross_entropy, hinge, mse, nll
+from ocannl.nn.losses import (
+    bce_with_logits,
+    cosine_similarity,
+    cross_entropy,
+    hinge,
+    huber,
+    kl_div,
+    l1,
+    mse,
+    nll,
+    smooth_l1,
+    triplet,
+)
 from ocannl.nn.lstm import lstm
 from ocannl.nn.means import mean, output_mean
+from ocannl.nn.metrics import accuracy, confusion_matrix, f1, perplexity, r2, top_k_accuracy
 from ocannl.nn.mlp import mlp, mlp_layer
 from ocannl.nn.mobile_cnn import mobile_cnn
 from ocannl.nn.norms import layer_norm, rms_norm
@@ -49,6 +75,7 @@ __all__ = [
     "Layer",
     "MaskedLayer",
     "TrainingLayer",
+    "accuracy",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -56,6 +83,7 @@ __all__ = [
     "batch_norm2d",
     "bce_with_logits",
     "causal_mask",
+    "confusion_matrix",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -63,19 +91,28 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cosine_similarity",
     "cross_attention",
     "cross_entropy",
     "decoder_layer",
     "decoder_only",
     "depthwise_separable_conv2d",
     "dropout",
+    "elu",
     "embedding",
     "encoder_layer",
+    "f1",
     "feed_forward",
     "gelu",
     "global_avg_pool2d",
+    "glu",
+    "hardswish",
     "hinge",
+    "huber",
+    "kl_div",
+    "l1",
     "layer_norm",
+    "leaky_relu",
     "learned_positions",
     "lenet",
     "linear",
@@ -85,6 +122,7 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
     "mean",
+    "mish",
     "mlp",
     "mlp_layer",
     "mobile_cnn",
@@ -93,18 +131,26 @@ __all__ = [
     "nll",
     "output_mean",
     "pad",
+    "perplexity",
+    "r2",
+    "relu6",
     "residual",
     "resnet_block",
     "rms_norm",
     "rotary",
+    "selu",
     "sigmoid",
     "silu",
     "sinusoidal_positions",
+    "smooth_l1",
     "smooth_max_pool2d",
     "softmax",
     "softplus",
+    "swiglu",
+    "top_k_accuracy",
     "transformer_decoder",
     "transformer_encoder",
+    "triplet",
     "vgg_block",
 ]
 

@@ -21,11 +21,73 @@ def silu(x: oc.Tensor) -> oc.Tensor:
     return x * oc.sigmoid(x)
 
 
-def gelu(x: oc.Tensor) -> oc.Tensor:
+def gelu(x: oc.Tensor, *, approximate: str = "none") -> oc.Tensor:
     """`x` times the standard normal distribution function at `x`, by the error function (Hendrycks and
-    Gimpel, 2016).
+    Gimpel, 2016); with `approximate="tanh"` by their formula with tanh.
     """
+    if approximate not in ("none", "tanh"):
+        raise oc.ArgumentError(f"gelu is approximated by none or tanh, found {approximate!r}")
+    if approximate == "tanh":
+        return 0.5 * x * (1 + oc.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1 + oc.erf(x / math.sqrt(2)))
+
+
+def leaky_relu(x: oc.Tensor, *, slope: float = 0.01) -> oc.Tensor:
+    """`x` where it is positive, else `slope * x` (Maas et al., 2013)."""
+    return oc.where(x > 0, x, slope * x)
+
+
+def relu6(x: oc.Tensor) -> oc.Tensor:
+    """`x`, at least 0 and at most 6, with slope 0 at both (Howard et al., 2017)."""
+    return 6 * oc.sat01(x / 6)
+
+
+def hardswish(x: oc.Tensor) -> oc.Tensor:
+    """`x * relu6(x + 3) / 6` (Howard et al., 2019)."""
+    return x * oc.sat01(x / 6 + 0.5)
+
+
+def elu(x: oc.Tensor, *, alpha: float = 1.0) -> oc.Tensor:
+    """`x` where it is positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015)."""
+    return oc.where(x > 0, x, alpha * _expm1(oc.minimum(x, 0.0)))
+
+
+def selu(x: oc.Tensor) -> oc.Tensor:
+    """`elu`, scaled so that layers keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    return SELU_SCALE * elu(x, alpha=SELU_ALPHA)
+
+
+SELU_ALPHA = 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+
+
+def _expm1(x: oc.Tensor) -> oc.Tensor:
+    """`exp(x) - 1`, exact for small `x` too."""
+    return oc.tanh(x / 2) * (oc.exp(x) + 1)
+
+
+def mish(x: oc.Tensor) -> oc.Tensor:
+    """`x * tanh(softplus(x))` (Misra, 2019)."""
+    return x * oc.tanh(softplus(x))
+
+
+def glu(x: oc.Tensor) -> oc.Tensor:
+    """The first half of the last output axis times `sigmoid` of the second (Dauphin et al., 2016)."""
+    value, gate = _halves(x)
+    return value * oc.sigmoid(gate)
+
+
+def swiglu(x: oc.Tensor) -> oc.Tensor:
+    """`silu` of the first half of the last output axis times the second (Shazeer, 2020)."""
+    gate, value = _halves(x)
+    return silu(gate) * value
+
+
+def _halves(x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+    """The halves of the last output axis. Raises `ShapeError` where its size is odd."""
+    halves = oc.einsum("... | ..., half&c => ... | half, ..., c", x, half=2)
+    first, second = (oc.einsum(f"... | {k}, ..., c => ... | ..., c", halves) for k in range(2))
+    return first, second
 
 
 @oc.custom_gradient

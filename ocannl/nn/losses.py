@@ -1,4 +1,4 @@
-"""Losses, each one number: the mean over a batch."""
+"""Losses: by default one number, the mean over a batch."""
 
 from __future__ import annotations
 
@@ -7,31 +7,95 @@ from typing import TypeAlias
 
 import ocannl as oc
 from ocannl.nn.activations import softplus_below
-from ocannl.nn.means import mean
+from ocannl.nn.means import mean, output_mean, total
 from ocannl.nn.softmax import log_softmax
+from ocannl.program.checks import integer
 
 Pullbacks: TypeAlias = Callable[[oc.Tensor], tuple[oc.Tensor, oc.Tensor]]
+REDUCTIONS = ("mean", "sum", "none")
 
 
-def nll(log_probs: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
+def nll(
+    log_probs: oc.Tensor,
+    target: oc.Tensor,
+    *,
+    weight: oc.Tensor | None = None,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> oc.Tensor:
     """The negative log-likelihood of the target: batch | classes and batch | to one number.
 
     The target is integer ids with an empty output row, or a distribution over the output row, by which the
-    logarithms are weighted then.
+    logarithms are weighted then. `weight` has a factor for each class (| classes); of ids, the mean is the
+    weighted one. Ids that are `ignore_index` count neither in the sum nor in the mean. `label_smoothing`
+    mixes the target with as much of the uniform distribution (Szegedy et al., 2016). `reduction` is "mean"
+    over the batch axes, "sum", or "none": batch |.
+
+    Raises `ArgumentError` for an unknown reduction, and for `ignore_index` of distributions.
     """
     target = oc.as_tensor(target)
+    if not 0 <= label_smoothing <= 1:
+        raise oc.ArgumentError(f"label_smoothing is at least 0 and at most 1, found {label_smoothing!r}")
     if target.shape.output == ():
-        picked = oc.gather("... | c; ... | => ... |", log_probs, target, at="c")
-    else:
-        picked = oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
-    return -mean(picked)
+        return _nll_of_ids(log_probs, target, weight, ignore_index, label_smoothing, reduction)
+    if ignore_index is not None:
+        raise oc.ArgumentError("ignore_index is an id, and the target is a distribution")
+    if weight is not None:
+        log_probs = log_probs * weight
+    loss = -oc.einsum("... | ..c..; ... | ..c.. => ... |", log_probs, target)
+    return reduced(_smoothed(loss, log_probs, label_smoothing), reduction)
 
 
-def cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
+def _nll_of_ids(
+    log_probs: oc.Tensor,
+    ids: oc.Tensor,
+    weight: oc.Tensor | None,
+    ignore_index: int | None,
+    label_smoothing: float,
+    reduction: str,
+) -> oc.Tensor:
+    kept = None if ignore_index is None else oc.ne(ids, integer(ignore_index, "ignore_index", None))
+    ids = ids if kept is None else oc.where(kept, ids, 0)
+    factor = None if weight is None else oc.gather("c; ... | => ... |", weight, ids, at="c")
+    loss = -oc.gather("... | c; ... | => ... |", log_probs, ids, at="c")
+    if weight is not None and factor is not None:
+        loss, log_probs = loss * factor, log_probs * weight
+    loss = _smoothed(loss, log_probs, label_smoothing)
+    if kept is not None:
+        loss = oc.where(kept, loss, 0.0)
+        factor = oc.where(kept, 1.0 if factor is None else factor, 0.0)
+    if reduction == "mean" and factor is not None:
+        return total(loss) / total(factor)
+    return reduced(loss, reduction)
+
+
+def _smoothed(loss: oc.Tensor, log_probs: oc.Tensor, share: float) -> oc.Tensor:
+    """A loss mixed with that of the uniform distribution."""
+    return (1 - share) * loss - share * output_mean(log_probs) if share else loss
+
+
+def cross_entropy(
+    logits: oc.Tensor,
+    target: oc.Tensor,
+    *,
+    weight: oc.Tensor | None = None,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> oc.Tensor:
     """Cross entropy, the `nll` of softmax over the output row: batch | classes and batch | (ids)
-    or batch | classes (distributions) to one number.
+    or batch | classes (distributions) to one number. Settings are those of `nll`.
     """
-    return nll(log_softmax(spec="... | ... -> ..classes..")(logits), target)
+    log_probs = log_softmax(spec="... | ... -> ..classes..")(logits)
+    return nll(
+        log_probs,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        reduction=reduction,
+    )
 
 
 def bce_with_logits(logits: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
@@ -50,11 +114,92 @@ def _binary_cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> tuple[oc.Tens
     return value, lambda cotangent: (cotangent * (oc.sigmoid(logits) - target), -cotangent * logits)
 
 
-def mse(a: oc.Tensor, b: oc.Tensor) -> oc.Tensor:
-    """The mean squared difference of all elements."""
-    return mean((a - b) * (a - b))
+def mse(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
+    """The squared difference, its mean over all elements."""
+    return reduced((a - b) * (a - b), reduction)
+
+
+def l1(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
+    """The absolute difference, its mean over all elements."""
+    return reduced(oc.abs(a - b), reduction)
+
+
+def huber(a: oc.Tensor, b: oc.Tensor, *, delta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
+    """Half the squared difference up to `delta`, beyond it `delta * (difference - delta / 2)` (Huber, 1964);
+    the mean over all elements.
+    """
+    distance = oc.abs(a - b)
+    near = oc.minimum(distance, delta)
+    return reduced(near * (distance - 0.5 * near), reduction)
+
+
+def smooth_l1(a: oc.Tensor, b: oc.Tensor, *, beta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
+    """`huber` with `delta=beta`, divided by `beta`: the absolute difference less a half of `beta` beyond it
+    (Girshick, 2015). With `beta` 0 it is `l1`.
+    """
+    return huber(a, b, delta=beta, reduction=reduction) / beta if beta else l1(a, b, reduction=reduction)
+
+
+def kl_div(
+    log_probs: oc.Tensor, target: oc.Tensor, *, log_target: bool = False, reduction: str = "mean"
+) -> oc.Tensor:
+    """The divergence of Kullback and Leibler from a distribution given by logarithms to the target, or with
+    `log_target` to the exponential of that: `target * (log(target) - log_probs)`, 0 where the target is 0.
+
+    The mean is over all elements; "batchmean" is the sum over the output row, averaged over the batch axes.
+    """
+    if log_target:
+        cells = oc.exp(target) * (target - log_probs)
+    else:
+        known = oc.where(oc.eq(target, 0.0), 1.0, target)
+        cells = target * (oc.log(known) - log_probs)
+    if reduction == "batchmean":
+        return mean(oc.einsum("... | ..o.. => ... |", cells))
+    return reduced(cells, reduction, (*REDUCTIONS, "batchmean"))
 
 
 def hinge(margin: oc.Tensor) -> oc.Tensor:
     """Hinge loss, the mean of `max(0, 1 - margin)`. For targets 1 and -1, the margin is `target * score`."""
     return mean(oc.relu(1 - margin))
+
+
+def cosine_similarity(a: oc.Tensor, b: oc.Tensor, *, epsilon: float = 1e-8) -> oc.Tensor:
+    """The cosine of the angle between output rows: batch | out and batch | out to batch |. Norms are at least
+    `epsilon`.
+    """
+
+    def norm(x: oc.Tensor) -> oc.Tensor:
+        square = oc.einsum("... | ..o..; ... | ..o.. => ... |", x, x)
+        return oc.sqrt(oc.maximum(square, epsilon * epsilon))
+
+    return oc.einsum("... | ..o..; ... | ..o.. => ... |", a, b) / (norm(a) * norm(b))
+
+
+def triplet(
+    anchor: oc.Tensor,
+    positive: oc.Tensor,
+    negative: oc.Tensor,
+    *,
+    margin: float = 1.0,
+    p: float = 2.0,
+    reduction: str = "mean",
+) -> oc.Tensor:
+    """How much less than `margin` the anchor is nearer to the positive than to the negative (Schroff et al.,
+    2015): batch | out three times to one number. Distances are `p`-norms over the output row, of differences
+    to which 1e-6 is added, as in PyTorch.
+    """
+
+    def distance(x: oc.Tensor) -> oc.Tensor:
+        difference = oc.abs(anchor - x + 1e-6)
+        return oc.einsum("... | ..o.. => ... |", difference**p) ** (1 / p)
+
+    return reduced(oc.relu(distance(positive) - distance(negative) + margin), reduction)
+
+
+def reduced(values: oc.Tensor, reduction: str, known: tuple[str, ...] = REDUCTIONS) -> oc.Tensor:
+    """The mean, the sum, or each of some values. Raises `ArgumentError` for another reduction."""
+    if reduction == "none":
+        return values
+    if reduction not in known:
+        raise oc.ArgumentError(f"a reduction is {', '.join(known)}, found {reduction!r}")
+    return mean(values) if reduction == "mean" else total(values)

@@ -104,7 +104,7 @@ class AxisWindows:
         starts = np.arange(self.count(length, ceil)) * self.stride
         at = starts[:, None] + np.arange(self.size) * self.dilation
         low, high = (0, length + before + after) if count_padding else (before, before + length)
-        return np.sum((at >= low) & (at < high), axis=1, dtype=np.int32)
+        return np.asarray(np.sum((at >= low) & (at < high), axis=1), np.int32)
 
 
 @dataclass(frozen=True)

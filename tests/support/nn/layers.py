@@ -103,6 +103,55 @@ ACTIVATIONS = {
     "gelu": Case(
         nn.gelu, [X3], lambda p, x: x * (1 + erf(x / np.sqrt(2))) / 2, lambda p, x: torch_functional().gelu(x)
     ),
+    "gelu, tanh": Case(
+        lambda x: nn.gelu(x, approximate="tanh"),
+        [X3],
+        lambda p, x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
+        lambda p, x: torch_functional().gelu(x, approximate="tanh"),
+    ),
+    "leaky relu": Case(
+        lambda x: nn.leaky_relu(x, slope=0.2),
+        [X1],
+        lambda p, x: np.where(x > 0, x, 0.2 * x),
+        lambda p, x: torch_functional().leaky_relu(x, 0.2),
+    ),
+    "relu6": Case(
+        nn.relu6, [5 * X3], lambda p, x: np.clip(x, 0, 6), lambda p, x: torch_functional().relu6(x)
+    ),
+    "hardswish": Case(
+        nn.hardswish,
+        [3 * X3],
+        lambda p, x: x * np.clip(x + 3, 0, 6) / 6,
+        lambda p, x: torch_functional().hardswish(x),
+    ),
+    "elu": Case(
+        lambda x: nn.elu(x, alpha=0.7),
+        [X1],
+        lambda p, x: np.where(x > 0, x, 0.7 * np.expm1(x)),
+        lambda p, x: torch_functional().elu(x, 0.7),
+    ),
+    "selu": Case(
+        nn.selu,
+        [X1],
+        lambda p, x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+        lambda p, x: torch_functional().selu(x),
+    ),
+    "mish": Case(
+        nn.mish, [X1], lambda p, x: x * np.tanh(np.logaddexp(0, x)), lambda p, x: torch_functional().mish(x)
+    ),
+    "glu": Case(
+        nn.glu,
+        [X22[..., :4]],
+        lambda p, x: x[..., :2] / (1 + np.exp(-x[..., 2:])),
+        lambda p, x: torch_functional().glu(x),
+    ),
+    "swiglu": Case(
+        nn.swiglu,
+        [X22[..., :4]],
+        lambda p, x: x[..., :2] / (1 + np.exp(-x[..., :2])) * x[..., 2:],
+        lambda p, x: torch_functional().silu(x[..., :2]) * x[..., 2:],
+        ["boo"],
+    ),
     "softplus": Case(
         nn.softplus,
         [10 * X1],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.nn.check import Array, Case, arrays_of
 
+import ocannl as oc
 from ocannl import nn
 
 
@@ -25,15 +26,124 @@ def picked(log_probs: Array, ids: Array) -> Array:
 
 
 def one_number(function: Any) -> Any:
-    """Losses have one output axis of size 1."""
-    return lambda p, *inputs: function(*inputs).reshape(1)
+    """Losses have no axes."""
+    return lambda p, *inputs: (
+        np.asarray(function(*inputs)) if isinstance(inputs[0], np.ndarray) else function(*inputs)
+    )
 
 
 X0, X1, X3, Y3 = arrays_of((5,), (4, 5), (2, 3, 2, 5), (2, 3, 2, 5))
 IDS = {x.ndim: np.asarray(np.random.default_rng(0).integers(0, 5, x.shape[:-1])) for x in (X0, X1, X3)}
 PROBS = np.exp(log_softmax(Y3))
 
+IGNORED = np.where(np.arange(4) == 2, -100, IDS[2])
+WEIGHT = np.array([0.5, 1.0, 2.0, 0.25, 1.5])
+
+
+def cross_entropy_of(x: Array, ids: Array, weight: Array, *, smoothing: float = 0.0) -> tuple[Array, Array]:
+    """The loss of each id, and what it counts; those below 0 do not."""
+    log_probs, kept = log_softmax(x), ids >= 0
+    at = np.maximum(ids, 0)
+    loss = -picked(log_probs, at) * weight[at] * (1 - smoothing)
+    loss = loss - smoothing * (log_probs * weight).sum(-1) / x.shape[-1]
+    return np.where(kept, loss, 0.0), weight[at] * kept
+
+
+def settled(reduction: str, smoothing: float, weight: Array | None = None) -> Case:
+    """Cross entropy of ids, one of which is left out, in the words of PyTorch."""
+    own = np.ones(5) if weight is None else weight
+
+    def in_numpy(p: Any, x: Array, ids: Array) -> Array:
+        loss, count = cross_entropy_of(x, ids, own, smoothing=smoothing)
+        return np.asarray({"mean": loss.sum() / count.sum(), "sum": loss.sum(), "none": loss}[reduction])
+
+    def in_torch(p: Any, x: Any, ids: Any) -> Any:
+        torch = pytest.importorskip("torch")
+        factor = None if weight is None else torch.tensor(weight)
+        return torch_functional().cross_entropy(
+            x, ids, weight=factor, ignore_index=-100, label_smoothing=smoothing, reduction=reduction
+        )
+
+    def block(x: oc.Tensor, ids: oc.Tensor) -> oc.Tensor:
+        factor = None if weight is None else oc.cast(oc.data(weight), np.float64)
+        return nn.cross_entropy(
+            x, ids, weight=factor, ignore_index=-100, label_smoothing=smoothing, reduction=reduction
+        )
+
+    return Case(block, [X1, IGNORED], in_numpy, in_torch, [None, "b"])
+
+
+def difference(name: str, in_numpy: Any, **how: Any) -> Case:
+    """A loss of a difference; `how` has the words of PyTorch."""
+    torch_name = {"huber": "huber_loss", "smooth_l1": "smooth_l1_loss", "l1": "l1_loss"}[name]
+    return Case(
+        lambda a, b: getattr(nn, name)(a, b, **how),
+        [2 * X3, Y3],
+        one_number(lambda a, b: in_numpy(np.abs(a - b))),
+        one_number(lambda a, b: getattr(torch_functional(), torch_name)(a, b, **how)),
+    )
+
+
+def distance(a: Array, b: Array, p: float) -> Array:
+    return np.sum(np.abs(a - b + 1e-6) ** p, -1) ** (1 / p)
+
+
 CASES = {
+    **{
+        f"cross entropy, {reduction}, smoothing {smoothing}, {'weighted' if weighted else 'plain'}": settled(
+            reduction, smoothing, WEIGHT if weighted else None
+        )
+        for reduction, smoothing, weighted in (
+            ("mean", 0.0, False),
+            ("mean", 0.1, True),
+            ("sum", 0.1, False),
+            ("none", 0.2, True),
+        )
+    },
+    "cross entropy of distributions, smoothing, weighted": Case(
+        lambda x, y, w: nn.cross_entropy(x, y, weight=w, label_smoothing=0.1),
+        [X3, PROBS, WEIGHT],
+        one_number(lambda x, y, w: -(log_softmax(x) * (0.9 * y + 0.02) * w).sum(-1).mean()),
+        one_number(lambda x, y, w: -(x.log_softmax(-1) * (0.9 * y + 0.02) * w).sum(-1).mean()),
+    ),
+    "huber": difference("huber", lambda d: np.where(d < 0.7, d * d / 2, 0.7 * (d - 0.35)).mean(), delta=0.7),
+    "smooth l1": difference(
+        "smooth_l1", lambda d: np.where(d < 0.7, d * d / 1.4, d - 0.35).sum(), beta=0.7, reduction="sum"
+    ),
+    "smooth l1 without a beta": difference("smooth_l1", lambda d: d.mean(), beta=0.0),
+    "l1": difference("l1", lambda d: d.mean()),
+    "kl": Case(
+        nn.kl_div,
+        [Y3, PROBS],
+        one_number(lambda x, y: (y * (np.log(y) - x)).mean()),
+        one_number(lambda x, y: (y * (y.log() - x)).mean()),
+    ),
+    "kl of logarithms": Case(
+        lambda x, y: nn.kl_div(x, y, log_target=True, reduction="batchmean"),
+        [X1, np.log(PROBS[0, 0, 0] + np.zeros((4, 1)))],
+        one_number(lambda x, y: (np.exp(y) * (y - x)).sum(-1).mean()),
+        one_number(lambda x, y: torch_functional().kl_div(x, y, log_target=True, reduction="batchmean")),
+    ),
+    "cosine similarity": Case(
+        nn.cosine_similarity,
+        [X3, Y3],
+        lambda p, a, b: (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1)),
+        lambda p, a, b: torch_functional().cosine_similarity(a, b, dim=-1),
+    ),
+    "triplet": Case(
+        lambda a, b, c: nn.triplet(a, b, c, margin=2.5),
+        [X3, Y3, np.flip(X3, 0) + 0.5],
+        one_number(lambda a, b, c: np.maximum(distance(a, b, 2) - distance(a, c, 2) + 2.5, 0).mean()),
+        one_number(lambda a, b, c: torch_functional().triplet_margin_loss(a, b, c, margin=2.5)),
+    ),
+    "triplet, p": Case(
+        lambda a, b, c: nn.triplet(a, b, c, p=3.0, reduction="none"),
+        [X1, Y3[0, 0, 0], np.roll(X1, 1, 0)],
+        lambda p, a, b, c: np.maximum(distance(a, b, 3) - distance(a, c, 3) + 1, 0),
+        lambda p, a, b, c: torch_functional().triplet_margin_loss(
+            a, b.expand(a.shape), c, p=3, reduction="none"
+        ),
+    ),
     **{
         f"cross entropy of ids, {x.ndim - 1} batch axes": Case(
             nn.cross_entropy,

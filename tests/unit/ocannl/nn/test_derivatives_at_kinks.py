@@ -96,7 +96,7 @@ def test_pointwise(name: str):
     function, formulas = POINTWISE[name]
     if name in LOSSES:
         found = [
-            np.concatenate(each)
+            np.concatenate([part.reshape(1) for part in each])
             for each in zip(
                 *(derivatives(function, POINTS[i : i + 1]) for i in range(POINTS.size)), strict=True
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.nn.check import Case, check_all
@@ -34,6 +36,41 @@ def test_targets_of_a_batch():
 def test_ids_say_nothing_about_the_number_of_classes():
     with pytest.raises(oc.ShapeError, match=r"hidden dimension of `linear\.w`"):
         oc.infer(nn.cross_entropy(nn.linear()(oc.data(X1)), oc.data(IDS[2], axes="b")))
+
+
+def test_nothing_but_ignored_ids_is_no_number():
+    """As in PyTorch: a mean of nothing."""
+    ids = oc.data(np.array([-1, -1]), axes="b")
+    ctx = oc.Context.cpu(threads=1)
+    assert np.isnan(ctx[nn.cross_entropy(oc.data(X1[:2]), ids, ignore_index=-1)])
+    assert ctx[nn.cross_entropy(oc.data(X1[:2]), ids, ignore_index=-1, reduction="sum")] == 0
+
+
+def test_a_divergence_from_what_never_happens():
+    log_probs, target = oc.data(np.log([0.25, 0.75])), oc.data(np.array([0.0, 1.0]))
+    ctx = oc.Context.cpu(threads=1)
+    np.testing.assert_allclose(ctx[nn.kl_div(log_probs, target, reduction="sum")], -np.log(0.75), rtol=1e-15)
+
+
+def test_losses_have_no_axes():
+    loss = nn.cross_entropy(oc.data(X1), oc.data(IDS[2], axes="b"))
+    oc.infer(loss)
+    assert loss.shape.array == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"reduction": "median"}, "a reduction is mean, sum, none, found 'median'"),
+        ({"label_smoothing": 1.5}, "at least 0 and at most 1"),
+        ({"ignore_index": 0.5}, "ignore_index is an integer"),
+    ],
+)
+def test_settings_that_there_are_not(settings: Any, message: str):
+    with pytest.raises(oc.ArgumentError, match=message):
+        nn.cross_entropy(oc.data(X1), oc.data(IDS[2], axes="b"), **settings)
+    with pytest.raises(oc.ArgumentError, match="the target is a distribution"):
+        nn.cross_entropy(oc.data(X1), oc.data(X1), ignore_index=0)
 
 
 def test_ids_are_of_one_output_axis():
