@@ -82,7 +82,7 @@ def flip(a: Tensor) -> Tensor:
 def compress(chosen: Tensor, a: Tensor) -> Tensor:
     """The chosen numbers, moved to the front: what is not chosen has no place."""
     place = oc.where(chosen, cumsum(chosen) - 1, -1)
-    return oc.scatter("i; i => j", a, place, at="j", j=size(a))
+    return oc.scatter("i; i => j", a, place, at="j", j=size(a), out_of_range="drop")
 
 
 def pad_to(a: Tensor, n: int) -> Tensor:

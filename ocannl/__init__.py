@@ -27,6 +27,7 @@ from ocannl.program.blocks import block, configurable
 from ocannl.program.casts import cast
 from ocannl.program.checkpoints import checkpoint
 from ocannl.program.code import Code, block_comment, code, run
+from ocannl.program.creation import arange, eye, full, linspace, ones, tensor, zeros
 from ocannl.program.derivatives import custom_gradient, stop_gradient
 from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
@@ -40,6 +41,7 @@ from ocannl.program.misuse import explain_all
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
+from ocannl.program.reducers import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.shapes import RowSizes
@@ -74,6 +76,11 @@ __all__ = [
     "UninitializedError",
     "accumulate",
     "add_update",
+    "all",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
     "as_tensor",
     "backprop",
     "bfloat16",
@@ -90,12 +97,14 @@ __all__ = [
     "default_context",
     "einmax",
     "einsum",
+    "eye",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
     "float32",
     "float64",
     "forward",
+    "full",
     "function",
     "gather",
     "grad",
@@ -105,13 +114,19 @@ __all__ = [
     "init",
     "jacobian",
     "jvp",
+    "linspace",
+    "max",
+    "mean",
+    "min",
     "node",
     "normal",
     "one_hot",
+    "ones",
     "outer_sum",
     "param",
     "params",
     "precision",
+    "prod",
     "range",
     "run",
     "scatter",
@@ -120,13 +135,18 @@ __all__ = [
     "set",
     "stack",
     "state",
+    "std",
     "stop_gradient",
+    "sum",
+    "tensor",
     "tropical",
     "tune",
     "uniform",
     "updates",
+    "var",
     "vjp",
     "zero_grads",
+    "zeros",
 ]
 
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.execute.exclusive import Exclusive
@@ -27,7 +26,7 @@ from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
-from ocannl.program.id_checks import raise_for_ids
+from ocannl.program.id_checks import IdCheck
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
@@ -94,7 +93,7 @@ class Routine(Exclusive):
         self._indices = IndexValues(name, interface, self._args.values)
         self._slots, self._surely_valid = self._indices.slots, self._indices.surely_valid
         self._checks = [
-            (op, self._nodes[self.keys[count, False]].memory) for op, count in program.checks.items()
+            (check, self._nodes[self.keys[least, False]].memory) for check, least in program.checks
         ]
         self._run = executable.program.bind(self._args)
         self._call = _checked(self._run.call, self._checks) if self._checks else self._run.call
@@ -272,13 +271,13 @@ class Routine(Exclusive):
         if not self._ready:
             self.prepare()
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
-        memories += [count for _, count in self._checks]
+        memories += [least for _, least in self._checks]
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
         found = self._run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced
         self._indices.advance_unused(advance, runs)
-        for (op, _), counts in zip(self._checks, found[len(recorded) :], strict=True):
-            raise_for_ids(op, float(counts.sum()))
+        for (check, _), leasts in zip(self._checks, found[len(recorded) :], strict=True):
+            check.raise_for(float(leasts.min(initial=math.inf)))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
 
     def _is_number(self, tensor: Tensor) -> bool:
@@ -446,12 +445,12 @@ class Routine(Exclusive):
         )
 
 
-def _checked(run: Callable[[], None], checks: Sequence[tuple[Operation, Memory]]) -> Callable[[], None]:
+def _checked(run: Callable[[], None], checks: Sequence[tuple[IdCheck, Memory]]) -> Callable[[], None]:
     """A run that raises `OcannlError` afterwards if ids were no positions."""
 
     def run_and_check() -> None:
         run()
-        for op, count in checks:
-            raise_for_ids(op, float(count.read().sum()))
+        for check, least in checks:
+            check.raise_for(least.read().item())
 
     return run_and_check

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.dialects import texpr
-from ocannl.dialects.ir.errors import OcannlError, ShapeError
+from ocannl.dialects.ir.errors import ShapeError
 from ocannl.functions.arguments import ArrayType, Signature, Static, shared_letters
 from ocannl.program.code import Code, Recording, emit, recording
 from ocannl.program.errors import ArgumentError
@@ -49,16 +49,37 @@ def trace(
 ) -> Trace:
     """Calls a function with tensors in place of arrays, and collects the code that it makes.
 
-    Raises `ShapeError` and `SpecError` for what does not fit, `ArgumentError` for results that are no values.
+    Integers without letters in `axes` are numbers, as other arrays. Where that does not fit, and there is one
+    for each row of the others, they are ids, which have batch axes only.
+
+    Raises `ShapeError` and `SpecError` for what does not fit either way, `ArgumentError` for results that are
+    no values.
     """
+    try:
+        return _traced(function, signature, axes, name, memory)
+    except ShapeError:
+        ids = _axes_of_ids(signature, axes)
+        if not ids:
+            raise
+        try:
+            return _traced(function, signature, {**axes, **ids}, name, memory)
+        except ShapeError:
+            pass
+        raise
+
+
+def _traced(
+    function: Callable[..., Any],
+    signature: Signature,
+    axes: Mapping[str, str],
+    name: str,
+    memory: TracedMemory,
+) -> Trace:
     inputs = tuple(_input(path, leaf, axes) for path, leaf in signature.leaves)
     block = Recording(label=name)
     with recording(block), retracing(memory):
         positional, named = built(signature.form, _given(signature, inputs))
-        try:
-            result = function(*positional, **named)
-        except ShapeError as error:
-            raise _with_hint(error, signature, axes) from error
+        result = function(*positional, **named)
         form = form_of(result)
         paths = paths_of(form, "")
         results = tuple(_result(leaf, path) for leaf, path in zip(leaves_of(result), paths, strict=True))
@@ -94,21 +115,14 @@ def _result(leaf: object, path: str) -> Any:
     raise ArgumentError(f"a function returns tensors and numbers, found {type(leaf).__name__} as {place}")
 
 
-def _with_hint(error: ShapeError, signature: Signature, axes: Mapping[str, str]) -> OcannlError:
-    """The error, with the advice that ids have batch axes only if there may be such."""
-    ids = [
-        path
-        for path, leaf in signature.leaves
-        if isinstance(leaf, ArrayType)
-        and leaf.shape
-        and leaf.dtype.kind in "iu"
+def _axes_of_ids(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
+    """The letters of integers that may be ids: one for each row of other arrays, or without such."""
+    arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
+    rows = [leaf.shape[:-1] for _, leaf in arrays if leaf.dtype.kind not in "iu"]
+    return {
+        path: "b" * len(leaf.shape)
+        for path, leaf in arrays
+        if leaf.dtype.kind in "iu"
         and shared_letters(axes, path) is None
-    ]
-    if not ids:
-        return error
-    leaf = dict(signature.leaves)[ids[0]]
-    assert isinstance(leaf, ArrayType)
-    letters = "b" * len(leaf.shape)
-    return ShapeError(
-        f'{error}\n(`{ids[0]}` has integers; if they are ids, say axes={{"{ids[0]}": "{letters}"}})'
-    )
+        and (not rows or leaf.shape in [row[: len(leaf.shape)] for row in rows])
+    }

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import ocannl as oc
 from ocannl.nn.activations import softplus_below
-from ocannl.nn.means import mean, output_mean, total
+from ocannl.nn.means import mean, output_mean
 from ocannl.nn.softmax import log_softmax
 from ocannl.program.checks import integer
 
@@ -66,7 +66,7 @@ def _nll_of_ids(
         loss = oc.where(kept, loss, 0.0)
         factor = oc.where(kept, 1.0 if factor is None else factor, 0.0)
     if reduction == "mean" and factor is not None:
-        return total(loss) / total(factor)
+        return oc.sum(loss) / oc.sum(factor)
     return reduced(loss, reduction)
 
 
@@ -202,4 +202,4 @@ def reduced(values: oc.Tensor, reduction: str, known: tuple[str, ...] = REDUCTIO
         return values
     if reduction not in known:
         raise oc.ArgumentError(f"a reduction is {', '.join(known)}, found {reduction!r}")
-    return mean(values) if reduction == "mean" else total(values)
+    return mean(values) if reduction == "mean" else oc.sum(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ocannl as oc
 from ocannl.nn.losses import cross_entropy
-from ocannl.nn.means import mean, total
+from ocannl.nn.means import mean
 from ocannl.program.checks import integer
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
@@ -68,12 +68,12 @@ def f1(
     right = oc.einsum("c, c => c", counts)
     wanted, found = oc.einsum("t, p => t", counts), oc.einsum("t, p => p", counts)
     if average == "micro":
-        return _ratio(2 * total(right), total(wanted) + total(found))
+        return _ratio(2 * oc.sum(right), oc.sum(wanted) + oc.sum(found))
     scores = _ratio(2 * right, wanted + found)
     if average == "binary":
         return oc.einsum("1 => |", scores)
     weights = wanted if average == "weighted" else wanted + found > 0
-    return _ratio(total(scores * weights), total(weights))
+    return _ratio(oc.sum(scores * weights), oc.sum(weights))
 
 
 def r2(predictions: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
@@ -106,7 +106,7 @@ def _share(right: oc.Tensor, target: oc.Tensor, ignore_index: int | None) -> oc.
     if ignore_index is None:
         return mean(right)
     counted = oc.ne(target, integer(ignore_index, "ignore_index", None))
-    return total(oc.where(counted, right, 0.0)) / total(counted)
+    return oc.sum(oc.where(counted, right, 0.0)) / oc.sum(counted)
 
 
 def _ratio(part: oc.Tensor, whole: oc.Tensor) -> oc.Tensor:

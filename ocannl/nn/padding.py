@@ -96,5 +96,5 @@ def _repeated(x: oc.Tensor, amounts: Sequence[Amounts], mode: Mode) -> oc.Tensor
         others = [f"n{k}" for k in range(place + 1, len(amounts))]
         source, target = ", ".join(["...", "v", *others]), ", ".join(["...", "o", *others])
         at = oc.data(ids, axes="b", label="cells")
-        x = oc.gather(f"{source} | ..c..; o | => {target} | ..c..", x, at, at="v")
+        x = oc.gather(f"{source} | ..c..; o | => {target} | ..c..", x, at, at="v", out_of_range="drop")
     return x

@@ -22,7 +22,7 @@ from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shap
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, known_type, refine_type, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
-from ocannl.program.id_checks import id_checks
+from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
 from ocannl.program.values import Value, value_of, values_of
@@ -52,14 +52,14 @@ class ExtractedRoutine:
     """A module with one routine, and which value of the program under construction each of its nodes
     stands for.
 
-    `checks` are the operations whose ids it checks, with the tensor that counts those that are no positions.
+    `checks` are those of its ids, with the values that tell them.
     """
 
     module: ModuleOp
     routine: texpr.TexprRoutineOp
     values: dict[str, Value]
     copies: dict[SSAValue, SSAValue]
-    checks: dict[Operation, Value]
+    checks: list[tuple[IdCheck, Value]]
 
 
 def needed(
@@ -106,7 +106,7 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     ops = needed(statements)
     checks = id_checks(ops)
     if checks:
-        statements = with_counting(statements)
+        statements = with_checks(statements)
         ops = needed(statements)
     asked = _asked(ops)
     ops = list(dict.fromkeys([*ops, *(value.op for value in asked)]))
@@ -117,10 +117,10 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     body = [copier.copy(op) for op in ops]
     copied = [copier.copy(op) for op in statements]
     routine.body.block.add_ops([*body, *copied])
-    counts = {op: values_of(counting)[0] for op, counting in checks.items()}
+    told = [(check, values_of(check.statement)[0]) for check in checks]
     module = ModuleOp([routine])
     module.location = here
-    return ExtractedRoutine(module, routine, copier.values, copier.copies, counts)
+    return ExtractedRoutine(module, routine, copier.values, copier.copies, told)
 
 
 def sketch(value: Value, ends: Callable[[texpr.TensorOp], bool]) -> tuple[ModuleOp, SSAValue]:
@@ -134,12 +134,17 @@ def sketch(value: Value, ends: Callable[[texpr.TensorOp], bool]) -> tuple[Module
     return ModuleOp([routine]), copier.copies[value]
 
 
-def with_counting(statements: Sequence[Operation]) -> list[Operation]:
-    """Statements, with those that count invalid ids, each before the first that uses its operation."""
+def id_checks(ops: Iterable[texpr.TensorOp]) -> list[IdCheck]:
+    """The checks of the ids of some operations."""
+    return [check for op in ops for check in value_of(op).id_checks]
+
+
+def with_checks(statements: Sequence[Operation]) -> list[Operation]:
+    """Statements, with those that check ids, each before the first that uses its operation."""
     found: list[Operation] = []
     for statement in statements:
-        counting = id_checks(needed([statement])).values()
-        found += [op for op in counting if op not in found]
+        checking = [check.statement for check in id_checks(needed([statement]))]
+        found += [op for op in checking if op not in found]
         found.append(statement)
     return found
 

@@ -16,7 +16,7 @@ def gather(
     x: TensorLike,
     *ids: TensorLike,
     at: str | Sequence[str],
-    out_of_range: str = "drop",
+    out_of_range: str = "error",
     **dims: int | Dim,
 ) -> Tensor:
     """The elements of `x` at the positions `ids`: `oc.gather("v d; b t | => b t | d", table, ids, at="v")`.
@@ -25,9 +25,9 @@ def gather(
     the ids choose, or the axes, one for each tensor of ids. Axes of `x` that are neither chosen nor in the
     result are summed. `dims` fix or capture dimensions, as in `oc.einsum`.
 
-    An id that is no position of the axis (negative, too large, not whole) gives 0 with `drop`, the nearest
-    position with `clamp` if it is whole; with `error` it gives 0, and the run raises `OcannlError` at its
-    end. Gradients go to `x`.
+    An id that is no position of the axis (negative, too large, not whole) gives 0, and the run raises
+    `OcannlError` at its end. With `drop` it gives 0, with `clamp` the nearest position, if it is whole.
+    Gradients go to `x`.
 
     Raises `SpecError` for a malformed spec, or an axis that cannot be chosen; `ShapeError` for shapes that do
     not fit.
@@ -42,7 +42,7 @@ def scatter(
     *ids: TensorLike,
     at: str | Sequence[str],
     accum: str = "add",
-    out_of_range: str = "drop",
+    out_of_range: str = "error",
     **dims: int | Dim,
 ) -> Tensor:
     """`values` accumulated at the positions `ids`: `oc.scatter("b | d; b | => v d", g, ids, at="v", v=65)`.
@@ -52,9 +52,9 @@ def scatter(
     `dims`, or follows from how the result is used. `accum` is add, max or min; cells that nothing reaches are
     its neutral element: 0, -inf or inf.
 
-    A value whose id is no position of the axis (negative, too large, not whole) is left out with `drop`, and
-    goes to the nearest position with `clamp`, if the id is whole; with `error` it is left out, and the run
-    raises `OcannlError` at its end. Gradients go to the values.
+    A value whose id is no position of the axis (negative, too large, not whole) is left out, and the run
+    raises `OcannlError` at its end. With `drop` it is left out, with `clamp` it goes to the nearest position,
+    if the id is whole. Gradients go to the values.
 
     Raises `SpecError` for a malformed spec, or an axis that cannot be chosen; `ShapeError` for shapes that do
     not fit, and sizes that nothing determines.

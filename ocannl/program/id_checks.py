@@ -1,35 +1,46 @@
-"""Checks of ids at run time: statements that count invalid ids, and the error for a count above zero."""
+"""Checks of ids at run time: statements that find a wrong id, and the error that names it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+import numpy as np
+from xdsl.ir import Operation
 
-from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.ir.op_helpers import drop_uses
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.texpr import ForwardOp
 from ocannl.passes.texpr.infer_shapes.descriptions import describe
-from ocannl.program.values import Value, value_of
+
+# Stands for larger ids, since infinity is the least of no ids.
+GREATEST = float(np.finfo(np.float32).max)
 
 
-def check_ids(value: Value, count: SSAValue) -> None:
-    """Makes every routine that uses a value raise an error if `count` is not zero after a run."""
-    value.id_check = texpr.ForwardOp(count)
-    drop_uses(value.id_check)
+@dataclass(frozen=True)
+class IdCheck:
+    """The check that all ids of a tensor are positions of an axis, which gives its name and size.
+
+    `statement` computes the least id that is no position, in f32; infinity if all are.
+    """
+
+    op: Operation
+    ids: str
+    axis: Callable[[], str]
+    statement: ForwardOp
+
+    def raise_for(self, least: float) -> None:
+        """Raises `OcannlError` if there is an id that is no position."""
+        if least != math.inf:
+            found = "inf" if least >= GREATEST else f"{least:.9g}"
+            what = f"the id {found} in `{self.ids}` is no position of axis {self.axis()}"
+            raise OcannlError(at_line(self.op, f"in `{describe(self.op)}`, {what}"))
 
 
-def id_checks(ops: Iterable[texpr.TensorOp]) -> dict[Operation, texpr.ForwardOp]:
-    """Those among operations whose ids are checked, with the statements that count."""
-    return {op: check for op in ops if (check := value_of(op).id_check) is not None}
-
-
-def raise_for_ids(op: Operation, count: float) -> None:
-    """Raises `OcannlError` if ids of an operation were no positions."""
-    if count:
-        what = (
-            "1 id is no position of its axis"
-            if count == 1
-            else f"{count:g} ids are no positions of their axis"
-        )
-        raise OcannlError(at_line(op, f"in `{describe(op)}`, {what}"))
+def least_wrong() -> Term:
+    """The id, of the arguments id, size and id in f32, if it is no position; else infinity."""
+    is_whole = App("eq", (Arg(0), App("floor", (Arg(0),))))
+    is_inside = App("and", (App("le", (Const(0.0), Arg(0))), App("lt", (Arg(0), Arg(1)))))
+    id = App("min", (Arg(2), Const(GREATEST)))
+    return App("where", (App("and", (is_inside, is_whole)), Const(math.inf), id))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
+from xdsl.dialects.builtin import f32
+
+from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import SpecError
+from ocannl.dialects.ir.op_helpers import drop_uses
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import DimTerm
@@ -14,12 +17,12 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
-from ocannl.program.expressions import apply, pointwise, positions, size_of
-from ocannl.program.id_checks import check_ids
+from ocannl.program.expressions import apply, convert, positions, size_of
+from ocannl.program.id_checks import IdCheck, least_wrong
 from ocannl.program.location import here
-from ocannl.program.values import Value
+from ocannl.program.values import Value, label_of
 
-OUT_OF_RANGE = ("drop", "clamp", "error")
+OUT_OF_RANGE = ("error", "drop", "clamp")
 SCATTERING = ("add", "max", "min")
 
 
@@ -105,8 +108,7 @@ class Indexing:
         args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, positions(size))]
         value = apply(term, [*args, x], logic=logic, accum=accum, dims=[*self.dims.items()], label=label)
         if self.out_of_range == "error":
-            counts = [_outside(i, size) for i, size in zip(ids, sizes, strict=True)]
-            check_ids(value, reduce(lambda a, b: pointwise("add", [a, b]), counts))
+            value.id_checks = [_check(value, *each) for each in zip(ids, self.at, sizes, strict=True)]
         return value
 
 
@@ -147,9 +149,9 @@ def _clamped(ids: Value, size: DimTerm) -> Value:
     return apply(term, [ids, size_of(size)], logic="... | ... -> ...; => ... | ... -> ...")
 
 
-def _outside(ids: Value, size: DimTerm) -> Value:
-    """How many of `ids` are no positions."""
-    whole = App("eq", (Arg(0), App("floor", (Arg(0),))))
-    inside = App("and", (App("and", (App("le", (Const(0.0), Arg(0))), App("lt", (Arg(0), Arg(1))))), whole))
-    operands = [ids, size_of(size)]
-    return apply(App("not", (inside,)), operands, logic="... | ... -> ...; => 0", accum="add")
+def _check(value: Value, ids: Value, axis: str, size: DimTerm) -> IdCheck:
+    operands = [ids, size_of(size), convert(ids, f32)]
+    least = apply(least_wrong(), operands, logic="... | ... -> ...; ; ... | ... -> ... => 0", accum="min")
+    statement = texpr.ForwardOp(least)
+    drop_uses(statement)
+    return IdCheck(value.op, label_of(ids), lambda: f"{axis}={graph.known_dim(size)}", statement)

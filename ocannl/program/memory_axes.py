@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ocannl.dialects.ir.errors import ShapeError
@@ -39,10 +39,18 @@ class MemoryAxes:
         self.shape = graph.known_shape(value)
 
     @property
+    def dims(self) -> list[DimTerm | None]:
+        """The sizes of the axes, with None for a row variable."""
+        found: list[DimTerm | None] = []
+        for kind in MEMORY_ORDER:
+            row = self.shape.row(kind)
+            found += [*row.leading, *([] if row.var is None else [None]), *row.trailing]
+        return found
+
+    @property
     def places(self) -> list[Place]:
         """All axes. Raises `ShapeError` where nothing determines them."""
-        if any(row.var is not None for row in self.shape):
-            self._close()
+        self.close_rows(MEMORY_ORDER)
         return [Place(kind, n) for kind in MEMORY_ORDER for n in range(len(self.shape.row(kind).axes))]
 
     def place(self, axis: int) -> Place:
@@ -52,7 +60,7 @@ class MemoryAxes:
         """
         found = self._place(axis)
         if found is None:
-            self._close()
+            self.close()
             found = self._place(axis)
         assert found is not None, "the shape is final"
         return found
@@ -85,7 +93,7 @@ class MemoryAxes:
     def known_size(self, place: Place) -> int:
         """The size of an axis. Raises `ShapeError` where nothing determines it."""
         if self.size(place) is None:
-            self._close()
+            self.close()
         size = self.size(place)
         assert size is not None, "the shape is final"
         return size
@@ -101,7 +109,13 @@ class MemoryAxes:
             rows[place.row].append(f"{prefix}{number}")
         return Slot(rows)
 
-    def _close(self) -> None:
+    def close_rows(self, kinds: Iterable[RowKind]) -> None:
+        """Makes sure that the number of axes of some rows is known. Raises `ShapeError`."""
+        if any(self.shape.row(kind).var is not None for kind in kinds):
+            self.close()
+
+    def close(self) -> None:
+        """Gives the tensor the final shape that it would get now. Raises `ShapeError`."""
         try:
             self.shape = close_shape(self.value)
         except ShapeError as error:

@@ -34,6 +34,7 @@ from ocannl.program.final_types import element_now
 from ocannl.program.location import here
 from ocannl.program.numbers import Number, is_number, number
 from ocannl.program.present_value import PresentValue
+from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.stages import stage_text
 from ocannl.program.static_index import StaticIndex, tagged
@@ -112,7 +113,7 @@ class Index(StaticIndex, Expression):
         return Tensor(graph.add(tagged(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)), self)))
 
 
-class Tensor(Expression, PresentValue):
+class Tensor(Expression, PresentValue, Reducible["Tensor"]):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
     It is a handle on a value of the program under construction. Handles of the same value are equal, and can
@@ -129,6 +130,12 @@ class Tensor(Expression, PresentValue):
     def tensor(self) -> Tensor:
         """The tensor itself."""
         return self
+
+    def _value(self) -> Value:
+        return self.ir_value
+
+    def _of(self, value: Value) -> Tensor:
+        return Tensor(value)
 
     @property
     def op(self) -> texpr.TensorOp:

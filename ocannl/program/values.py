@@ -23,6 +23,7 @@ from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
 from ocannl.passes.texpr.infer_shapes.sites import Trace, shown_name
+from ocannl.program.id_checks import IdCheck
 from ocannl.program.scopes import MemoryPath
 
 _order = itertools.count()
@@ -65,8 +66,8 @@ class Value(OpResult[TensorType]):
     """Makes the initial value of a parameter or node; no part of the program's text."""
     kind: Kind | None = None
     """What a node is for, if that was said; no part of the program's text."""
-    id_check: texpr.ForwardOp | None = None
-    """The statement that counts ids of the operation that are no positions."""
+    id_checks: Sequence[IdCheck] = ()
+    """The checks of the ids of the operation."""
     updates: Updates | None = None
     """The code that runs with a loss that depends on the value."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})

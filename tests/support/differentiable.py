@@ -155,19 +155,21 @@ FORMS: dict[str, Logic] = {
         ["o"],
     ),
     "a gather": (
-        lambda a: oc.gather("v d; b | => b | d", a, ids(), at="v"),
+        lambda a: oc.gather("v d; b | => b | d", a, ids(), at="v", out_of_range="drop"),
         lambda a: np.concatenate([a, np.zeros((5, 2))])[IDS],
         [(3, 2)],
         ["oo"],
     ),
     "a scatter": (
-        lambda a: oc.scatter("b | d; b | => v d", a, ids(), at="v", v=3),
+        lambda a: oc.scatter("b | d; b | => v d", a, ids(), at="v", v=3, out_of_range="drop"),
         lambda a: (np.arange(3)[:, None] == IDS) @ a,
         [(4, 2)],
         ["bo"],
     ),
     "a scatter of minima": (
-        lambda a: oc.minimum(oc.scatter("b |; b | => v", a, ids(), at="v", v=3, accum="min"), 5.0),
+        lambda a: oc.minimum(
+            oc.scatter("b |; b | => v", a, ids(), at="v", v=3, accum="min", out_of_range="drop"), 5.0
+        ),
         lambda a: np.array([a[1], 5, min(a[0], a[2])]),
         [(4,)],
         ["b"],

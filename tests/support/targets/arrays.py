@@ -24,4 +24,18 @@ def parts(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, found)
 
 
-ARRAY_PROGRAMS = {"parts": parts}
+def reductions(ctx: oc.Context, dtype: Any) -> Values:
+    """All reductions over some axes, and their gradients; and what creation makes."""
+    x = oc.data(random(dtype, 5, 3, 33), label="x")
+    exact = [oc.sum, oc.prod, oc.max, oc.min, oc.any, oc.all, oc.argmax, oc.argmin]
+    smooth = [oc.mean, oc.var, oc.std, oc.sum, oc.max, oc.min]
+    found: dict[str, oc.Tensor] = {}
+    for axes, keep in ((None, False), (1, True), ("batch", False), (-1, False)):
+        found |= {f"{f.__name__} {axes}": f(x, axes, keep) for f in exact}
+        found |= {f"{f.__name__} {axes} grad": oc.grad(number(f(x, axes, keep)), x) for f in smooth}
+    made = [oc.zeros((2, 3), dtype), oc.ones(4, dtype), oc.full(2, 0.5, dtype), oc.eye(3, dtype=dtype)]
+    made += [oc.arange(1, 4, dtype=dtype), oc.linspace(0, 1, 5, dtype), oc.tensor([1.5, 2.0], dtype)]
+    return computed(ctx, found | {f"made {n}": t * 2 for n, t in enumerate(made)})
+
+
+ARRAY_PROGRAMS = {"parts": parts, "reductions": reductions}

@@ -340,7 +340,17 @@ class TestSignatures:
         with pytest.raises(oc.ShapeError) as caught:
             clash(np.ones(3), np.ones(2, int))
         assert f"{__file__}:" in str(caught.value)
-        assert '(`ids` has integers; if they are ids, say axes={"ids": "b"})' in str(caught.value)
+
+    def test_integers_are_ids_where_numbers_do_not_fit(self, ctx: oc.Context):
+        embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)
+
+        @oc.function(ctx=ctx)
+        def score(ids: oc.Tensor, classes: oc.Tensor) -> oc.Tensor:
+            return nn.cross_entropy(head(embed(ids)), classes)
+
+        assert score(np.array([[0, 1], [2, 3]]), np.array([[0, 1], [2, 3]])).size == 1
+        double = oc.function(lambda x, k: x * k, ctx=ctx)
+        np.testing.assert_array_equal(double(np.ones(3), np.arange(3)), np.arange(3))
 
     @pytest.mark.parametrize("result", [oc.forward, lambda x: [x, object()]])
     def test_results_that_are_no_values(self, result: Callable[[Any], Any], ctx: oc.Context):

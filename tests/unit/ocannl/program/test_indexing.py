@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_gradient_of_a_scatter(accum: str):
     x = oc.param("x", np.random.default_rng(0).normal(size=(6, 2)), batch=6, output=2)
     ids = oc.data(np.array([3, 1, 3, -1, 1, 0], np.int32), axes="b")
     reached = oc.data(np.array([1.0, 1, 0, 1])[:, None])
-    total = oc.scatter("b | d; b | => v | d", x, ids, at="v", accum=accum)
+    total = oc.scatter("b | d; b | => v | d", x, ids, at="v", accum=accum, out_of_range="drop")
     check_gradient(squares(oc.where(reached, total, 0)), x)
 
 
@@ -188,7 +189,7 @@ MISUSES = [
     ),
     (
         'oc.gather("v d; b | => b | d", X, I, at="v", out_of_range="wrap")',
-        "ids out of range are treated by drop, clamp or error, found 'wrap'",
+        "ids out of range are treated by error, drop or clamp, found 'wrap'",
     ),
     (
         'oc.scatter("b; b | => d", X, I, at="v")',
@@ -240,17 +241,16 @@ def test_the_size_of_a_scatter_is_needed():
 def test_ids_that_are_errors(wrong: float):
     ids = oc.data(np.array([1.0, 0.0, 0.0]), axes="b", label="ids")
     x = oc.data(np.arange(5.0), label="x")
-    found = oc.gather("v; b | => b |", x, ids, at="v", out_of_range="error")
+    found = oc.gather("v; b | => b |", x, ids, at="v")
     ctx = oc.Context.cpu(threads=1)
     step = ctx.compile(found)
     step()
     ctx[ids] = [wrong, wrong, 4]
-    with pytest.raises(
-        oc.OcannlError, match=r"test_indexing.py:[0-9]+: in `gather.*`, 2 ids are no positions"
-    ):
+    error = re.escape(f", the id {wrong:g} in `ids` is no position of axis v=5")
+    with pytest.raises(oc.OcannlError, match=rf"test_indexing.py:[0-9]+: in `gather.*`{error}"):
         step()
     np.testing.assert_array_equal(ctx[found], [0, 0, 4])
-    with pytest.raises(oc.OcannlError, match=r"in `gather.*`, 6 ids are no positions of their axis"):
+    with pytest.raises(oc.OcannlError, match=error):
         step.run_loop(epochs=3, record=[found])
     ctx[ids] = [0, 1, 2]
     np.testing.assert_array_equal(step.run_loop(epochs=2, record=[found])[found], [[0, 1, 2]] * 2)
@@ -259,12 +259,41 @@ def test_ids_that_are_errors(wrong: float):
 def test_ids_are_checked_in_training_too():
     ids = oc.data(np.array([1, 7], np.int32), axes="b")
     w = oc.param("w", 1.0, output=5)
-    loss = squares(oc.gather("v; b | => b |", w, ids, at="v", out_of_range="error"))
+    loss = squares(oc.gather("v; b | => b |", w, ids, at="v"))
     ctx = oc.Context.cpu(threads=1)
     step = ctx.compile(train.grad_update(loss))
     ctx.init_params(loss)
-    with pytest.raises(oc.OcannlError, match="1 id is no position of its axis"):
+    with pytest.raises(oc.OcannlError, match="the id 7 in `data` is no position of axis v=5"):
         step()
+
+
+def test_ids_of_losses_and_tables_are_checked():
+    """-100, by which PyTorch ignores targets, and the id after the last one; what is run is named."""
+    logits = oc.data(np.zeros((3, 10), np.float32), axes="bo", label="logits")
+    classes = oc.data(np.array([1, -100, 2], np.int32), axes="b", label="classes")
+    words = oc.data(np.array([[0, 64, 65]], np.int32), axes="bb", label="words")
+    ctx = oc.Context.cpu(threads=1)
+    with pytest.raises(oc.OcannlError, match=r"the id -100 in `classes` is no position of axis c=10"):
+        _ = ctx[nn.cross_entropy(logits, classes)]
+    rows = nn.embedding(num=65, dim=4)(words)
+    ctx.init_params(rows)
+    with pytest.raises(oc.OcannlError, match=r"the id 65 in `words` is no position of axis v=65"):
+        _ = ctx[rows]
+
+
+def test_ids_of_a_scatter_are_checked():
+    ids = oc.data(np.array([1, 3, 0, -1], np.int32), axes="b", label="ids")
+    total = oc.scatter("b | ; b | => v", oc.data(np.ones(4), axes="b"), ids, at="v", v=3)
+    with pytest.raises(oc.OcannlError, match="the id -1 in `ids` is no position of axis v=3"):
+        _ = oc.Context.cpu(threads=1)[total]
+
+
+def test_each_tensor_of_ids_is_checked_with_its_axis():
+    x = oc.data(np.ones((2, 3)), axes="oo")
+    rows, columns = (oc.data(np.array(ids), axes="b", label=name) for name, ids in (("r", [1]), ("c", [3])))
+    found = oc.gather("v w; b|; b| => b|", x, rows, columns + 0.0, at=("v", "w"))
+    with pytest.raises(oc.OcannlError, match="the id 3 in `add` is no position of axis w=3"):
+        oc.Context.cpu(threads=1).compile(found)()
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
@@ -274,7 +303,7 @@ def test_ids_of_any_value(dtype: type):
     limits += [0.5, np.nan, np.inf, -np.inf, 3e38] if dtype in (np.float32, np.float64) else []
     ids = oc.data(np.array(limits, dtype), axes="b")
     w = oc.param("w", np.random.default_rng(0).normal(size=(5, 16)), output=[5, 16])
-    rows = oc.gather("v d; b | => b | d", w, ids, at="v")
+    rows = oc.gather("v d; b | => b | d", w, ids, at="v", out_of_range="drop")
     loss = oc.einsum("...|... => 0", rows)
     ctx = oc.Context.cpu(threads=1)
     step = ctx.compile(oc.forward(rows) + train.grad_update(loss))
@@ -329,16 +358,15 @@ def test_against_torch():
 def test_tangents_of_a_gather():
     x, tangent = oc.data(np.arange(6.0)), oc.data(np.arange(6.0) * 10)
     ids = oc.data(np.array([5, 1, 9], np.int32), axes="b")
-    found = oc.jvp(oc.gather("v; b | => b |", x * x, ids, at="v"), x, tangent)
+    found = oc.jvp(oc.gather("v; b | => b |", x * x, ids, at="v", out_of_range="drop"), x, tangent)
     np.testing.assert_array_equal(value(found), [500, 20, 0])
 
 
 def test_empty_axes():
     none, some = (oc.data(np.array(ids, np.int32), axes="b") for ids in ([], [0, 1]))
     empty = oc.data(np.zeros((0, 3)), axes="oo")
-    np.testing.assert_array_equal(
-        value(oc.gather("v d; b | => b | d", empty, some, at="v")), np.zeros((2, 3))
-    )
+    rows = oc.gather("v d; b | => b | d", empty, some, at="v", out_of_range="drop")
+    np.testing.assert_array_equal(value(rows), np.zeros((2, 3)))
     assert value(oc.gather("v; b | => b |", oc.data([1.0]), none, at="v")).shape == (0,)
     total = oc.scatter("b |; b | => v", oc.data(np.zeros(0), axes="b"), none, at="v", v=3)
     np.testing.assert_array_equal(value(total), [0, 0, 0])

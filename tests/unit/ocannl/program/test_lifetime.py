@@ -74,7 +74,7 @@ def classifier() -> tuple[oc.Tensor, oc.Code]:
     """With running statistics, checked ids, random numbers and derivatives as expressions."""
     ids = oc.data(np.array([1, 0, 2], np.int32).reshape(3, 1))
     table = oc.param("table", batch=3, output=4, input=[])
-    rows = oc.gather("v|d; b|t => b|d", table, ids, at="v", out_of_range="error")
+    rows = oc.gather("v|d; b|t => b|d", table, ids, at="v")
     h = nn.batch_norm1d()(rows, oc.index("train_step"))
     h = nn.dropout(0.5)(h, oc.index("train_step"))
     loss = (h * h).einsum("...|...=>0").named("loss")

@@ -96,7 +96,7 @@ def test_ids_that_are_tensors():
     assert str(part.shape) == "3|2"
     np.testing.assert_array_equal(part.numpy(), array_of(4, 2)[[3, 0, 3]])
     oc.default_context()[ids] = [0, 4, 1]
-    with pytest.raises(oc.OcannlError, match="1 id is no position"):
+    with pytest.raises(oc.OcannlError, match="the id 4 in `ids` is no position of axis xb0=4"):
         part.numpy()
 
 

@@ -1,0 +1,203 @@
+"""Reductions over axes: sums, means, extremes and their positions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Generic, TypeAlias, TypeVar
+
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, RowKind
+from ocannl.program import graph
+from ocannl.program.checks import integer
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import apply, pointwise, positions, size_of
+from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.values import Value
+
+Axes: TypeAlias = RowKind | int | Sequence[int] | None
+"""All axes, those of a row, or some by their numbers in the order of memory."""
+TensorT = TypeVar("TensorT")
+X, MEAN, POSITION = Arg(0), Arg(1), Arg(2)
+
+
+@dataclass
+class Reduction:
+    """The axes of a value that are reduced, and those that are left, as slots of a spec."""
+
+    value: Value
+    axes: Axes
+    keep: bool
+    reduced: list[str] = field(init=False)
+    """The names of reduced axes; that of a row variable stands for all of its axes."""
+    source: Slot = field(init=False)
+    left: Slot = field(init=False)
+    result: Slot = field(init=False)
+    dims: dict[str, DimTerm] = field(init=False)
+    """The sizes of the reduced axes, and those of the axes that are kept with one element."""
+
+    def __post_init__(self) -> None:
+        known = MemoryAxes(self.value)
+        if self.keep and (self.axes is None or isinstance(self.axes, str)):
+            known.close_rows(self._rows())
+        self.source = known.slot()
+        if self.axes is None or isinstance(self.axes, str):
+            rows = [self.source.rows[kind] for kind in self._rows()]
+            self.reduced = [axis for row in rows for axis in row]
+        else:
+            numbers = [self.axes] if not isinstance(self.axes, list | tuple) else self.axes
+            places = [known.place(integer(n, "the number of an axis", least=None)) for n in numbers]
+            if len(set(places)) < len(places):
+                raise ArgumentError(f"an axis is reduced once, found the axes {self.axes}")
+            self.source = known.slot()
+            self.reduced = [self.source.at(place) for place in places]
+        sizes = dict(zip(self.source.axes, known.dims, strict=True))
+        self.dims = {_name(axis): sizes[axis] or graph.fresh_dim() for axis in self.reduced}
+        self.left = self.source.with_axes(dict.fromkeys(self.reduced, ()))
+        self.result = self.left
+        if self.keep:
+            self.result = self.source.with_axes({axis: (f"k{axis}",) for axis in self.reduced})
+            self.dims |= {f"k{axis}": Dim(1) for axis in self.reduced}
+
+    def _rows(self) -> Sequence[RowKind]:
+        if self.axes is None:
+            return ROW_KINDS
+        for kind in ROW_KINDS:
+            if self.axes == kind:
+                return [kind]
+        raise ArgumentError(f'a row is "batch", "input" or "output", found {self.axes!r}')
+
+    def reduce(
+        self, accum: str, term: Term = X, *others: tuple[Value, Slot | str], last: bool = True
+    ) -> Value:
+        """An accumulation of a term over the reduced axes, of the value and others with slots. That of the
+        result keeps axes, if it is the `last`.
+        """
+        slots = [str(slot) for slot in (self.source, *(slot for _, slot in others))]
+        logic = f"{'; '.join(slots)} => {self.result if last else self.left}"
+        used = {name: dim for name, dim in self.dims.items() if name in logic}
+        operands = [self.value, *(value for value, _ in others)]
+        return apply(term, operands, logic=logic, accum=accum, dims=[*used.items()])
+
+    @property
+    def sizes(self) -> list[int | None]:
+        """The sizes of the reduced axes, as far as they are known."""
+        dims = [self.dims[_name(axis)] for axis in self.reduced]
+        return [dim.size if isinstance(dim, Dim) else None for dim in dims]
+
+    def divided(self, total: Value, less: int = 0) -> Value:
+        """A total divided by the number of elements that it has, less some."""
+        sizes = [size for size in self.sizes if size is not None]
+        if len(sizes) == len(self.reduced):
+            return pointwise("div", [total, float(prod(sizes) - less)])
+        count = size_of(self.dims[_name(self.reduced[0])])
+        for axis in self.reduced[1:]:
+            count = pointwise("mul", [count, size_of(self.dims[_name(axis)])])
+        return pointwise("div", [total, pointwise("sub", [count, float(less)]) if less else count])
+
+    def variance(self, ddof: int) -> Value:
+        """The mean squared difference from the mean."""
+        mean = self.divided(self.reduce("add", last=False))
+        difference = App("sub", (X, MEAN))
+        squares = self.reduce("add", App("mul", (difference, difference)), (mean, self.left))
+        return self.divided(squares, ddof)
+
+    def first(self, accum: str) -> Value:
+        """The number of the first element, in the order of memory, that attains an extreme, or that is no
+        number.
+        """
+        extreme = self.reduce(accum, last=False)
+        sizes = self.sizes
+        others: list[tuple[Value, Slot | str]] = [(extreme, self.left)]
+        number: Term = Const(0.0)
+        for place, axis in enumerate(self.reduced):
+            stride = prod(size for size in sizes[place + 1 :] if size is not None)
+            others.append((positions(self.dims[_name(axis)]), f"{_name(axis)},"))
+            step = Arg(2 + place) if stride == 1 else App("mul", (Arg(2 + place), Const(float(stride))))
+            number = step if place == 0 else App("add", (number, step))
+        attained = App("or", (App("eq", (X, Arg(1))), App("ne", (X, X))))
+        return self.reduce("min", App("where", (attained, number, Const(float("inf")))), *others)
+
+
+def _name(axis: str) -> str:
+    """The name of an axis, or of a row variable."""
+    return axis.strip(".")
+
+
+class Reducible(ABC, Generic[TensorT]):
+    """Reductions as methods. `axes` are all axes by default; else a row's name ("batch", "input", "output"),
+    or numbers of axes in the order of memory. With `keep`, reduced axes stay, with one element.
+
+    All raise `ShapeError` where the axes are not known, and `IndexError` where there are no such.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _value(self) -> Value: ...
+
+    @abstractmethod
+    def _of(self, value: Value) -> TensorT: ...
+
+    def _reduced(self, accum: str, axes: Axes, keep: bool, term: Term = X) -> TensorT:
+        return self._of(Reduction(self._value(), axes, keep).reduce(accum, term))
+
+    def sum(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The sum."""
+        return self._reduced("add", axes, keep)
+
+    def prod(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The product."""
+        return self._reduced("mul", axes, keep)
+
+    def max(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The greatest element. Its gradient goes to each element that attains it."""
+        return self._reduced("max", axes, keep)
+
+    def min(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The least element. Its gradient goes to each element that attains it."""
+        return self._reduced("min", axes, keep)
+
+    def any(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """1 where an element is not 0, else 0."""
+        return self._reduced("or", axes, keep)
+
+    def all(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """1 where no element is 0, else 0."""
+        return self._reduced("and", axes, keep)
+
+    def mean(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The mean."""
+        reduction = Reduction(self._value(), axes, keep)
+        return self._of(reduction.divided(reduction.reduce("add")))
+
+    def var(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
+        """The variance; the sum of squares is divided by the number of elements less `ddof`."""
+        return self._of(Reduction(self._value(), axes, keep).variance(ddof))
+
+    def std(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
+        """The standard deviation, the root of `var`."""
+        return self._of(pointwise("sqrt", [Reduction(self._value(), axes, keep).variance(ddof)]))
+
+    def argmax(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The position of the first greatest element: along one axis, or among the elements of several in the
+        order of memory. It has no gradient.
+        """
+        return self._of(Reduction(self._value(), _in_order(self._value(), axes), keep).first("max"))
+
+    def argmin(self, axes: Axes = None, keep: bool = False) -> TensorT:
+        """The position of the first least element, as `argmax`."""
+        return self._of(Reduction(self._value(), _in_order(self._value(), axes), keep).first("min"))
+
+
+def _in_order(value: Value, axes: Axes) -> Axes:
+    """Axes whose sizes are known, so that their elements can be numbered."""
+    if isinstance(axes, int):
+        return axes
+    known = MemoryAxes(value)
+    known.close()
+    if isinstance(axes, list | tuple):
+        return [*axes]
+    return [n for n, place in enumerate(known.places) if axes is None or place.row == axes]

@@ -1,0 +1,120 @@
+"""Reductions and creation, against NumPy: values, shapes, dtypes and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tensors import Array
+
+import ocannl as oc
+
+NAMES = ["sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "argmax", "argmin"]
+SMOOTH = ["sum", "max", "min", "mean", "var", "std"]
+AXES: dict[Any, Any] = {None: None, 0: 0, -1: -1, (0, 2): (0, 2), "batch": (0, 1), "output": 2, "input": ()}
+ROWS: list[Any] = [*AXES]
+CTX = oc.Context.cpu(1)
+
+
+def array_of(*shape: int) -> Array:
+    return np.asarray(np.random.default_rng(5).normal(size=shape))
+
+
+def slopes(f: Callable[[Array], Array], x: Array) -> Array:
+    """Central differences of a sum with unequal weights."""
+    found = np.zeros_like(x)
+    for at in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[at] = 1e-6
+        change = f(x + step) - f(x - step)
+        found[at] = np.sum(change * weights(change.shape)) / 2e-6
+    return found
+
+
+def weights(shape: tuple[int, ...]) -> Array:
+    return np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+
+
+@pytest.mark.parametrize("axes", ROWS, ids=str)
+@pytest.mark.parametrize("keep", [False, True])
+def test_values(axes: Any, keep: bool):
+    """Of data, and of an expression whose rows are open."""
+    x = oc.data(array_of(2, 3, 4), label="x")
+    for name in NAMES:
+        if name.startswith("arg") and not (axes is None or isinstance(axes, int)):
+            continue
+        wanted = getattr(np, name)(array_of(2, 3, 4), axis=AXES[axes], keepdims=keep)
+        for t in (x, x * 1):
+            found = getattr(t, name)(axes, keep)
+            assert tuple(found.shape) == np.shape(wanted), name
+            np.testing.assert_allclose(CTX[found], wanted, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("axes", [None, 1, "output"], ids=str)
+def test_gradients(axes: Any):
+    x = oc.data(array_of(2, 3, 4), label="x")
+    for name in SMOOTH:
+        y = getattr(oc, name)(x, axes)
+        loss = (y * oc.data(weights(tuple(y.shape)), axes="b" * y.ndim if axes != 1 else None)).sum()
+        wanted = slopes(
+            lambda a, name=name: getattr(np, name)(a, axis=AXES[axes] if axes != 1 else 1), x.numpy()
+        )
+        np.testing.assert_allclose(CTX[oc.grad(loss, x)], wanted, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_rows_may_be_open():
+    w = oc.param("w")
+    y = oc.sum(w @ oc.data(array_of(2, 3)), "output")
+    assert y.shape.output == ()
+    loss = (w @ oc.data(array_of(2, 3)) + oc.zeros((2, 5))).mean()
+    assert tuple(loss.shape) == ()
+    with pytest.raises(oc.ShapeError, match="axes of `v`"):
+        oc.sum(oc.param("v", output=3), -1)
+
+
+def test_the_numbers_of_elements():
+    """Known or not, and less one."""
+    b = oc.Dim("b")
+    x = oc.einsum("b | o => b | o", oc.data(array_of(4, 3)), b=b)
+    np.testing.assert_allclose(CTX[x.var(ddof=1)], array_of(4, 3).var(ddof=1), rtol=1e-12)
+    np.testing.assert_allclose(CTX[(x * 1).var("batch", ddof=1)], array_of(4, 3).var(0, ddof=1), rtol=1e-12)
+
+
+def test_positions_of_extremes():
+    """The first of equal ones, and of NaN."""
+    x = oc.tensor([[1.0, 3.0, 3.0], [np.nan, 7.0, np.nan], [2.0, 2.0, 2.0]])
+    np.testing.assert_array_equal(CTX[x.argmax(-1)], [1, 0, 0])
+    np.testing.assert_array_equal(CTX[x.argmin(-1)], [0, 0, 0])
+    assert CTX[x[::2].argmax()] == 1
+    assert CTX[oc.argmin(x[::2], "output")].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("axes", ["rows", 3, (0, 0), 1.5, (0, "batch")])
+def test_axes_that_there_are_not(axes: Any):
+    with pytest.raises(oc.ArgumentError):
+        oc.sum(oc.data(array_of(2, 3)), axes)
+
+
+def test_creation():
+    made = {
+        oc.zeros((2, 3)): np.zeros((2, 3), np.float32),
+        oc.ones(2, np.int32): np.ones(2, np.int32),
+        oc.full((), 2.5): np.float32(2.5),
+        oc.arange(5): np.arange(5, dtype=np.int32),
+        oc.arange(1, 2, 0.25): np.arange(1, 2, 0.25, dtype=np.float32),
+        oc.arange(5, 0, -2): np.array([5, 3, 1], np.int32),
+        oc.eye(2, 3): np.eye(2, 3, dtype=np.float32),
+        oc.linspace(0, 1, 3, np.float64): np.linspace(0, 1, 3),
+        oc.tensor([[1, 2], [3, 4]]): np.array([[1, 2], [3, 4]], np.int32),
+        oc.tensor([0.5]): np.array([0.5], np.float32),
+        oc.tensor(np.float64(2.0)): np.float64(2.0),
+    }
+    for t, wanted in made.items():
+        np.testing.assert_array_equal(t.numpy(), wanted)
+        assert t.dtype == wanted.dtype
+    assert str(oc.eye(2, axes="oi").shape) == "2->2"
+    for program in (lambda: oc.zeros(-1), lambda: oc.zeros((2, 0.5)), lambda: oc.tensor(["a"])):
+        with pytest.raises(oc.OcannlError):
+            program()
