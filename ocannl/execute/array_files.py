@@ -87,9 +87,8 @@ def _of_format(path: Path, safetensors: Any, npz: Any) -> Any:
 
 
 def _write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Metadata) -> None:
-    from safetensors.numpy import save_file
-
-    save_file(
+    library = import_module("safetensors.numpy")
+    library.save_file(
         {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}, path, {**metadata}
     )
 

@@ -211,10 +211,10 @@ def node(
     It starts at `init`. Without one it starts at zero where a routine updates it from its own value, and
     reading it before anything wrote it is an error otherwise.
 
-    With `of`, a parameter or node, it is as that, and called by its name: `mlp.w.label`. `kind` is what
-    `oc.state` says that it is for.
+    With `of`, a parameter or node, it is called by the name of that, `mlp.w.label`, and without rows it is
+    like it. `kind` is what `oc.state` says that it is for.
     """
-    if of is not None:
+    if of is not None and output is None:
         like = of
     if like is not None:
         source = as_tensor(like).ir_value.type

@@ -157,6 +157,37 @@ def recipes(ctx: oc.Context, dtype: Any) -> Values:
     return kept | {"p.grad": ctx[p.grad], "exp": ctx[oc.exp(p)]}
 
 
+def optimizers(ctx: oc.Context, dtype: Any) -> Values:
+    """Each optimizer, on a matrix of its own, with a schedule, clipping and accumulation."""
+    step_n = oc.index("step_n")
+    chosen = [
+        train.sgd(train.constant(0.1), momentum=0.9, clip_norm=1.0),
+        train.adam(train.linear(0.1, 4), accumulate=2),
+        train.adamw(train.step(0.1, 2), ema=0.9),
+        train.rmsprop(train.exponential(0.01, 0.9)),
+        train.adagrad(train.cosine(0.1, 4)),
+        train.adadelta(train.warmup_cosine(1.0, 2, 4)),
+        train.nadam(train.one_cycle(0.1, 10)),
+        train.radam(train.plateau(0.1)),
+        train.lamb(train.linear(0.1, 9)(step_n)),
+        train.lion(0.01),
+        train.muon(0.01),
+        train.rprop(),
+    ]
+    params = [oc.param(o.name, random(dtype, 5, 3, seed=k), dtype=dtype) for k, o in enumerate(chosen)]
+    losses = [((p - 0.3) ** 2).einsum(TOTAL) for p in params]
+    code = sum((o.step(loss) for o, loss in zip(chosen, losses, strict=True)), oc.Code())
+    clipping = train.clip_grad_norm(losses[0], 0.5) + train.clip_grad_value(losses[1], 0.1)
+    step = ctx.compile(code + clipping, name="step")
+    for loss in losses:
+        ctx.init_params(loss)
+    for _ in range(3):
+        step()
+        step[step_n] += 1
+    gradients = {f"{p.label}.grad": ctx[p.grad] for p in params[:2]}
+    return {p.label: ctx[p] for p in params} | gradients
+
+
 def statements(ctx: oc.Context, dtype: Any) -> Values:
     """Everything that code is made of, in routines apart."""
     p = oc.param("p", random(dtype, 6, 37), output=[6, 37], input=[], dtype=dtype)
@@ -347,6 +378,7 @@ PROGRAMS: dict[str, Program] = {
     "masked attention": masked_attention,
     "loops": loops,
     "recipes": recipes,
+    "optimizers": optimizers,
     "statements": statements,
     "accumulations": accumulations,
     "derivatives": derivatives,

@@ -70,3 +70,18 @@ def test_parameters_that_code_trains_are_those_of_its_tensor():
         oc.ArgumentError, match="parameters are trained by derivatives of a tensor, found code"
     ):
         oc.params(loss.forward, trained=True)
+
+
+@pytest.mark.parametrize("update", [train.sgd_update, train.adam_update])
+def test_nothing_to_train(update: Any):
+    loss = oc.data(X).einsum("...|... => 0")
+    with pytest.raises(
+        oc.ArgumentError, match="has nothing to train: `einsum` has derivatives for no parameter"
+    ):
+        update(loss, learning_rate=0.1)
+
+
+def test_momentum_is_a_number():
+    loss = (oc.param("p", START) ** 2).einsum("...|...->... => 0")
+    with pytest.raises(oc.ArgumentError, match="momentum is a number, found <m"):
+        train.sgd_update(loss, learning_rate=0.1, momentum=oc.param("m"))  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,47 @@
+"""Gradients that are kept small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import ocannl as oc
+
+ALL = "... | ... -> ... => |"
+
+
+def clip_grad_norm(loss: oc.Tensor, max_norm: float) -> oc.Code:
+    """Code that scales the gradients of everything that a loss trains, so that the norm of all of them
+    together is `max_norm` at most (Pascanu et al., 2013; as PyTorch's `clip_grad_norm_`).
+    """
+    gradients = _gradients(loss)
+    with oc.code(f"{loss.label} clip gradients") as clip:
+        factor = oc.node("clip_factor", output=[])
+        factor[...] = norm_factor(gradients, max_norm)
+        for gradient in gradients:
+            gradient *= factor
+    return clip
+
+
+def clip_grad_value(loss: oc.Tensor, clip_value: float) -> oc.Code:
+    """Code that limits each gradient of everything that a loss trains to at most `clip_value`, of either
+    sign.
+    """
+    with oc.code(f"{loss.label} clip gradients") as clip:
+        for gradient in _gradients(loss):
+            gradient[...] = clipped(gradient, clip_value)
+    return clip
+
+
+def _gradients(loss: oc.Tensor) -> list[oc.Tensor]:
+    return [p.grad for p in oc.params(loss, trained=True).values()]
+
+
+def norm_factor(gradients: Iterable[oc.Tensor], max_norm: float) -> oc.Tensor:
+    """What gradients are multiplied by, so that their norm is `max_norm` at most."""
+    squares = sum((oc.einsum(ALL, g * g) for g in gradients), oc.constant(0.0))
+    return oc.minimum(1.0, max_norm / (oc.sqrt(squares) + 1e-6))
+
+
+def clipped(gradient: oc.Tensor, limit: float) -> oc.Tensor:
+    """A gradient with each element between `-limit` and `limit`."""
+    return oc.minimum(oc.maximum(gradient, -limit), limit)

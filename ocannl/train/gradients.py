@@ -1,0 +1,36 @@
+"""Code that computes a loss and its gradients, and runs of it."""
+
+from __future__ import annotations
+
+import ocannl as oc
+
+
+def grad_update(loss: oc.Tensor) -> oc.Code:
+    """Code that computes a loss, runs the updates that blocks have added to it (such as running statistics),
+    and computes the gradients of everything that it depends on. Gradients are set, not added to.
+    """
+    return scaled_gradients(loss, 1)
+
+
+def scaled_gradients(loss: oc.Tensor, scale: float) -> oc.Code:
+    """`grad_update` of a loss times a number."""
+    value = oc.forward(loss) + oc.updates(loss)
+    gradients = loss.zero_grads + oc.set(loss.grad, scale) + loss.backprop
+    return oc.block_comment(f"{loss.label} gradient update", value + gradients)
+
+
+def forward_once(ctx: oc.Context, tensor: oc.TensorLike, *, seed: int = 1) -> oc.Routine:
+    """Initializes the parameters that a tensor depends on, where they are not yet, and computes it once."""
+    return _run_once(ctx, tensor, oc.forward(tensor), seed)
+
+
+def update_once(ctx: oc.Context, loss: oc.Tensor, *, seed: int = 1) -> oc.Routine:
+    """Initializes parameters where they are not yet, and computes a loss and its gradients once."""
+    return _run_once(ctx, loss, grad_update(loss), seed)
+
+
+def _run_once(ctx: oc.Context, tensor: oc.TensorLike, code: oc.Code, seed: int) -> oc.Routine:
+    routine = ctx.compile(code)
+    ctx.init_params(tensor, seed=seed)
+    routine()
+    return routine

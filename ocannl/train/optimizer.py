@@ -1,0 +1,250 @@
+"""Optimizers as objects: a rule with its options, and the memory of all parameters that it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias, TypedDict
+
+import numpy as np
+
+import ocannl as oc
+from ocannl.program.tensor import Expression
+from ocannl.train.clipping import clipped, norm_factor
+from ocannl.train.gradients import scaled_gradients
+from ocannl.train.only_if import only_if
+from ocannl.train.plateau import Plateau
+from ocannl.train.recipes import trained_params
+from ocannl.train.schedules import Schedule
+from ocannl.train.update_step import Rule, UpdateStep
+
+LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau
+Params: TypeAlias = Mapping[str, oc.Tensor] | Iterable[oc.Tensor]
+
+
+# Options that are no numbers.
+CHOICES = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "adjust_lr_fn")
+
+
+class Common(TypedDict, total=False):
+    """Options that all optimizers have.
+
+    Attributes:
+        groups: other options for the parameters whose names match a pattern, as `{"*.b": {"lr": 0.1}}`; the
+            last pattern that matches decides.
+        clip_norm: the largest norm of all gradients together.
+        clip_value: the largest gradient of either sign.
+        accumulate: so many steps are one, by the mean of their gradients.
+        ema: the share of the old average in that of each parameter, which `averaged` uses.
+        label: the scope of its memory, by default its name.
+    """
+
+    groups: Mapping[str, Mapping[str, Any]]
+    clip_norm: float | None
+    clip_value: float | None
+    accumulate: int
+    ema: float | None
+    label: str
+
+
+class Optimizer:
+    """Trains parameters: `step(loss)` is code that computes a loss, its gradients and the update.
+
+    Its memory is made once for each parameter, so that several routines, and functions for batches of several
+    sizes, go on with the same moments. It is state.
+    """
+
+    def __init__(
+        self, name: str, rule: Rule, lr: LearningRate, options: Mapping[str, Any], common: Common
+    ) -> None:
+        self.name, self.lr, self.options = name, lr, dict(options)
+        self.groups = {pattern: dict(given) for pattern, given in common.get("groups", {}).items()}
+        self.clip_norm, self.clip_value = common.get("clip_norm"), common.get("clip_value")
+        self.accumulate, self.ema = common.get("accumulate", 1), common.get("ema")
+        self._rule = rule
+        self._scope = oc.scope(common.get("label", name))
+        self._nodes: dict[tuple[object, str], oc.Tensor] = {}
+        self._averages: dict[oc.Tensor, oc.Tensor] = {}
+        self._check(common)
+
+    def _check(self, common: Common) -> None:
+        """Raises `ArgumentError` for an option that is not what it should be."""
+        unknown = set(common) - set(Common.__annotations__)
+        if unknown:
+            raise oc.ArgumentError(
+                f"{self.name} has no option `{min(unknown)}`; its options are lr, "
+                f"{', '.join([*self.options, *Common.__annotations__])}"
+            )
+        for pattern, given in self.groups.items():
+            if wrong := [key for key in given if key != "lr" and key not in self.options]:
+                raise oc.ArgumentError(
+                    f"group {pattern!r} of {self.name} has no option `{wrong[0]}`; options of groups are lr, "
+                    f"{', '.join(self.options)}"
+                )
+            for key, value in given.items():
+                _check_option(self.name, key, value, lr=key == "lr")
+        for key, value in self.options.items():
+            _check_option(self.name, key, value)
+        _check_option(self.name, "lr", self.lr, lr=True)
+        if isinstance(self.accumulate, bool) or not isinstance(self.accumulate, int) or self.accumulate < 1:
+            raise oc.ArgumentError(f"accumulate is a number of steps, found {self.accumulate!r}")
+
+    def step(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
+        """Code of one step: a loss with its updates, gradients, and the update of `params`, by default of all
+        parameters that the loss has derivatives for. In an open `oc.code` block, or a function, it belongs to
+        that.
+
+        Raises `ArgumentError` where there is nothing to train, and for a group that no parameter is in.
+        """
+        trained = self._trained(loss, params)
+        options = self._options_of(trained)
+        with oc.code(f"{loss.label} {self.name} step") as code:
+            scaled_gradients(loss, 1 / self.accumulate)
+            if self.accumulate == 1:
+                self._update(trained, options, {name: p.grad for name, p in trained.items()})
+            else:
+                self._accumulate(trained, options)
+        return code
+
+    def _accumulate(self, trained: Mapping[str, oc.Tensor], options: Mapping[str, dict[str, Any]]) -> None:
+        """Adds gradients up, and updates by the sums in every so many steps."""
+        turn = self._counter("turn", trained)
+        sums = {name: self._memory(p, "accumulated") for name, p in trained.items()}
+        for name, p in trained.items():
+            sums[name][...] = oc.where(oc.eq(turn, 0), 0.0, sums[name]) + p.grad
+        is_last = oc.eq(turn, self.accumulate - 1)
+        only_if(is_last, lambda: self._update(trained, options, sums))
+        turn[...] = oc.where(is_last, 0.0, turn + 1)
+
+    def _update(
+        self,
+        trained: Mapping[str, oc.Tensor],
+        options: Mapping[str, dict[str, Any]],
+        gradients: Mapping[str, oc.Tensor],
+    ) -> None:
+        steps = self._counter("steps", trained)
+        steps += 1
+        scaled = self._clipped(gradients)
+        rates = {name: self._rate(of.pop("lr"), steps) for name, of in options.items()}
+        for name, p in trained.items():
+            self._rule(self._update_step(p, scaled[name], rates[name], steps), **options[name])
+        if self.ema is not None:
+            for name, p in trained.items():
+                self._average(name, p, steps, self.ema)
+
+    def _clipped(self, gradients: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
+        found = dict(gradients)
+        if self.clip_norm is not None:
+            with self._scope:
+                factor = oc.node("clip_factor", output=[])
+            factor[...] = norm_factor(gradients.values(), self.clip_norm)
+            found = {name: g * factor for name, g in found.items()}
+        if self.clip_value is not None:
+            found = {name: clipped(g, self.clip_value) for name, g in found.items()}
+        return found
+
+    def _rate(self, lr: LearningRate, steps: oc.Tensor) -> oc.TensorLike:
+        if isinstance(lr, Schedule):
+            return lr(steps - 1)
+        return lr.rate if isinstance(lr, Plateau) else lr
+
+    def _average(self, name: str, p: oc.Tensor, steps: oc.Tensor, share: float) -> None:
+        average = self._averages[p] = self._memory(p, "average")
+        average[...] = oc.where(steps <= 1, p, share * average + (1 - share) * p)
+
+    def _update_step(
+        self, p: oc.Tensor, gradient: oc.Tensor, lr: oc.TensorLike, steps: oc.Tensor
+    ) -> UpdateStep:
+        def temporary(name: str) -> oc.Tensor:
+            with self._scope:
+                return oc.node(name, of=p)
+
+        return UpdateStep(
+            p,
+            gradient,
+            lr,
+            steps,
+            lambda name, init: self._memory(p, name, init=init),
+            lambda name, init: self._memory(p, name, init=init, output=[]),
+            temporary,
+        )
+
+    def _memory(self, p: oc.Tensor, name: str, **how: Any) -> oc.Tensor:
+        """Memory of a parameter by name, which is made once."""
+        return self._once((p, name), lambda: oc.node(name, of=p, kind="moment", **how))
+
+    def _counter(self, name: str, trained: Mapping[str, oc.Tensor]) -> oc.Tensor:
+        """The counter of the steps of some parameters."""
+        key = frozenset(trained.values()), name
+        return self._once(key, lambda: oc.node(name, output=[], init=0, kind="counter"))
+
+    def _once(self, key: tuple[object, str], make: Callable[[], oc.Tensor]) -> oc.Tensor:
+        if key not in self._nodes:
+            with self._scope:
+                self._nodes[key] = make()
+        return self._nodes[key]
+
+    def _trained(self, loss: oc.Tensor, params: Params | None) -> dict[str, oc.Tensor]:
+        reached = trained_params(loss, self.name)
+        if params is not None:
+            wanted = {*(params.values() if isinstance(params, Mapping) else params)}
+            if strange := wanted - {*reached.values()}:
+                raise oc.ArgumentError(
+                    f"the loss has no derivatives for {', '.join(sorted(map(repr, strange)))}; "
+                    f"it has them for {', '.join(reached) or 'no parameter'}"
+                )
+            reached = {name: p for name, p in reached.items() if p in wanted}
+            if not reached:
+                raise oc.ArgumentError(f"{self.name} has nothing to train: params is empty")
+        return reached
+
+    def _options_of(self, trained: Mapping[str, oc.Tensor]) -> dict[str, dict[str, Any]]:
+        found = {name: {"lr": self.lr, **self.options} for name in trained}
+        for pattern, given in self.groups.items():
+            matching = [name for name in trained if fnmatchcase(name, pattern)]
+            if not matching:
+                raise oc.ArgumentError(f"no parameter is called {pattern!r}; there are {', '.join(trained)}")
+            for name in matching:
+                found[name] |= given
+        return found
+
+    def state_roots(self) -> Sequence[Any]:
+        """Its moments, counters and averages, and what its learning rates keep."""
+        rates = [self.lr, *(given["lr"] for given in self.groups.values() if "lr" in given)]
+        return [*self._nodes.values(), *(rate for rate in rates if isinstance(rate, Plateau))]
+
+    @contextmanager
+    def averaged(self, ctx: oc.Context) -> Generator[None]:
+        """A context in which the parameters have their averages as values, as `ema` says."""
+        if not self._averages:
+            raise oc.ArgumentError(f"{self.name} keeps no averages: give it an ema= and a step")
+        before = {p: np.array(ctx[p]) for p in self._averages}
+        for p, average in self._averages.items():
+            ctx[p] = ctx[average]
+        try:
+            yield
+        finally:
+            for p, value in before.items():
+                ctx[p] = value
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{key}={value!r}" for key, value in {"lr": self.lr, **self.options}.items())
+        return f"train.{self.name}({options})"
+
+
+def _check_option(optimizer: str, name: str, value: object, *, lr: bool = False) -> None:
+    """Raises `ArgumentError` for an option that is no number, or not one that it can be."""
+    if lr and isinstance(value, Schedule | Plateau | Expression):
+        return
+    if name in CHOICES:
+        return
+    numbers = value if isinstance(value, tuple | list) else [value]
+    for number in numbers:
+        if not isinstance(number, int | float | np.integer | np.floating):
+            what = "a number, an expression or a schedule" if lr else "a number"
+            raise oc.ArgumentError(f"{name} of {optimizer} is {what}, found {value!r}")
+        if name != "ns_coefficients" and not number >= 0:
+            raise oc.ArgumentError(f"{name} of {optimizer} is not negative, found {value!r}")
+        if name in ("betas", "rho", "alpha") and number >= 1:
+            raise oc.ArgumentError(f"{name} of {optimizer} is less than 1, found {value!r}")

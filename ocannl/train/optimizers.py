@@ -1,0 +1,224 @@
+"""The optimizers, with the defaults of PyTorch where it has them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Unpack
+
+from ocannl.train import rules
+from ocannl.train.optimizer import Common, LearningRate, Optimizer
+from ocannl.train.update_step import Rule
+
+Pair = tuple[float, float]
+
+
+def _optimizer(rule: Rule, lr: LearningRate, common: Common, **options: Any) -> Optimizer:
+    return Optimizer(rule.__name__, rule, lr, options, common)
+
+
+def sgd(
+    lr: LearningRate = 1e-3,
+    *,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Stochastic gradient descent, with momentum (Sutskever et al., 2013), as PyTorch's `SGD`."""
+    return _optimizer(
+        rules.sgd,
+        lr,
+        common,
+        momentum=momentum,
+        dampening=dampening,
+        weight_decay=weight_decay,
+        nesterov=nesterov,
+    )
+
+
+def adam(
+    lr: LearningRate = 1e-3,
+    *,
+    betas: Pair = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    amsgrad: bool = False,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Adam (Kingma and Ba, 2015), as PyTorch's `Adam`: weight decay is part of the gradient."""
+    return _optimizer(
+        rules.adam, lr, common, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad
+    )
+
+
+def adamw(
+    lr: LearningRate = 1e-3,
+    *,
+    betas: Pair = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+    amsgrad: bool = False,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as PyTorch's `AdamW`."""
+    return _optimizer(
+        rules.adamw, lr, common, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad
+    )
+
+
+def rmsprop(
+    lr: LearningRate = 1e-2,
+    *,
+    alpha: float = 0.99,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    centered: bool = False,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """RMSprop (Tieleman and Hinton, 2012), as PyTorch's `RMSprop`."""
+    return _optimizer(
+        rules.rmsprop,
+        lr,
+        common,
+        alpha=alpha,
+        eps=eps,
+        weight_decay=weight_decay,
+        momentum=momentum,
+        centered=centered,
+    )
+
+
+def adagrad(
+    lr: LearningRate = 1e-2,
+    *,
+    lr_decay: float = 0.0,
+    weight_decay: float = 0.0,
+    initial_accumulator_value: float = 0.0,
+    eps: float = 1e-10,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Adagrad (Duchi et al., 2011), as PyTorch's `Adagrad`."""
+    return _optimizer(
+        rules.adagrad,
+        lr,
+        common,
+        lr_decay=lr_decay,
+        weight_decay=weight_decay,
+        initial_accumulator_value=initial_accumulator_value,
+        eps=eps,
+    )
+
+
+def adadelta(
+    lr: LearningRate = 1.0,
+    *,
+    rho: float = 0.9,
+    eps: float = 1e-6,
+    weight_decay: float = 0.0,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Adadelta (Zeiler, 2012), as PyTorch's `Adadelta`."""
+    return _optimizer(rules.adadelta, lr, common, rho=rho, eps=eps, weight_decay=weight_decay)
+
+
+def nadam(
+    lr: LearningRate = 2e-3,
+    *,
+    betas: Pair = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    momentum_decay: float = 4e-3,
+    decoupled_weight_decay: bool = False,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Adam with Nesterov's momentum (Dozat, 2016), as PyTorch's `NAdam`."""
+    return _optimizer(
+        rules.nadam,
+        lr,
+        common,
+        betas=betas,
+        eps=eps,
+        weight_decay=weight_decay,
+        momentum_decay=momentum_decay,
+        decoupled_weight_decay=decoupled_weight_decay,
+    )
+
+
+def radam(
+    lr: LearningRate = 1e-3,
+    *,
+    betas: Pair = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decoupled_weight_decay: bool = False,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Rectified Adam (Liu et al., 2020), as PyTorch's `RAdam`."""
+    return _optimizer(
+        rules.radam,
+        lr,
+        common,
+        betas=betas,
+        eps=eps,
+        weight_decay=weight_decay,
+        decoupled_weight_decay=decoupled_weight_decay,
+    )
+
+
+def lamb(
+    lr: LearningRate = 1e-3,
+    *,
+    betas: Pair = (0.9, 0.999),
+    eps: float = 1e-6,
+    weight_decay: float = 0.0,
+    **common: Unpack[Common],
+) -> Optimizer:
+    """LAMB (You et al., 2020): the step of each parameter is as long as the parameter, times `lr`."""
+    return _optimizer(rules.lamb, lr, common, betas=betas, eps=eps, weight_decay=weight_decay)
+
+
+def lion(
+    lr: LearningRate = 1e-4, *, betas: Pair = (0.9, 0.99), weight_decay: float = 0.0, **common: Unpack[Common]
+) -> Optimizer:
+    """Lion (Chen et al., 2023): steps of the sign of a mean, with decoupled weight decay."""
+    return _optimizer(rules.lion, lr, common, betas=betas, weight_decay=weight_decay)
+
+
+def rprop(
+    lr: float = 1e-2, *, etas: Pair = (0.5, 1.2), step_sizes: Pair = (1e-6, 50.0), **common: Unpack[Common]
+) -> Optimizer:
+    """Resilient backpropagation (Riedmiller and Braun, 1993), as PyTorch's `Rprop`: `lr` is the first step,
+    which then grows and shrinks for each element by itself.
+    """
+    return _optimizer(rules.rprop, lr, common, etas=etas, step_sizes=step_sizes)
+
+
+def muon(
+    lr: LearningRate = 1e-3,
+    *,
+    weight_decay: float = 0.1,
+    momentum: float = 0.95,
+    nesterov: bool = True,
+    ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+    eps: float = 1e-7,
+    ns_steps: int = 5,
+    adjust_lr_fn: Literal["original", "match_rms_adamw"] = "original",
+    **common: Unpack[Common],
+) -> Optimizer:
+    """Muon (Jordan et al., 2024), as PyTorch's `Muon`, but computed in the parameter's precision: momentum
+    made orthogonal. For matrices, whose rows may have any number of axes; other parameters need a second
+    optimizer.
+    """
+    return _optimizer(
+        rules.muon,
+        lr,
+        common,
+        weight_decay=weight_decay,
+        momentum=momentum,
+        nesterov=nesterov,
+        ns_coefficients=ns_coefficients,
+        eps=eps,
+        ns_steps=ns_steps,
+        adjust_lr_fn=adjust_lr_fn,
+    )

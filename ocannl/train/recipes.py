@@ -1,0 +1,161 @@
+"""Recipes for updates of parameters, written with the public API alone: to be read, and copied where they do
+not fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import ocannl as oc
+from ocannl.program.tensor import Expression
+
+Memory: TypeAlias = Callable[[str], oc.Tensor]
+"""The memory of one parameter by name, of its shape, which starts at zero."""
+
+
+def memory_of(p: oc.Tensor) -> Memory:
+    """New memory for a parameter."""
+    return lambda name: oc.node(name, of=p, kind="moment")
+
+
+def trained_params(loss: oc.Tensor, optimizer: str) -> dict[str, oc.Tensor]:
+    """The parameters that a loss has derivatives for. Raises `ArgumentError` where there is none."""
+    found = oc.params(loss, trained=True)
+    if not found:
+        raise oc.ArgumentError(
+            f"{optimizer} has nothing to train: `{loss.label}` has derivatives for no parameter"
+        )
+    return found
+
+
+def sgd_update(
+    loss: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> oc.Code:
+    """Code that updates every parameter that a loss has derivatives for, by stochastic gradient descent (as
+    PyTorch's `optim.SGD`). Gradients are those that `grad_update` leaves.
+
+    With momentum, `v = momentum * v + gradient + weight_decay * p`, and `p -= learning_rate * v`; `nesterov`
+    looks ahead by one momentum step. `learning_rate` may be an expression, for example of an `oc.index`.
+    """
+    updates = [
+        sgd_one(
+            p, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+        )
+        for p in trained_params(loss, "sgd").values()
+    ]
+    return oc.block_comment(f"{loss.label} sgd update", sum(updates, oc.Code()))
+
+
+def sgd_one(
+    p: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+    gradient: oc.Tensor | None = None,
+    memory: Memory | None = None,
+) -> oc.Code:
+    """The update of one parameter by stochastic gradient descent; its momentum is a node of the parameter's
+    shape, from `memory` if that is given. `gradient` is that of `p` if none is given.
+    """
+    if isinstance(momentum, Expression):
+        raise oc.ArgumentError(f"momentum is a number, found {momentum!r}")
+    with oc.code(f"{p.label} sgd step") as step:
+        delta = p.grad if gradient is None else gradient
+        if weight_decay:
+            delta = delta + weight_decay * p
+        if momentum:
+            m = (memory or memory_of(p))("sgd_momentum")
+            m[...] = momentum * m + delta
+            delta = delta + momentum * m if nesterov else m
+        p -= learning_rate * delta
+    return step
+
+
+def adam_update(
+    loss: oc.Tensor,
+    *,
+    learning_rate: oc.TensorLike = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> oc.Code:
+    """Code that updates every parameter that a loss has derivatives for, by Adam (Kingma and Ba, 2015), with
+    decoupled weight decay (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`). Gradients are those that
+    `grad_update` leaves.
+    """
+    steps = oc.node("adam_steps", output=[], kind="counter")
+    with oc.code("adam step count") as counted:
+        steps += 1
+    corrections = bias_corrections(steps, beta1, beta2)
+    updates = [
+        adam_one(
+            p,
+            steps,
+            corrections,
+            learning_rate=learning_rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=epsilon,
+            weight_decay=weight_decay,
+        )
+        for p in trained_params(loss, "adam").values()
+    ]
+    return oc.block_comment(f"{loss.label} adam update", sum(updates, counted))
+
+
+def adam_one(
+    p: oc.Tensor,
+    steps: oc.Tensor,
+    corrections: tuple[oc.TensorLike, oc.TensorLike] | None = None,
+    *,
+    learning_rate: oc.TensorLike = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.0,
+    amsgrad: bool = False,
+    gradient: oc.Tensor | None = None,
+    memory: Memory | None = None,
+) -> oc.Code:
+    """The update of one parameter by Adam in step number `steps`, counted from 1; its moments are nodes of
+    the parameter's shape, from `memory` if that is given. Parameters may share `corrections`, the bias
+    corrections of both moments. `gradient` is that of `p` if none is given.
+
+    With `amsgrad` the second moment never falls (Reddi et al., 2018).
+    """
+    of_mean, of_square = corrections or bias_corrections(steps, beta1, beta2)
+    own, g = memory or memory_of(p), p.grad if gradient is None else gradient
+    with oc.code(f"{p.label} adam step") as step:
+        m, v = own("adam_mean"), own("adam_square")
+        m[...] = beta1 * m + (1 - beta1) * g
+        v[...] = beta2 * v + (1 - beta2) * g**2
+        if amsgrad:
+            highest = own("adam_highest_square")
+            highest[...] = oc.maximum(highest, v)
+            v = highest
+        delta = m / of_mean / (oc.sqrt(v / of_square) + epsilon)
+        p -= learning_rate * (delta + weight_decay * p if weight_decay else delta)
+    return step
+
+
+def bias_corrections(steps: oc.Tensor, beta1: float, beta2: float) -> tuple[oc.TensorLike, oc.TensorLike]:
+    """`1 - beta**steps` for both, which a mean over so many steps that began at zero is divided by."""
+    return complement_of_power(beta1, steps), complement_of_power(beta2, steps)
+
+
+def complement_of_power(base: float, exponent: oc.Tensor) -> oc.TensorLike:
+    """`1 - base**exponent` for a base in [0, 1), without cancellation where the power is near 1."""
+    if base == 0:
+        return 1.0
+    half = oc.tanh(exponent * (math.log(base) / 2))
+    return -2 * half / (1 - half)

@@ -1,0 +1,116 @@
+"""Learning rates that change with the step: of an optimizer's step counter, or of any index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ocannl as oc
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A learning rate for each step, which count from 0. `schedule(step)` is an expression of a tensor or
+    index; an optimizer gives it its own counter.
+    """
+
+    rate: Callable[[oc.Tensor], oc.Tensor]
+    description: str
+
+    def __call__(self, step: oc.TensorLike) -> oc.Tensor:
+        return self.rate(oc.as_tensor(step)).named("learning_rate")
+
+    def __repr__(self) -> str:
+        return f"train.{self.description}"
+
+
+def constant(lr: float) -> Schedule:
+    """`lr` at every step."""
+    return Schedule(lambda step: 0 * step + lr, f"constant({lr})")
+
+
+def linear(lr: float, total: int, start: float = 1.0, end: float = 0.0) -> Schedule:
+    """From `lr * start` to `lr * end` over `total` steps, evenly, and `lr * end` from then on (as PyTorch's
+    `LinearLR`, of other defaults).
+    """
+    _check(total=total)
+    return Schedule(
+        lambda step: lr * (start + (end - start) * oc.minimum(step / total, 1.0)),
+        f"linear({lr}, total={total}, start={start}, end={end})",
+    )
+
+
+def step(lr: float, step_size: int, gamma: float = 0.1) -> Schedule:
+    """`lr`, times `gamma` after every `step_size` steps (as PyTorch's `StepLR`)."""
+    _check(step_size=step_size)
+    return Schedule(
+        lambda step: lr * _power(gamma, oc.floor(step / step_size)),
+        f"step({lr}, step_size={step_size}, gamma={gamma})",
+    )
+
+
+def exponential(lr: float, gamma: float) -> Schedule:
+    """`lr * gamma**step` (as PyTorch's `ExponentialLR`)."""
+    return Schedule(lambda step: lr * _power(gamma, step), f"exponential({lr}, gamma={gamma})")
+
+
+def cosine(lr: float, total: int, minimum: float = 0.0) -> Schedule:
+    """Half a cosine from `lr` to `minimum` over `total` steps, and `minimum` from then on (Loshchilov and
+    Hutter, 2017; up to there as PyTorch's `CosineAnnealingLR`).
+    """
+    _check(total=total)
+    return Schedule(
+        lambda step: _cosine(lr, minimum, step / total), f"cosine({lr}, total={total}, minimum={minimum})"
+    )
+
+
+def warmup_cosine(lr: float, warmup: int, total: int, minimum: float = 0.0) -> Schedule:
+    """Rises evenly to `lr` over `warmup` steps, `lr / (warmup + 1)` at step 0; then half a cosine to
+    `minimum` at step `total`, which it stays at.
+    """
+    _check(warmup=warmup, total=total - warmup)
+
+    def rate(step: oc.Tensor) -> oc.Tensor:
+        falling = _cosine(lr, minimum, (step - warmup) / (total - warmup))
+        return oc.where(step < warmup, lr * (step + 1) / (warmup + 1), falling)
+
+    return Schedule(rate, f"warmup_cosine({lr}, warmup={warmup}, total={total}, minimum={minimum})")
+
+
+def one_cycle(
+    lr: float, total: int, pct_start: float = 0.3, div_factor: float = 25.0, final_div_factor: float = 1e4
+) -> Schedule:
+    """From `lr / div_factor` up to `lr` over the first part `pct_start` of `total` steps, and down to the
+    first rate divided by `final_div_factor`, both by half a cosine (Smith and Topin, 2018; as PyTorch's
+    `OneCycleLR`, which also changes momentum unless it is told not to).
+    """
+    top = pct_start * total - 1
+    if not 0 < top < total - 1:
+        raise oc.ArgumentError(f"a part of {total} steps rises and the rest falls, found {pct_start}")
+    first = lr / div_factor
+
+    def rate(step: oc.Tensor) -> oc.Tensor:
+        falling = _cosine(lr, first / final_div_factor, (step - top) / (total - 1 - top))
+        return oc.where(step < top, _cosine(first, lr, step / top), falling)
+
+    return Schedule(rate, f"one_cycle({lr}, total={total}, pct_start={pct_start})")
+
+
+def _cosine(first: float, last: float, part: oc.Tensor) -> oc.Tensor:
+    """Half a cosine between two rates, at a part of the way, which ends at 1."""
+    return last + (first - last) * 0.5 * (1 + oc.cos(math.pi * oc.minimum(part, 1.0)))
+
+
+def _power(base: float, exponent: oc.Tensor) -> oc.Tensor:
+    """A power of a base above 0, as exact for large exponents as for small ones."""
+    if base <= 0:
+        raise oc.ArgumentError(f"gamma is above 0, found {base}")
+    return oc.exp(exponent * math.log(base))
+
+
+def _check(**counts: int) -> None:
+    """Raises `ArgumentError` for a number of steps that is not positive."""
+    for name, count in counts.items():
+        if count <= 0:
+            raise oc.ArgumentError(f"{name} is a positive number of steps, found {count}")

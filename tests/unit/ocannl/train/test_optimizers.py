@@ -1,0 +1,294 @@
+"""Optimizers against NumPy, and where there is PyTorch, against that; what they do with all parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support import optimizer_references as references
+from support.optimizer_references import new_memory
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.train.recipes import complement_of_power
+
+X, Y = (np.random.default_rng(seed).normal(size=(8, size)) for seed, size in ((0, 3), (1, 4)))
+START = {"l.w": np.random.default_rng(2).normal(size=(4, 3)), "l.b": np.random.default_rng(3).normal(size=4)}
+
+OURS: Mapping[str, Callable[[], train.Optimizer]] = {
+    "sgd": lambda: train.sgd(0.1, momentum=0.9, dampening=0.2, weight_decay=0.01),
+    "nesterov": lambda: train.sgd(0.1, momentum=0.9, nesterov=True),
+    "adam": lambda: train.adam(0.01, weight_decay=0.1),
+    "adamw": lambda: train.adamw(0.01, weight_decay=0.1),
+    "amsgrad": lambda: train.adam(0.01, amsgrad=True, betas=(0.9, 0.9)),
+    "rmsprop": lambda: train.rmsprop(momentum=0.5, centered=True),
+    "adagrad": lambda: train.adagrad(0.1, lr_decay=0.01, initial_accumulator_value=0.1),
+    "adadelta": lambda: train.adadelta(weight_decay=0.1),
+    "nadam": lambda: train.nadam(0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam": lambda: train.radam(0.01, weight_decay=0.1, betas=(0.9, 0.99)),
+    "lamb": lambda: train.lamb(0.01, weight_decay=0.1),
+    "lion": lambda: train.lion(0.01, weight_decay=0.1),
+    "rprop": lambda: train.rprop(),
+    "muon": lambda: train.muon(0.01),
+}
+
+
+class Model:
+    """`tanh(w @ x + b)`, and its mean squared error."""
+
+    def __init__(self, dtype: Any = np.float64, bias: bool = True) -> None:
+        with oc.scope("l"):
+            self.w = oc.param("w", START["l.w"].astype(dtype), dtype=dtype)
+            self.b = oc.param("b", START["l.b"].astype(dtype), dtype=dtype) if bias else oc.constant(0.0)
+        self.loss = nn.mse(oc.tanh(self.w @ oc.data(X.astype(dtype)) + self.b), oc.data(Y.astype(dtype)))
+        self.ctx = oc.Context.cpu(threads=1)
+        self.ctx.init_params(self.loss)
+
+    def train(self, code: oc.Code, runs: int) -> dict[str, NDArray[Any]]:
+        step = self.ctx.compile(code)
+        for _ in range(runs):
+            step()
+        return {name: np.array(self.ctx[p]) for name, p in oc.params(self.loss).items()}
+
+
+def gradients(p: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Of the model's loss, in NumPy."""
+    y = np.tanh(X @ p["l.w"].T + p.get("l.b", 0.0))
+    inner = 2 / Y.size * (y - Y) * (1 - y * y)
+    return {"l.w": inner.T @ X, "l.b": inner.sum(axis=0)}
+
+
+def close(found: Mapping[str, NDArray[Any]], wanted: Mapping[str, NDArray[Any]], tolerance: float) -> None:
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+# Rules.
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_against_numpy(name: str):
+    model = Model(bias=name != "muon")
+    found = model.train(OURS[name]().step(model.loss), 12)
+    wanted = {key: START[key] for key in found}
+    memory = {key: new_memory() for key in found}
+    rule = getattr(references, name)
+    for t in range(1, 13):
+        slopes = gradients(wanted)
+        wanted = {key: rule(p, slopes[key], memory[key], t) for key, p in wanted.items()}
+    close(found, wanted, 1e-12)
+    assert np.abs(found["l.w"] - START["l.w"]).max() > 1e-2
+
+
+@pytest.mark.parametrize("base", [0.9, 0.999, 0.99999])
+def test_complements_of_powers_do_not_cancel(base: float):
+    steps = oc.data(np.array([1, 2, 10, 1000, 10**6], np.float32))
+    wanted = [-math.expm1(float(t) * math.log(base)) for t in (1, 2, 10, 1000, 10**6)]
+    np.testing.assert_allclose(oc.Context.cpu()[complement_of_power(base, steps)], wanted, rtol=3e-7)
+
+
+# PyTorch.
+
+COMMON: Mapping[str, dict[str, Any]] = {
+    "alone": {},
+    "groups": {"groups": {"*.b": {"lr": 0.02}}},
+    "clipped": {"clip_norm": 0.05},
+    "accumulated": {"accumulate": 3, "clip_norm": 0.1},
+    "by a schedule": {"lr": train.cosine(0.01, 100, minimum=0.001)},
+}
+TORCH = {
+    "sgd": ("SGD", {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1}),
+    "adam": ("Adam", {"weight_decay": 0.1}),
+    "adamw": ("AdamW", {"weight_decay": 0.1}),
+    "rmsprop": ("RMSprop", {"weight_decay": 0.1, "centered": True, "momentum": 0.5}),
+    "adagrad": ("Adagrad", {"weight_decay": 0.1, "lr_decay": 0.01}),
+    "adadelta": ("Adadelta", {"weight_decay": 0.1}),
+    "nadam": ("NAdam", {"weight_decay": 0.1}),
+    "radam": ("RAdam", {"weight_decay": 0.1}),
+    "rprop": ("Rprop", {}),
+}
+CASES = [(name, how) for name in TORCH for how in COMMON if not (name == "rprop" and how == "by a schedule")]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("name", "how"), CASES)
+def test_against_pytorch(name: str, how: str, dtype: Any):
+    """100 steps, each with all that is common to optimizers."""
+    torch = pytest.importorskip("torch")
+    common, (theirs, options) = dict(COMMON[how]), TORCH[name]
+    model = Model(dtype)
+    lr = common.pop("lr", 0.01)
+    found = model.train(getattr(train, name)(lr, **options, **common).step(model.loss), 100)
+
+    exact = torch.float64 if dtype == np.float64 else torch.float32
+    torch.set_default_dtype(exact)
+    w, b = (torch.tensor(START[key], dtype=exact, requires_grad=True) for key in ("l.w", "l.b"))
+    groups = [{"params": [w]}, {"params": [b], "lr": 0.02 if how == "groups" else 0.01}]
+    optimizer = getattr(torch.optim, theirs)(groups, lr=0.01, **options)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100, 0.001)
+    for run in range(1, 101):
+        y = torch.tanh(torch.tensor(X, dtype=exact) @ w.T + b)
+        (((y - torch.tensor(Y, dtype=exact)) ** 2).mean() / common.get("accumulate", 1)).backward()
+        if run % common.get("accumulate", 1) == 0:
+            if "clip_norm" in common:
+                torch.nn.utils.clip_grad_norm_([w, b], common["clip_norm"])
+            optimizer.step()
+            optimizer.zero_grad()
+        if how == "by a schedule":
+            cosine.step()
+    torch.set_default_dtype(torch.float32)
+    wanted = {"l.w": w.detach().numpy(), "l.b": b.detach().numpy()}
+    close(found, wanted, 1e-12 if dtype == np.float64 else 1e-5)
+
+
+# All parameters together.
+
+
+def numpy_adamw(
+    runs: int, *, clip: float = math.inf, decay: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    p, memory = dict(START), {key: new_memory() for key in START}
+    for t in range(1, runs + 1):
+        g = gradients(p)
+        norm = math.sqrt(sum((a**2).sum() for a in g.values()))
+        factor = min(1.0, clip / (norm + 1e-6))
+        p = {
+            key: references.adamw(a, g[key] * factor, memory[key], t, decay=(decay or {}).get(key, 0.01))
+            for key, a in p.items()
+        }
+    return p
+
+
+def test_groups_and_clipping():
+    model = Model()
+    optimizer = train.adamw(
+        0.01, clip_norm=0.05, groups={"l.*": {"weight_decay": 0.3}, "*.b": {"weight_decay": 0}}
+    )
+    found = model.train(optimizer.step(model.loss), 10)
+    close(found, numpy_adamw(10, clip=0.05, decay={"l.w": 0.3, "l.b": 0.0}), 1e-12)
+
+
+def test_clipping_by_itself():
+    """As a recipe, beside the optimizer's own."""
+    model = Model()
+    train.update_once(model.ctx, model.loss)
+    before = [np.array(model.ctx[p.grad]) for p in (model.w, model.b)]
+    norm = math.sqrt(sum((g**2).sum() for g in before))
+    model.ctx.compile(train.clip_grad_norm(model.loss, norm / 2))()
+    for p, g in zip((model.w, model.b), before, strict=True):
+        np.testing.assert_allclose(model.ctx[p.grad], g / 2, rtol=1e-5)
+    model.ctx.compile(train.clip_grad_norm(model.loss, 2 * norm))()
+    for p, g in zip((model.w, model.b), before, strict=True):
+        np.testing.assert_allclose(model.ctx[p.grad], g / 2, rtol=1e-5)
+    limit = float(np.abs(before[0]).max() / 4)
+    model.ctx.compile(train.clip_grad_value(model.loss, limit))()
+    np.testing.assert_allclose(model.ctx[model.w.grad], np.clip(before[0] / 2, -limit, limit), rtol=1e-5)
+    clipped = Model()
+    code = train.sgd(1.0, clip_value=limit).step(clipped.loss)
+    found = clipped.train(code, 1)
+    np.testing.assert_allclose(found["l.w"], START["l.w"] - np.clip(before[0], -limit, limit), rtol=1e-6)
+
+
+def test_accumulated_steps_are_one():
+    """By the mean of their gradients, with everything else as in one step."""
+    one, many = Model(), Model()
+    schedule, options = train.linear(0.05, 6), {"clip_norm": 0.05, "weight_decay": 0.1, "ema": 0.5}
+    first, second = train.adamw(schedule, **options), train.adamw(schedule, accumulate=3, **options)
+    wanted = one.train(first.step(one.loss), 4)
+    close(many.train(second.step(many.loss), 12), wanted, 1e-14)
+    counters = {name: int(many.ctx[t]) for name, t in oc.state(second).items() if t.shape == "()"}
+    assert counters == {"adamw.turn": 0, "adamw.steps": 4}
+    with first.averaged(one.ctx), second.averaged(many.ctx):
+        np.testing.assert_allclose(many.ctx[many.w], one.ctx[one.w], rtol=1e-14)
+        assert np.abs(one.ctx[one.w] - wanted["l.w"]).max() > 1e-3
+    np.testing.assert_array_equal(one.ctx[one.w], wanted["l.w"])
+
+
+def test_averages():
+    model, p, average = Model(), START["l.w"], START["l.w"]
+    optimizer = train.sgd(0.1, ema=0.9)
+    with pytest.raises(oc.ArgumentError, match="sgd keeps no averages"), optimizer.averaged(model.ctx):
+        pass
+    step = model.ctx.compile(optimizer.step(model.loss))
+    for t in range(5):
+        step()
+        p = np.array(model.ctx[model.w])
+        average = p if t == 0 else 0.9 * average + 0.1 * p
+    with optimizer.averaged(model.ctx):
+        np.testing.assert_allclose(model.ctx[model.w], average, rtol=1e-14)
+
+
+def test_routines_of_one_optimizer_share_its_memory():
+    """As functions for batches of other sizes do."""
+    apart, whole = Model(), Model()
+    optimizer = train.adamw(0.01)
+    first, second = (apart.ctx.compile(optimizer.step(apart.loss)) for _ in range(2))
+    for step in (first, second, first):
+        step()
+    wanted = whole.train(train.adamw(0.01).step(whole.loss), 3)
+    close({name: apart.ctx[p] for name, p in oc.params(apart.loss).items()}, wanted, 0)
+    assert {*oc.state([first, second])} == {*oc.state(first)}
+
+
+def test_two_losses_and_two_optimizers():
+    """Each changes its own parameters only, and counts its own steps."""
+    model = Model()
+    down, up = train.sgd(0.1, label="down"), train.adamw(0.01, label="up")
+    code = down.step(model.loss, params=[model.w]) + up.step(-model.loss, params={"b": model.b})
+    found = model.train(code, 1)
+    g = gradients(START)
+    np.testing.assert_allclose(found["l.w"], START["l.w"] - 0.1 * g["l.w"], rtol=1e-12)
+    assert (np.sign(found["l.b"] - START["l.b"] * (1 - 1e-4)) == np.sign(g["l.b"])).all()
+    assert {*oc.state(up)} == {"up.steps", "up.l.b.adam_mean", "up.l.b.adam_square"}
+
+
+def test_a_step_in_an_open_block_belongs_to_it():
+    model, other = Model(), Model()
+    with oc.code("two") as two:
+        train.sgd(0.1).step(model.loss)
+        train.sgd(0.2).step(model.loss)
+    once = train.sgd(0.1).step(other.loss) + train.sgd(0.2).step(other.loss)
+    close(model.train(two, 3), other.train(once, 3), 0)
+
+
+def test_equal_layers_have_moments_of_their_names():
+    first, second = nn.linear(out_dim=3), nn.linear(out_dim=3)
+    loss = nn.mse(second(oc.tanh(first(oc.data(X)))), oc.data(X))
+    optimizer = train.sgd(momentum=0.9)
+    optimizer.step(loss)
+    assert {*oc.state(optimizer)} == {
+        "sgd.steps",
+        *(f"sgd.linear{n}.{p}.sgd_momentum" for n in ("", "_1") for p in "wb"),
+    }
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: train.sgd(momentum=oc.param("m")), "momentum of sgd is a number, found <m"),
+        (lambda: train.adamw(betas=(0.9, 1.0)), r"betas of adamw is less than 1, found \(0.9, 1.0\)"),
+        (lambda: train.adam(eps=-1.0), "eps of adam is not negative, found -1.0"),
+        (lambda: train.sgd("fast"), "lr of sgd is a number, an expression or a schedule, found 'fast'"),
+        (lambda: train.sgd(groups={"*": {"beta": 1}}), r"group '\*' of sgd has no option `beta`"),
+        (lambda: train.sgd(groups={"*": {"momentum": "x"}}), "momentum of sgd is a number, found 'x'"),
+        (lambda: train.sgd(clip=1.0), "sgd has no option `clip`; its options are lr, momentum, dampening"),
+        (lambda: train.sgd(accumulate=0), "accumulate is a number of steps, found 0"),
+        (lambda: train.rprop(train.constant(0.1)).step(Model().loss), "rprop has steps of its own"),
+        (lambda: train.muon().step(Model().loss), "muon is for matrices, found <l.b: 4>"),
+        (lambda: train.sgd().step(oc.data(X).einsum("...|... => 0")), "sgd has nothing to train"),
+        (lambda: train.sgd().step(Model().loss, params=[oc.param("other")]), "no derivatives for <other"),
+        (lambda: train.sgd().step(Model().loss, params=[]), "sgd has nothing to train: params is empty"),
+        (lambda: train.sgd(groups={"w": {}}).step(Model().loss), "no parameter is called 'w'; there are l.w"),
+    ],
+)
+def test_errors(make: Any, message: str):
+    with pytest.raises(oc.ArgumentError, match=message):
+        make()

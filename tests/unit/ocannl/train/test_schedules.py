@@ -1,0 +1,127 @@
+"""Learning rates by step, against formulas and where there is PyTorch, against that."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+STEPS = np.arange(100.0)
+
+
+def rates(schedule: train.Schedule) -> Any:
+    return oc.Context.cpu()[schedule(oc.data(STEPS))]
+
+
+def test_formulas():
+    found = {
+        "constant": rates(train.constant(0.1)),
+        "linear": rates(train.linear(0.1, 50)),
+        "step": rates(train.step(0.1, 30, 0.5)),
+        "exponential": rates(train.exponential(0.1, 0.9)),
+        "cosine": rates(train.cosine(0.1, 50, minimum=0.01)),
+        "warmup": rates(train.warmup_cosine(0.1, warmup=10, total=60, minimum=0.01)),
+    }
+    fall = [0.01 + 0.09 * 0.5 * (1 + math.cos(math.pi * min(1, t / 50))) for t in range(100)]
+    wanted = {
+        "constant": np.full(100, 0.1),
+        "linear": 0.1 * np.maximum(1 - STEPS / 50, 0),
+        "step": 0.1 * 0.5 ** (STEPS // 30),
+        "exponential": 0.1 * 0.9**STEPS,
+        "cosine": np.array(fall),
+        "warmup": np.array([0.1 * (t + 1) / 11 for t in range(10)] + fall[:90]),
+    }
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-13, atol=1e-16, err_msg=name)
+
+
+PAIRS = {
+    "LinearLR": (train.linear(0.1, 50, start=1 / 3, end=1), {"total_iters": 50}),
+    "StepLR": (train.step(0.1, 30), {"step_size": 30}),
+    "ExponentialLR": (train.exponential(0.1, 0.97), {"gamma": 0.97}),
+    "CosineAnnealingLR": (train.cosine(0.1, 100, minimum=0.01), {"T_max": 100, "eta_min": 0.01}),
+    "OneCycleLR": (train.one_cycle(0.1, 100), {"max_lr": 0.1, "total_steps": 100, "cycle_momentum": False}),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_against_pytorch(name: str):
+    torch = pytest.importorskip("torch")
+    ours, options = PAIRS[name]
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    theirs, wanted = getattr(torch.optim.lr_scheduler, name)(optimizer, **options), list[float]()
+    for _ in STEPS:
+        wanted.append(theirs.get_last_lr()[0])
+        if len(wanted) < 100:
+            theirs.step()
+    np.testing.assert_allclose(rates(ours), wanted, rtol=1e-12, atol=1e-15)
+
+
+def test_one_cycle():
+    found = rates(train.one_cycle(0.1, 100))
+    assert found[0] == pytest.approx(0.1 / 25)
+    assert found[29] == pytest.approx(0.1)
+    assert found[99] == pytest.approx(0.1 / 25 / 1e4)
+    assert found.argmax() == 29
+
+
+def test_an_index_is_a_counter():
+    step_n, ctx = oc.index("step_n"), oc.Context.cpu()
+    rate = train.cosine(0.1, 10)(step_n)
+    routine = ctx.compile(rate)
+    routine(step_n=5)
+    assert float(ctx[rate]) == pytest.approx(0.05)
+
+
+def test_plateau():
+    """As PyTorch's: 0.1 until two evaluations more than one were no better."""
+    rate, ctx = train.plateau(0.1, patience=1, factor=0.5, min_lr=0.04), oc.Context.cpu()
+    seen: list[float] = []
+    for value in (5, 4, 4, 3.9999, 3, 3, 3, 3, 3):
+        rate.update(ctx, value)
+        seen.append(round(float(ctx[rate.rate]), 6))
+    assert seen == [0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.04, 0.04, 0.04]
+    assert {*oc.state(train.sgd(rate)).kinds} == {"plateau.rate", "plateau.best", "plateau.bad"}
+
+
+def test_plateau_against_pytorch():
+    torch = pytest.importorskip("torch")
+    values = np.random.default_rng(1).normal(size=40).cumsum()
+    for mode in ("min", "max"):
+        rate, ctx = train.plateau(0.1, patience=2, mode=mode), oc.Context.cpu()  # pyright: ignore[reportArgumentType]
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+        theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode=mode, patience=2, eps=0)
+        for value in abs(values) + 1:
+            rate.update(ctx, value)
+            theirs.step(value)
+            assert float(ctx[rate.rate]) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: train.linear(0.1, 0), "total is a positive number of steps, found 0"),
+        (
+            lambda: train.warmup_cosine(0.1, warmup=10, total=10),
+            "total is a positive number of steps, found 0",
+        ),
+        (lambda: train.exponential(0.1, 0.0)(0), "gamma is above 0, found 0.0"),
+        (lambda: train.one_cycle(0.1, 100, pct_start=1.0), "a part of 100 steps rises and the rest falls"),
+        (lambda: train.plateau(0.1, mode="least"), "mode is 'min' or 'max', found 'least'"),
+    ],
+)
+def test_errors(make: Any, message: str):
+    with pytest.raises(oc.ArgumentError, match=message):
+        make()
+
+
+def test_schedules_say_what_they_are():
+    assert repr(train.sgd(train.step(0.1, 30))).startswith(
+        "train.sgd(lr=train.step(0.1, step_size=30, gamma=0.1), momentum=0.0"
+    )
