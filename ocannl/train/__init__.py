@@ -1,7 +1,9 @@
 """Training: recipes and optimizers, schedules of learning rates, data and loops."""
 
 from ocannl.program.misuse import explain_all
+from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
+from ocannl.train.data import Batches, batches
 from ocannl.train.gradients import forward_once, grad_update, update_once
 from ocannl.train.optimizer import Optimizer
 from ocannl.train.optimizers import (
@@ -32,6 +34,9 @@ from ocannl.train.schedules import (
 )
 
 __all__ = [
+    "Batches",
+    "Checkpoint",
+    "Checkpoints",
     "Optimizer",
     "Plateau",
     "Schedule",
@@ -41,6 +46,7 @@ __all__ = [
     "adam_one",
     "adam_update",
     "adamw",
+    "batches",
     "clip_grad_norm",
     "clip_grad_value",
     "constant",

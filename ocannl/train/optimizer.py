@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ocannl.train.schedules import Schedule
 from ocannl.train.update_step import Rule, UpdateStep
 
 LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau
-Params: TypeAlias = Mapping[str, oc.Tensor] | Iterable[oc.Tensor]
+Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
 
 
 # Options that are no numbers.
@@ -188,7 +188,8 @@ class Optimizer:
     def _trained(self, loss: oc.Tensor, params: Params | None) -> dict[str, oc.Tensor]:
         reached = trained_params(loss, self.name)
         if params is not None:
-            wanted = {*(params.values() if isinstance(params, Mapping) else params)}
+            by_name = cast(Mapping[str, oc.Tensor], params) if isinstance(params, Mapping) else None
+            wanted = set(params if by_name is None else by_name.values())
             if strange := wanted - {*reached.values()}:
                 raise oc.ArgumentError(
                     f"the loss has no derivatives for {', '.join(sorted(map(repr, strange)))}; "
@@ -239,7 +240,7 @@ def _check_option(optimizer: str, name: str, value: object, *, lr: bool = False)
         return
     if name in CHOICES:
         return
-    numbers = value if isinstance(value, tuple | list) else [value]
+    numbers: Iterable[object] = cast(Iterable[object], value) if isinstance(value, tuple | list) else [value]
     for number in numbers:
         if not isinstance(number, int | float | np.integer | np.floating):
             what = "a number, an expression or a schedule" if lr else "a number"

@@ -184,13 +184,14 @@ def _sides(p: oc.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The sizes of the output and the input row of a matrix."""
     if not p.shape.is_final:
         oc.infer(p)
-    output, input = (tuple(map(int, row)) for row in (p.shape.output, p.shape.input))
+    output, input = p.shape.output, p.shape.input
     if p.shape.batch or not output or not input:
         raise oc.ArgumentError(
             f"muon is for matrices, found {p!r}: train the others by a second optimizer, "
             "each with its params="
         )
-    return output, input
+    sizes, rank = p.shape.array, len(output)
+    return sizes[:rank], sizes[rank:]
 
 
 def _orthogonal(

@@ -179,6 +179,7 @@ def optimizers(ctx: oc.Context, dtype: Any) -> Values:
     code = sum((o.step(loss) for o, loss in zip(chosen, losses, strict=True)), oc.Code())
     clipping = train.clip_grad_norm(losses[0], 0.5) + train.clip_grad_value(losses[1], 0.1)
     step = ctx.compile(code + clipping, name="step")
+    assert len(train.batches(random(dtype, 10, 3), size=4)) == 3
     for loss in losses:
         ctx.init_params(loss)
     for _ in range(3):

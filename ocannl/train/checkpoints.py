@@ -1,0 +1,115 @@
+"""Checkpoints: files of state in a folder, of which some are kept."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import ocannl as oc
+from ocannl.execute.array_files import open_arrays
+from ocannl.execute.replace_file import PARTIAL
+from ocannl.program.state import Root
+
+NAME = re.compile(r"step-(\d+)\.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file of state, with the step and the metric that it was saved with.
+
+    `number` counts the checkpoints of a folder in the order in which they were saved: after the best one is
+    restored, steps begin again from there.
+    """
+
+    path: Path
+    step: int
+    metric: float | None
+    number: int
+
+
+class Checkpoints:
+    """A folder of checkpoints: the `keep` that were saved last, and the best one by their metrics,
+    the least or, with `best="max"`, the greatest.
+
+    A checkpoint is one file, which is there as a whole or not at all, and older ones go only when it is
+    there: whenever a process is ended, the folder has what the last `save` that returned left, or what the
+    next one would have. One process at a time saves to a folder.
+    """
+
+    def __init__(self, folder: str | Path, keep: int = 3, best: Literal["min", "max"] | None = "min") -> None:
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise oc.ArgumentError(f"keep is a number of checkpoints, at least 1, found {keep!r}")
+        if best not in ("min", "max", None):
+            raise oc.ArgumentError(f"best is 'min', 'max' or None, found {best!r}")
+        self.folder, self.keep, self.order = Path(folder), keep, best
+
+    def save(self, ctx: oc.Context, what: Root, *, step: int, metric: float | None = None) -> Path:
+        """Saves state as the checkpoint of a step, and removes those that are not kept. A metric that is no
+        number, NaN, is never the best.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, latest = self.folder / f"step-{step:09}.safetensors", self.latest
+        notes = {"number": str(1 if latest is None else latest.number + 1)}
+        if metric is not None:
+            notes["metric"] = repr(float(metric))
+        ctx.save(path, what, step=step, notes=notes)
+        self._remove_others()
+        return path
+
+    def _remove_others(self) -> None:
+        found = self.all
+        kept = {checkpoint.path for checkpoint in found[-self.keep :]}
+        if best := self.best:
+            kept.add(best.path)
+        for checkpoint in found:
+            if checkpoint.path not in kept:
+                checkpoint.path.unlink()
+        for left_over in self.folder.glob(f".step-*{PARTIAL}"):
+            left_over.unlink()
+
+    @property
+    def all(self) -> list[Checkpoint]:
+        """The checkpoints that there are, in the order in which they were saved."""
+        files = self.folder.iterdir() if self.folder.is_dir() else ()
+        return sorted(
+            (_checkpoint(file) for file in files if NAME.fullmatch(file.name)), key=lambda found: found.number
+        )
+
+    @property
+    def latest(self) -> Checkpoint | None:
+        """That which was saved last."""
+        found = self.all
+        return found[-1] if found else None
+
+    @property
+    def best(self) -> Checkpoint | None:
+        """That of the best metric, the first one of equals; None where none has a metric."""
+        sign = -1 if self.order == "max" else 1
+        rated = [(sign * c.metric, c) for c in self.all if c.metric is not None and not math.isnan(c.metric)]
+        return min(rated, key=lambda one: one[0])[1] if rated and self.order else None
+
+    def restore(
+        self, ctx: oc.Context, what: Root, which: Literal["latest", "best"] = "latest"
+    ) -> Checkpoint | None:
+        """Loads the latest or the best checkpoint, and returns it; None where there is none.
+
+        Raises `StateError` where it does not fit.
+        """
+        if which not in ("latest", "best"):
+            raise oc.ArgumentError(f"the 'latest' checkpoint is restored or the 'best', found {which!r}")
+        chosen = self.latest if which == "latest" else self.best
+        if chosen is not None:
+            ctx.load(chosen.path, what)
+        return chosen
+
+    def __repr__(self) -> str:
+        return f"train.Checkpoints({str(self.folder)!r}, keep={self.keep}, best={self.order!r})"
+
+
+def _checkpoint(file: Path) -> Checkpoint:
+    metadata = open_arrays(file).metadata
+    metric = float(metadata["metric"]) if "metric" in metadata else None
+    return Checkpoint(file, int(metadata["step"]), metric, int(metadata["number"]))

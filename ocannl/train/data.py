@@ -1,0 +1,216 @@
+"""Batches of data: shuffled, changed and prefetched, with a place that is state."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import closing
+from itertools import islice
+from operator import itemgetter
+from queue import Full, Queue
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import ocannl as oc
+from ocannl.program.checks import integer
+from ocannl.program.state import Held
+from ocannl.program.values import Kind
+
+Batch: TypeAlias = Any
+"""An array, or a tuple or dictionary of arrays."""
+Augment: TypeAlias = Callable[[Batch, np.random.Generator], Batch]
+
+
+class Batches(Held):
+    """Batches for training. Iterating goes on from the present place to the end of the epoch; then comes
+    the next epoch. The place, `epoch` and how many of its batches were given, `position`, is state.
+    """
+
+    kind: Kind = "counter"
+
+    def __init__(self, source: Source, augment: Augment | None, seed: int, prefetch: int, label: str) -> None:
+        self.label, self.epoch, self.position = label, 0, 0
+        self._source, self._augment, self._seed, self._prefetch = source, augment, seed, prefetch
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch. Raises `ArgumentError` for an iterable that does not tell."""
+        return self._source.count()
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, first = self.epoch, self.position
+        with closing(_prefetched(self._made(epoch, first), self._prefetch)) as made:
+            for number, batch in enumerate(made, first + 1):
+                self.position = number
+                yield batch
+        self.epoch, self.position = epoch + 1, 0
+
+    def endless(self) -> Iterator[Batch]:
+        """Batches of this epoch and of all that follow."""
+        while True:
+            yield from self
+
+    def _made(self, epoch: int, first: int) -> Iterator[Batch]:
+        for number, batch in enumerate(self._source.batches(epoch, first), first):
+            if self._augment is not None:
+                batch = self._augment(batch, np.random.default_rng([self._seed, epoch, number]))
+            yield batch
+
+    def read(self) -> NDArray[Any]:
+        return np.array([self.epoch, self.position], np.int64)
+
+    def write(self, array: ArrayLike) -> None:
+        self.epoch, self.position = map(int, np.asarray(array))
+
+    def __repr__(self) -> str:
+        return f"<batches: epoch {self.epoch}, batch {self.position}>"
+
+
+class Source(Protocol):
+    """Where batches come from."""
+
+    def count(self) -> int:
+        """The number of batches in an epoch."""
+        ...
+
+    def batches(self, epoch: int, first: int) -> Iterator[Batch]:
+        """The batches of an epoch from a number on."""
+        ...
+
+
+class Arrays:
+    """Rows of arrays, in an order that depends on the seed and the epoch only."""
+
+    def __init__(self, arrays: Batch, size: int, shuffle: int | None, drop_last: bool) -> None:
+        leaves = _leaves(arrays)
+        lengths = {name: len(array) for name, array in leaves.items()}
+        if len(set(lengths.values())) != 1:
+            raise oc.ArgumentError(f"arrays of one length make batches, found {lengths}")
+        self.arrays, self.size, self.shuffle, self.drop_last = arrays, size, shuffle, drop_last
+        (self.rows,) = set(lengths.values())
+        if self.count() == 0:
+            raise oc.ArgumentError(f"{self.rows} rows make no batch of {size}")
+
+    def count(self) -> int:
+        return self.rows // self.size if self.drop_last else -(-self.rows // self.size)
+
+    def batches(self, epoch: int, first: int) -> Iterator[Batch]:
+        order = np.arange(self.rows)
+        if self.shuffle is not None:
+            order = np.random.default_rng([self.shuffle, epoch]).permutation(self.rows)
+        for number in range(first, self.count()):
+            chosen = order[number * self.size : (number + 1) * self.size]
+            yield _mapped(itemgetter(chosen), self.arrays)
+
+
+class Loader:
+    """Batches of an iterable, such as a loader of PyTorch, which begins anew with each epoch."""
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self.iterable = batches
+
+    def count(self) -> int:
+        if not isinstance(self.iterable, Sized):
+            raise oc.ArgumentError("an iterable without a length does not tell how many batches it has")
+        return len(self.iterable)
+
+    def batches(self, epoch: int, first: int) -> Iterator[Batch]:
+        return (_mapped(np.asarray, batch) for batch in islice(iter(self.iterable), first, None))
+
+
+def batches(
+    arrays: Any,
+    size: int = 64,
+    *,
+    shuffle: int | None = None,
+    drop_last: bool = False,
+    augment: Augment | None = None,
+    prefetch: int = 2,
+    label: str = "batches",
+) -> Batches:
+    """Batches of `size` rows of an array, or of a tuple or dictionary of arrays of one length, in the same
+    form. `shuffle` is the seed of the order, another one in each epoch; None keeps the order. Without
+    `drop_last`, the last batch of an epoch has the rows that are left.
+
+    `arrays` may also be any iterable of batches, a `DataLoader` too: these are taken as they come.
+
+    `augment(batch, rng)` makes of a batch what training gets, with a random generator that depends on the
+    seed, the epoch and the batch only. A thread makes up to `prefetch` batches ahead.
+    """
+    size = integer(size, "the size of a batch", least=1)
+    prefetch = integer(prefetch, "the number of batches that are made ahead")
+    seed = None if shuffle is None else integer(shuffle, "the seed of the order")
+    if isinstance(arrays, np.ndarray | Mapping) or _is_tuple_of_arrays(arrays):
+        source: Source = Arrays(_mapped(np.asarray, arrays), size, seed, drop_last)
+    elif isinstance(arrays, Iterable):
+        if shuffle is not None or drop_last:
+            raise oc.ArgumentError("batches of an iterable come as they are: it shuffles and drops by itself")
+        source = Loader(cast(Iterable[Any], arrays))
+    else:
+        raise oc.ArgumentError(f"batches are made of arrays, or an iterable of them, found {arrays!r}")
+    return Batches(source, augment, seed or 0, prefetch, label)
+
+
+def _is_tuple_of_arrays(value: object) -> bool:
+    if not isinstance(value, tuple | list):
+        return False
+    items = cast(Sequence[object], value)
+    return bool(items) and all(hasattr(item, "__array__") or hasattr(item, "__dlpack__") for item in items)
+
+
+def _leaves(batch: Batch) -> dict[str, NDArray[Any]]:
+    if isinstance(batch, Mapping):
+        return {str(key): array for key, array in cast(Mapping[Any, Any], batch).items()}
+    if isinstance(batch, tuple):
+        return {str(number): array for number, array in enumerate(cast(tuple[Any, ...], batch))}
+    return {"0": batch}
+
+
+def _mapped(change: Callable[[Any], Any], batch: Batch) -> Batch:
+    """A batch whose arrays are changed."""
+    if isinstance(batch, Mapping):
+        return {key: change(array) for key, array in cast(Mapping[Any, Any], batch).items()}
+    if isinstance(batch, tuple | list):
+        return tuple(change(array) for array in cast(Sequence[Any], batch))
+    return change(batch)
+
+
+def _prefetched(items: Iterator[Any], ahead: int) -> Generator[Any]:
+    """The same items, made by a thread before they are asked for. Its errors come where the item would."""
+    if not ahead:
+        yield from items
+        return
+    queue, stopped = Queue[tuple[Any, BaseException | None]](ahead), threading.Event()
+
+    def put(item: Any, error: BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                queue.put((item, error), timeout=0.1)
+                return
+            except Full:
+                continue
+
+    def make() -> None:
+        try:
+            for item in items:
+                put(item, None)
+                if stopped.is_set():
+                    return
+            put(None, StopIteration())
+        except BaseException as error:
+            put(None, error)
+
+    thread = threading.Thread(target=make, name="ocannl batches", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = queue.get()
+            if isinstance(error, StopIteration):
+                return
+            if error is not None:
+                raise error
+            yield item
+    finally:
+        stopped.set()
+        thread.join()
