@@ -105,6 +105,11 @@ class Function(Differentiable, Exclusive):
             "results have one place in memory; make a function for each thread"
         )
 
+    @property
+    def context(self) -> Context:
+        """The context that it runs in."""
+        return self._context()
+
     def state_roots(self) -> list[Root]:
         """Its code, whose state is its own; before the first call, what its function uses from outside."""
         return [trace.code for trace in self._traces.values()] or [self.function]

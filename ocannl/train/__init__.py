@@ -4,7 +4,9 @@ from ocannl.program.misuse import explain_all
 from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.data import Batches, batches
+from ocannl.train.fit import fit
 from ocannl.train.gradients import forward_once, grad_update, update_once
+from ocannl.train.logs import Log, csv, progress, tensorboard
 from ocannl.train.optimizer import Optimizer
 from ocannl.train.optimizers import (
     adadelta,
@@ -32,11 +34,14 @@ from ocannl.train.schedules import (
     step,
     warmup_cosine,
 )
+from ocannl.train.stopping import EarlyStopping, early_stopping
 
 __all__ = [
     "Batches",
     "Checkpoint",
     "Checkpoints",
+    "EarlyStopping",
+    "Log",
     "Optimizer",
     "Plateau",
     "Schedule",
@@ -51,7 +56,10 @@ __all__ = [
     "clip_grad_value",
     "constant",
     "cosine",
+    "csv",
+    "early_stopping",
     "exponential",
+    "fit",
     "forward_once",
     "grad_update",
     "lamb",
@@ -61,6 +69,7 @@ __all__ = [
     "nadam",
     "one_cycle",
     "plateau",
+    "progress",
     "radam",
     "rmsprop",
     "rprop",
@@ -68,6 +77,7 @@ __all__ = [
     "sgd_one",
     "sgd_update",
     "step",
+    "tensorboard",
     "update_once",
     "warmup_cosine",
 ]

@@ -46,6 +46,10 @@ class Batches(Held):
                 yield batch
         self.epoch, self.position = epoch + 1, 0
 
+    def first(self) -> Batch:
+        """The first batch of all, without moving the place."""
+        return next(self._made(0, 0))
+
     def endless(self) -> Iterator[Batch]:
         """Batches of this epoch and of all that follow."""
         while True:

@@ -188,7 +188,7 @@ class Optimizer:
     def _trained(self, loss: oc.Tensor, params: Params | None) -> dict[str, oc.Tensor]:
         reached = trained_params(loss, self.name)
         if params is not None:
-            by_name = cast(Mapping[str, oc.Tensor], params) if isinstance(params, Mapping) else None
+            by_name = params if isinstance(params, Mapping) else None
             wanted = set(params if by_name is None else by_name.values())
             if strange := wanted - {*reached.values()}:
                 raise oc.ArgumentError(

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import ocannl as oc
+from ocannl.program.values import Value
+
+_plateaus: WeakKeyDictionary[Value, Plateau] = WeakKeyDictionary()
+"""Those whose rates are in use, by these."""
 
 
 class Plateau:
@@ -31,6 +36,7 @@ class Plateau:
             worst = math.inf if mode == "min" else -math.inf
             self.best = oc.node("best", output=[], init=worst, kind="counter")
             self.bad = oc.node("bad", output=[], init=0, kind="counter")
+        _plateaus[self.rate.ir_value] = self
 
     def update(self, ctx: oc.Context, value: float) -> None:
         """Notes what an evaluation gave, and lowers the rate if that was no better for too long."""
@@ -68,3 +74,9 @@ def plateau(
     under the name `metric`; else `rate.update(ctx, value)` does. Better is by `threshold` of the best value.
     """
     return Plateau(lr, metric, mode, factor, patience, threshold, min_lr)
+
+
+def plateaus_in(state: Iterable[object]) -> list[Plateau]:
+    """Those whose rates are among the state of a program."""
+    rates = [entry.ir_value for entry in state if isinstance(entry, oc.Tensor)]
+    return [_plateaus[rate] for rate in rates if rate in _plateaus]

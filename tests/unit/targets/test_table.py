@@ -100,7 +100,7 @@ def test_every_public_function_has_a_row():
     logics = {"einmax", "outer_sum", "tropical"}
     apart = {"tune"}  # for the CPU
     assert public_functions(oc) - called - logics == apart
-    assert public_functions(train) - called == set()
+    assert public_functions(train) - called == {"batches", "csv", "progress", "tensorboard"}  # of the host
 
 
 def test_every_block_has_a_row():

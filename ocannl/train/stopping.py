@@ -1,0 +1,59 @@
+"""An end of training when evaluation gives nothing better."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import ocannl as oc
+from ocannl.program.checks import integer
+from ocannl.program.state import Held
+from ocannl.program.values import Kind
+
+
+class EarlyStopping(Held):
+    """Counts evaluations that were no better than the best before them. The best value and the count are
+    state.
+    """
+
+    label = "early_stopping"
+    kind: Kind = "counter"
+
+    def __init__(self, patience: int, metric: str, mode: Literal["min", "max"], min_delta: float) -> None:
+        if mode not in ("min", "max"):
+            raise oc.ArgumentError(f"mode is 'min' or 'max', found {mode!r}")
+        self.patience = integer(patience, "the patience", least=1)
+        self.metric, self.mode, self.min_delta = metric, mode, min_delta
+        self.best, self.bad = math.inf if mode == "min" else -math.inf, 0
+
+    def update(self, value: float) -> None:
+        """Notes what an evaluation gave."""
+        sign = 1 if self.mode == "min" else -1
+        if sign * value < sign * self.best - self.min_delta:
+            self.best, self.bad = value, 0
+        else:
+            self.bad += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether as many evaluations in a row were no better."""
+        return self.bad >= self.patience
+
+    def read(self) -> NDArray[Any]:
+        return np.array([self.best, self.bad], np.float64)
+
+    def write(self, array: ArrayLike) -> None:
+        best, bad = np.asarray(array).tolist()
+        self.best, self.bad = best, int(bad)
+
+
+def early_stopping(
+    patience: int = 3, *, metric: str = "loss", mode: Literal["min", "max"] = "min", min_delta: float = 0.0
+) -> EarlyStopping:
+    """Ends `train.fit` after `patience` evaluations in a row whose `metric` is not better than the best by
+    more than `min_delta`.
+    """
+    return EarlyStopping(patience, metric, mode, min_delta)
