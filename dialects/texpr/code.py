@@ -31,6 +31,7 @@ from ocannl.dialects.ir.op_helpers import (
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr.memory import MemoryOp, OfOp
+from ocannl.dialects.texpr.slices import Positions, PositionsAttr, parse_positions, positions_text
 from ocannl.dialects.texpr.tensor_op import check_tensor_access
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
@@ -39,7 +40,8 @@ from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic,
 class AssignOp(IRDLOperation):
     """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
 
-    `:` resets the memory to the accumulation's neutral element first.
+    `:` resets the memory to the accumulation's neutral element first. A part of memory is written at
+    positions of its axes: `texpr.assign %p at [i, ... | ... -> ...] = %v logic "."`.
     """
 
     name = "texpr.assign"
@@ -49,6 +51,7 @@ class AssignOp(IRDLOperation):
     reset = opt_prop_def(UnitAttr)
     logic = opt_prop_def(StringAttr)
     dims = opt_prop_def(DimsAttr)
+    at = opt_prop_def(PositionsAttr)
     result_map = opt_prop_def(MapAttr)
     value_map = opt_prop_def(MapAttr)
     space = opt_prop_def(SpaceAttr)
@@ -62,6 +65,7 @@ class AssignOp(IRDLOperation):
         reset: bool = False,
         logic: str | None = None,
         dims: Sequence[tuple[str, DimTerm]] = (),
+        at: Positions | None = None,
         result_map: Sequence[Linear] | None = None,
         value_map: Sequence[Linear] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
@@ -74,6 +78,7 @@ class AssignOp(IRDLOperation):
                 reset=UnitAttr() if reset else None,
                 logic=None if logic is None else StringAttr(logic),
                 dims=DimsAttr(tuple(dims)) if dims else None,
+                at=None if at is None else PositionsAttr(at),
                 result_map=None if result_map is None else MapAttr(tuple(result_map)),
                 value_map=None if value_map is None else MapAttr(tuple(value_map)),
                 space=None if space is None else SpaceAttr(tuple(space)),
@@ -90,6 +95,8 @@ class AssignOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.target)
+        if self.at is not None:
+            printer.print_string(f" at {positions_text(self.at.data)}")
         if self.result_map is not None:
             printer.print_string(map_text(self.result_map.data))
         printer.print_string(" :" if self.reset is not None else " ")
@@ -103,6 +110,7 @@ class AssignOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> AssignOp:
         target = parse_defined_operand(parser)
+        at = parse_positions(parser) if parser.parse_optional_keyword("at") else None
         result_map = parse_optional_map(parser)
         reset = parser.parse_optional_punctuation(":") is not None
         accum = parser.parse_optional_identifier()
@@ -118,6 +126,7 @@ class AssignOp(IRDLOperation):
             reset=reset,
             logic=logic,
             dims=dims,
+            at=at,
             result_map=result_map,
             value_map=value_map,
             space=space,
@@ -130,6 +139,8 @@ class AssignOp(IRDLOperation):
             raise VerifyException(
                 "only memory can be assigned: a parameter, data, a node, a gradient or a value"
             )
+        if self.at is not None and (self.logic is None or self.logic.data != "." or self.reset is not None):
+            raise VerifyException('a part of memory is written with the logic ".", and is not reset')
         if self.is_projected:
             if self.logic is not None:
                 raise VerifyException("a projected assignment has index maps, not a logic")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear, parse_linear
 from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType
 
@@ -82,7 +83,7 @@ class PositionsAttr(Data[Positions]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Positions:
         with parser.in_angle_brackets():
-            return _parse_rows(parser)
+            return parse_positions(parser)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -99,7 +100,13 @@ def positions_text(positions: Positions) -> str:
     return f"[{batch} | {input} -> {output}]"
 
 
-def _parse_rows(parser: AttrParser) -> Positions:
+def indices_of(positions: Positions) -> Iterator[Linear]:
+    """The indices among positions."""
+    return (p for row in positions for p in row.all if isinstance(p, Linear))
+
+
+def parse_positions(parser: AttrParser) -> Positions:
+    """Reads `positions_text`."""
     if parser.parse_optional_punctuation("[") is None:
         return RowPositions((parse_linear(parser),)), WHOLE, WHOLE
     batch = _parse_row(parser)
@@ -140,8 +147,6 @@ def _parse_position(parser: AttrParser) -> Position:
 class SliceOp(TensorOp):
     """`texpr.slice %x at batch_n`: the leftmost batch axis at a static index;
     `texpr.slice %x at [... | ... -> ..., 0 to 4]`: a part of any axes.
-
-    As the target of an assignment, it is a part of memory that is written.
     """
 
     name = "texpr.slice"
@@ -158,11 +163,6 @@ class SliceOp(TensorOp):
         """The leftmost batch axis at an index."""
         return SliceOp(source, (RowPositions((index,)), WHOLE, WHOLE), type)
 
-    @property
-    def indices(self) -> Iterator[Linear]:
-        """The indices among the positions."""
-        return (p for row in self.positions.data for p in row.all if isinstance(p, Linear))
-
     def print(self, printer: Printer) -> None:
         at = positions_text(self.positions.data)
         print_parts(printer, " ", self.source, f" at {at} : ", self.result.type)
@@ -171,12 +171,35 @@ class SliceOp(TensorOp):
     def parse(cls, parser: Parser) -> SliceOp:
         source = parse_defined_operand(parser)
         parser.parse_keyword("at")
-        return cls(source, _parse_rows(parser), parse_result_type(parser))
+        return cls(source, parse_positions(parser), parse_result_type(parser))
 
     def verify_(self) -> None:
         if enclosing_routine(self) is not None:
-            for index in self.indices:
+            for index in indices_of(self.positions.data):
                 check_names(self, index.names, {})
+
+
+def part_shape(shape: Shape, positions: Positions) -> Shape:
+    """The shape of the part of a tensor whose shape is final."""
+    batch, input, output = (_part_row(row, at) for row, at in zip(shape, positions, strict=True))
+    return Shape(batch, input, output)
+
+
+def _part_row(row: Row, positions: RowPositions) -> Row:
+    end = len(row.axes) - len(positions.trailing)
+    leading = zip(row.axes, positions.leading, strict=False)
+    trailing = zip(row.axes[end:], positions.trailing, strict=True)
+    middle = row.axes[len(positions.leading) : end]
+    return closed_row(*_kept(leading), *middle, *_kept(trailing))
+
+
+def _kept(axes: Iterable[tuple[DimTerm, Position]]) -> list[DimTerm]:
+    """The sizes of axes that positions leave."""
+    return [
+        Dim(position.size) if isinstance(position, Range) else axis
+        for axis, position in axes
+        if not isinstance(position, Linear)
+    ]
 
 
 def source_row(positions: RowPositions, part: Sequence[Linear]) -> list[Linear]:

@@ -6,21 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, NoReturn, Self
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from xdsl.ir import Attribute
 
-from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
-from ocannl.dialects.shapes.shape import Shape
-from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, default_threads
-from ocannl.execute.evaluation import Evaluation, open_types
+from ocannl.execute.evaluation import Evaluation, evaluation
 from ocannl.execute.inference import commit, decided, infer
-from ocannl.execute.node import Node, NodeValue, stored
+from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part
+from ocannl.execute.nodes import Nodes, array_in, is_final, sample
 from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
 from ocannl.lowering.kernels_to_llvm import Emulation
@@ -28,15 +24,14 @@ from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.default_context import DEFAULT
-from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, needed, origin_of
-from ocannl.program.final_types import type_now
 from ocannl.program.leaves import numbers
+from ocannl.program.memory_parts import Part
 from ocannl.program.parameters import params
 from ocannl.program.state import Held, Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
-from ocannl.program.values import Value, is_memory, memory_key
+from ocannl.program.values import Value, is_memory, value_of
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import Executable, compile_module
@@ -45,12 +40,8 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
-from ocannl.runtime.interface import Interface
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
-
-# The sizes and the dtype of an array.
-ArrayType: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Context:
@@ -80,8 +71,7 @@ class Context:
         self.device = make_device() if device is None else device
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
-        self._nodes = WeakKeyDictionary[Value, Node]()
-        self._gradients = WeakKeyDictionary[Value, Node]()
+        self._nodes = Nodes(self.device)
         self._evaluations = WeakKeyDictionary[Value, Evaluation]()
         """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()
@@ -196,26 +186,10 @@ class Context:
         program, executable = decided(compiled)
         interface = executable.interface
         nodes = {
-            label: self._allocate(*origin_of(program, label), _array(interface, label))
+            label: self._nodes.allocate(*origin_of(program, label), array_in(interface, label))
             for label in interface.layout.nodes
         }
         return Routine(self, code, name, program, executable, nodes)
-
-    def _allocate(self, value: Value, is_gradient: bool, array: ArrayType) -> Node:
-        nodes = self._gradients if is_gradient else self._nodes
-        with shared:
-            node = nodes.get(value)
-            if node is None:
-                node = nodes[value] = self._new(value, is_gradient, array, graph.known_shape(value))
-        assert (node.memory.shape, node.memory.dtype) == array, "a node keeps its shape and its type"
-        return node
-
-    def _new(self, value: Value, is_gradient: bool, array: ArrayType, shape: Shape) -> Node:
-        """A node of its own, with the initial value that there may be."""
-        node = Node(self.device.memory(*array))
-        if not is_gradient:
-            _fill(node, value, shape)
-        return node
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
         """Gives initial values to the parameters that a tensor or code depends on: to those that have none,
@@ -225,28 +199,25 @@ class Context:
         """
         found = params(tensor)
         seed = integer(seed, "a seed", least=None)
-        if not all(_is_final(p.ir_value) for p in found.values()):
+        if not all(is_final(p.ir_value) for p in found.values()):
             infer(tensor)
         for label, param in found.items():
             node = self.node_of(param)
             if reinit or not node.written:
-                _sample(node, param.ir_value, graph.known_shape(param.ir_value), stream_key(seed, label))
+                sample(node, param.ir_value, graph.known_shape(param.ir_value), stream_key(seed, label))
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, allocated on first use."""
         node = self._node(tensor)
         if node is None:
-            if not _is_final(tensor.ir_value):
+            if not is_final(tensor.ir_value):
                 infer(tensor)
-            value = tensor.ir_value
-            array = _array_of(graph.known_shape(value), tensor_type(value).element)
-            node = self._allocate(*memory_key(value), array)
+            node = self._nodes.of(tensor.ir_value)
         return node
 
     def _node(self, tensor: Tensor) -> Node | None:
         """The node of a tensor, if there is memory for it here."""
-        value, is_gradient = memory_key(tensor.ir_value)
-        return (self._gradients if is_gradient else self._nodes).get(value)
+        return self._nodes.find(tensor.ir_value)
 
     def save(
         self, path: str | Path, what: Root, *, step: int | None = None, notes: Mapping[str, str] | None = None
@@ -277,25 +248,64 @@ class Context:
         """
         return load_state(self, path, what, strict=strict, rename=rename or {}, partial=partial)
 
-    def __getitem__(self, tensor: TensorLike | Held) -> NDArray[Any]:
+    def view(self, tensor: Tensor, *, writable: bool = False) -> NDArray[Any]:
+        """The memory of a tensor as a read-only array that follows it, without a copy. A `writable` one is
+        for while no routine is running.
+
+        Raises `DeviceError` where the host does not reach the memory, `UninitializedError` for memory
+        without a value that is not `writable`.
+        """
+        node = self.node_of(self._memory_tensor(tensor))
+        if not node.written and not writable:
+            self._refuse_unwritten(tensor)
+        array = host_array(node.memory)
+        if array is None:
+            raise DeviceError(f"the memory of {self} is not the host's: ctx[t] is a copy of it")
+        view = array.view()
+        view.flags.writeable = writable
+        node.written = True
+        return view
+
+    def __getitem__(self, tensor: TensorLike | Held | Part[Tensor]) -> NDArray[Any]:
         """The value now, in a new array of shape batch, output, input axes. An expression that no routine
-        keeps is computed from the present memory. `float(ctx[loss])` is one number.
+        keeps is computed from the present memory. `float(ctx[loss])` is one number; `ctx[m.at[2:4]]` is a
+        part of memory, by positions as in NumPy.
 
         Raises `UninitializedError` where nothing has written it yet.
         """
         if isinstance(tensor, Held):
             return NodeValue.of(tensor.read())
+        if isinstance(tensor, Part):
+            return self._part(tensor)
         target = as_tensor(tensor)
         node = self._node(target)
         if node is None and is_memory(target.ir_value):
-            node = self._initial(target)
+            node = self._nodes.initial(target.ir_value)
         elif node is None:
             return NodeValue.of(self._evaluate(target))
         if node is None or not node.written:
-            raise UninitializedError(
-                f"{_made(target)} has no value yet: nothing has written it{self._elsewhere([target])}"
-            )
+            self._refuse_unwritten(target)
         return NodeValue.of(node.memory.read())
+
+    def _refuse_unwritten(self, tensor: Tensor) -> NoReturn:
+        raise UninitializedError(
+            f"{_made(tensor)} has no value yet: nothing has written it{self._elsewhere([tensor])}"
+        )
+
+    def _part(self, part: Part[Tensor]) -> NDArray[Any]:
+        tensor = self._memory_tensor(part.tensor)
+        node = self._node(tensor) or self._nodes.initial(tensor.ir_value)
+        if node is None or not node.written:
+            self._refuse_unwritten(tensor)
+        array = host_array(node.memory)
+        return NodeValue.of(at_key(node.memory.read() if array is None else array, part).copy())
+
+    def _memory_tensor(self, tensor: TensorLike) -> Tensor:
+        """A tensor that is memory. Raises `OcannlError` for an expression."""
+        found = as_tensor(tensor)
+        if not is_memory(found.ir_value):
+            raise OcannlError(f"`{found.label}` is an expression, not memory: only memory can be set")
+        return found
 
     def _elsewhere(self, tensors: Sequence[Tensor]) -> str:
         """Which other context has values of tensors that have none here, for an error."""
@@ -306,88 +316,43 @@ class Context:
                     return f" in {self}, but `{tensor.label}` has a value in {other}; {way}"
         return ""
 
-    def _initial(self, tensor: Tensor) -> Node | None:
-        """The node of memory that begins with a value. Its shape is not decided if it is not known yet."""
-        value = tensor.ir_value
-        if value.array is None and (value.sample is None or isinstance(value.op, texpr.ParamOp)):
-            return None
-        if _is_final(value):
-            return self.node_of(tensor)
-        type = type_now(value)
-        return self._new(value, False, _array_of(type.shape.data, type.element), type.shape.data)
-
     def _evaluate(self, tensor: Tensor) -> NDArray[Any]:
         """The value of an expression that no routine keeps."""
         value = tensor.ir_value
-        evaluation = self._evaluations.get(value)
-        if evaluation is None or not evaluation.is_current():
-            evaluation = self._evaluations[value] = self._evaluation(tensor)
+        found = self._evaluations.get(value)
+        if found is None or not found.is_current():
+            try:
+                found = self._evaluations[value] = evaluation(self, self._nodes, tensor)
+            except UninitializedError as error:
+                read = [Tensor(memory) for memory in map(value_of, needed([value.op])) if is_memory(memory)]
+                raise UninitializedError(f"{error}{self._elsewhere(read)}") from None
         with shared:
-            return evaluation.value()
+            return found.value()
 
-    @collector_paused()
-    def _evaluation(self, tensor: Tensor) -> Evaluation:
-        code = computing(tensor.ir_value, tensor.label)
-        if any("indices" in op.attributes for op in needed(code.statements)):
-            raise UninitializedError(
-                f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
-                "ask for `.value` before compiling the routine that computes it, "
-                "or compile oc.forward of it"
-            )
-        # Not even the keys of random numbers are used up.
-        program = extract(code.statements, tensor.label, self.numbering.copy())
-        types = open_types(program)
-        executable = compile_module(program.module, self.target, self.device)
-        nodes, copied = self._nodes_to_look(program, executable.interface)
-        routine = Routine(self, code, tensor.label, program, executable, nodes)
-        try:
-            routine.prepare()
-        except UninitializedError as error:
-            read = [Tensor(program.values[label]) for label in program.values]
-            raise UninitializedError(f"{error}{self._elsewhere(read)}") from None
-        label = routine.keys[tensor.ir_value, False]
-        return Evaluation(routine.rerun, nodes[label], copied, types)
-
-    def _nodes_to_look(
-        self, program: ExtractedRoutine, interface: Interface
-    ) -> tuple[dict[str, Node], list[tuple[Node, Node]]]:
-        """Nodes that leave this context as it is: what is written has memory of its own, and so has what has
-        none yet and could still be of another type. With those that hold copies.
-        """
-        nodes: dict[str, Node] = {}
-        copied: list[tuple[Node, Node]] = []
-        for label in interface.layout.nodes:
-            array, (value, is_gradient) = _array(interface, label), origin_of(program, label)
-            present = (self._gradients if is_gradient else self._nodes).get(value)
-            is_written = label in interface.facts.writes
-            if not is_written and (present is not None or _is_final(value)):
-                nodes[label] = self._allocate(value, is_gradient, array)
-                continue
-            node = nodes[label] = self._new(value, is_gradient, array, shape_of(program.copies[value]))
-            if is_written and label in interface.facts.reads and present is not None:
-                node.written = present.written
-                copied.append((present, node))
-        return nodes, copied
-
-    def __setitem__(self, tensor: Tensor | Held, array: ArrayLike) -> None:
-        """Sets memory. The dtype is converted; raises `ShapeError` where the array's shape is not the
-        memory's.
+    def __setitem__(self, tensor: Tensor | Held | Part[Tensor], array: ArrayLike) -> None:
+        """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; raises `ShapeError`
+        where the array's shape is not the memory's.
         """
         if isinstance(tensor, Held):
             tensor.write(array)
             return
-        if not isinstance(tensor, Tensor):
-            tensor = as_tensor(tensor)
-        if not is_memory(tensor.ir_value):
-            raise OcannlError(f"`{tensor.label}` is an expression, not memory: only memory can be set")
-        node = self.node_of(tensor)
-        contents = numbers(array, f"`{tensor.label}` is set to numbers")
-        if contents.shape != node.memory.shape and contents.ndim:
+        part = tensor if isinstance(tensor, Part) else None
+        target = self._memory_tensor(tensor if part is None else part.tensor)
+        node = self.node_of(target)
+        contents = stored(
+            numbers(array, f"`{target.label}` is set to numbers"), node.memory.dtype, f"`{target.label}`"
+        )
+        if part is not None:
+            if not node.written:
+                self._refuse_unwritten(target)
+            write_part(node.memory, part, contents)
+        elif contents.shape != node.memory.shape and contents.ndim:
             raise ShapeError(
-                f"`{tensor.label}` has shape {tensor.shape}, an array of {node.memory.shape}; "
+                f"`{target.label}` has shape {target.shape}, an array of {node.memory.shape}; "
                 f"found {contents.shape}"
             )
-        node.memory.write(stored(contents, node.memory.dtype, f"`{tensor.label}`"))
+        else:
+            node.memory.write(contents)
         node.written = True
 
     def __contains__(self, tensor: object) -> bool:
@@ -401,41 +366,9 @@ class Context:
         raise ArgumentError("a context has no order to go through: ctx[t] is the value of a tensor t")
 
 
-def _array(interface: Interface, label: str) -> ArrayType:
-    """The array of a node."""
-    facts = interface.nodes[label]
-    return facts.shape, np.dtype(facts.dtype)
-
-
-def _is_final(value: Value) -> bool:
-    """Whether both the shape and the element type of a value are known."""
-    return tensor_type(value).element_or_none is not None and graph.known_shape(value).is_final
-
-
-def _array_of(shape: Shape, element: Attribute) -> ArrayType:
-    """The array that holds values of a final type."""
-    return shape.memory_sizes, dtype_of(element)
-
-
 def _made(tensor: Tensor) -> str:
     where = location_text(tensor.op)
     return f"`{tensor.label}`" if where is None else f"`{tensor.label}` (made at {where})"
-
-
-def _fill(node: Node, value: Value, shape: Shape) -> None:
-    """Writes the initial value of data and of nodes that have one."""
-    if value.array is not None:
-        node.memory.write(value.array.reshape(node.memory.shape))
-        node.written = True
-    elif isinstance(value.op, texpr.NodeOp) and value.sample is not None:
-        _sample(node, value, shape, stream_key(0, ""))
-
-
-def _sample(node: Node, value: Value, shape: Shape, key: NDArray[np.uint32]) -> None:
-    """Writes the initial value that a value samples."""
-    assert value.sample is not None
-    node.memory.write(value.sample(key, shape, computed_dtype(node.memory.dtype)))
-    node.written = True
 
 
 DEFAULT.made_by(Context.auto)

@@ -13,13 +13,20 @@ from weakref import ref
 from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
+from ocannl.dialects.ir.errors import UninitializedError
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.dialects.texpr.tensor_type import tensor_type
+from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.execute.node import Node
-from ocannl.execute.routine import Rerun
+from ocannl.execute.nodes import Nodes, array_in, is_final
+from ocannl.execute.routine import Compiler, Rerun, Routine
 from ocannl.program import graph
-from ocannl.program.extract import ExtractedRoutine
+from ocannl.program.code import computing
+from ocannl.program.extract import ExtractedRoutine, extract, needed, origin_of
+from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value
+from ocannl.runtime.collector import collector_paused
+from ocannl.runtime.compile import compile_module
+from ocannl.runtime.interface import Interface
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +78,44 @@ class Evaluation:
             copy.memory.write(source.memory.read())
         self.rerun.call()
         return self.result.memory.read()
+
+
+@collector_paused()
+def evaluation(context: Compiler, nodes: Nodes, tensor: Tensor) -> Evaluation:
+    """Compiles the computation of an expression. Raises `UninitializedError` where it has no value."""
+    code = computing(tensor.ir_value, tensor.label)
+    if any("indices" in op.attributes for op in needed(code.statements)):
+        raise UninitializedError(
+            f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
+            "ask for `.value` before compiling the routine that computes it, or compile oc.forward of it"
+        )
+    # Not even the keys of random numbers are used up.
+    program = extract(code.statements, tensor.label, context.numbering.copy())
+    types = open_types(program)
+    executable = compile_module(program.module, context.target, context.device)
+    used, copied = _nodes_to_look(nodes, program, executable.interface)
+    routine = Routine(context, code, tensor.label, program, executable, used)
+    routine.prepare()
+    return Evaluation(routine.rerun, used[routine.keys[tensor.ir_value, False]], copied, types)
+
+
+def _nodes_to_look(
+    nodes: Nodes, program: ExtractedRoutine, interface: Interface
+) -> tuple[dict[str, Node], list[tuple[Node, Node]]]:
+    """Nodes that leave a context as it is: what is written has memory of its own, and so has what has none
+    yet and could still be of another type. With those that hold copies.
+    """
+    used: dict[str, Node] = {}
+    copied: list[tuple[Node, Node]] = []
+    for label in interface.layout.nodes:
+        array, (value, is_gradient) = array_in(interface, label), origin_of(program, label)
+        present = nodes.present(value, is_gradient)
+        is_written = label in interface.facts.writes
+        if not is_written and (present is not None or is_final(value)):
+            used[label] = nodes.allocate(value, is_gradient, array)
+            continue
+        node = used[label] = nodes.new(value, is_gradient, array, shape_of(program.copies[value]))
+        if is_written and label in interface.facts.reads and present is not None:
+            node.written = present.written
+            copied.append((present, node))
+    return used, copied

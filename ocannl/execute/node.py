@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.dialects.ir.errors import OcannlError
-from ocannl.program.errors import ArgumentError
+from ocannl.dialects.ir.errors import OcannlError, ShapeError
+from ocannl.program.errors import ArgumentError, PositionError
+from ocannl.program.memory_parts import Part
 from ocannl.runtime.device import Memory
+from ocannl.runtime.memory import HostMemory
 
 
 class Node:
@@ -67,6 +69,34 @@ def stored(contents: NDArray[Any], dtype: np.dtype[Any], what: str) -> NDArray[A
     if not np.array_equal(converted, contents):
         raise ArgumentError(f"{what} holds {dtype}: it cannot be set to {_first_lost(contents, converted)}")
     return converted
+
+
+def host_array(memory: Memory) -> NDArray[Any] | None:
+    """The array of memory that the host reaches."""
+    return memory.array if isinstance(memory, HostMemory) else None
+
+
+def at_key(array: NDArray[Any], part: Part[Any]) -> NDArray[Any]:
+    """A part of an array. Raises `PositionError`."""
+    try:
+        return np.asarray(array[part.key])  # pyright: ignore[reportArgumentType, reportCallIssue]
+    except (IndexError, TypeError) as error:
+        raise PositionError(f"in a part of `{part.tensor.label}`, {error}") from None
+
+
+def write_part(memory: Memory, part: Part[Any], contents: NDArray[Any]) -> None:
+    """Sets a part of memory; on a device of its own, by way of a copy. Raises `ShapeError`."""
+    array = host_array(memory)
+    whole = memory.read() if array is None else array
+    size = at_key(whole, part).shape
+    try:
+        whole[part.key] = contents  # pyright: ignore[reportArgumentType, reportCallIssue]
+    except ValueError:
+        raise ShapeError(
+            f"a part of `{part.tensor.label}` is an array of {size}; found {contents.shape}"
+        ) from None
+    if array is None:
+        memory.write(whole)
 
 
 def _first_lost(contents: NDArray[Any], converted: NDArray[Any]) -> object:

@@ -158,6 +158,10 @@ class Routine(Exclusive):
             node = self._nodes.get(label)
             if node is not None and not node.written and not self._starts_at_zero(label):
                 raise unwritten(self.name, label, *origin_of(self._program, label))
+        for label in sorted(self._facts.parts):
+            node = self._nodes.get(label)
+            if node is not None and not node.written and self._why(label) == "parameter":
+                raise unwritten(self.name, label, *origin_of(self._program, label))
         for label in self._facts.writes:
             if label in self._nodes:
                 self._nodes[label].written = True
@@ -167,8 +171,11 @@ class Routine(Exclusive):
         """Whether a node is zero before the first run: state that the routine updates from its own value,
         such as a momentum.
         """
-        why = self._executable.interface.nodes[label].why
-        return label in self._facts.writes and why in ("node", "gradient")
+        return label in self._facts.writes and self._why(label) in ("node", "gradient")
+
+    def _why(self, label: str) -> str:
+        """Why a node has memory."""
+        return self._executable.interface.nodes[label].why
 
     def _set_index(self, name: str, value: int) -> None:
         if self._indices.set(name, value):

@@ -113,7 +113,7 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     copier = _Copier(numbering, memory_names(ops))
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
-    routine = texpr.TexprRoutineOp(symbol, _indices(ops), location=here)
+    routine = texpr.TexprRoutineOp(symbol, _indices([*ops, *statements]), location=here)
     body = [copier.copy(op) for op in ops]
     copied = [copier.copy(op) for op in statements]
     routine.body.block.add_ops([*body, *copied])
@@ -159,15 +159,15 @@ def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
     found: dict[str, int | None] = {}
     declared: dict[str, int] = {}
     for op in ops:
-        noted, order = op.attributes.get("indices"), op.attributes.get("declared")
-        if not isinstance(noted, IndicesAttr) or not isa(order, IntAttr):
+        noted, orders = op.attributes.get("indices"), op.attributes.get("declared")
+        if not isinstance(noted, IndicesAttr) or not isinstance(orders, IndicesAttr):
             continue
-        ((name, size),) = noted.data
-        if name in found and found[name] != size:
-            message = f"two indices are called `{name}`, with ranges {found[name]} and {size}"
-            raise OcannlError(at_line(op, message))
-        found[name] = size
-        declared[name] = min(order.data, declared.get(name, order.data))
+        for (name, size), (_, order) in zip(noted.data, orders.data, strict=True):
+            if name in found and found[name] != size:
+                message = f"two indices are called `{name}`, with ranges {found[name]} and {size}"
+                raise OcannlError(at_line(op, message))
+            found[name] = size
+            declared[name] = min(order or 0, declared.get(name, order or 0))
     return tuple(sorted(found.items(), key=lambda item: declared[item[0]]))
 
 

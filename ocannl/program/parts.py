@@ -14,7 +14,7 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
 from ocannl.dialects.texpr import ApplyOp
-from ocannl.dialects.texpr.slices import Position, Range, RowPositions, SliceOp
+from ocannl.dialects.texpr.slices import Position, Positions, Range, RowPositions, SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
@@ -101,18 +101,23 @@ def _axis(items: Sequence[Item], number: int) -> int:
 
 def _sliced(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     """The value at integers and slices, and the items that are left, with all positions for slices."""
-    if sum(item is ... for item in items) > 1:
-        raise ArgumentError("`...` stands for all further axes, so it is written once")
-    axes = MemoryAxes(value)
-    positions: dict[Place, Position] = {}
-    for number, item in enumerate(items):
-        if _is_axis(item):
-            place = axes.place(_axis(items, number))
-            positions[place] = _position(item, axes, place)
+    positions = _positions(MemoryAxes(value), items)
     if any(position is not None for position in positions.values()):
         value = graph.add(_slice(value, positions))
     left = [ALL if isinstance(item, slice) else item for item in items if not isinstance(item, int)]
     return value, left
+
+
+def _positions(axes: MemoryAxes, items: Sequence[Item]) -> dict[Place, Position]:
+    """The positions that integers and slices say."""
+    if sum(item is ... for item in items) > 1:
+        raise ArgumentError("`...` stands for all further axes, so it is written once")
+    found: dict[Place, Position] = {}
+    for number, item in enumerate(items):
+        if _is_axis(item):
+            place = axes.place(_axis(items, number))
+            found[place] = _position(item, axes, place)
+    return found
 
 
 def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
@@ -132,7 +137,27 @@ def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
     return None if span == range(size) else Range(span.start, len(span), span.step)
 
 
+def written_positions(value: Value, key: Sequence[object]) -> tuple[Positions, list[StaticIndex]]:
+    """The positions of a part that code writes, and the static indices among them. Raises as `part_of`."""
+    items = [item for given in key for item in _items(given, value)]
+    if any(item is None or isinstance(item, Value | np.ndarray) for item in items):
+        raise ArgumentError(
+            f"the part of `{tensor_name(value)}` that code writes is given by integers, slices and oc.index; "
+            "ids are the places of oc.scatter"
+        )
+    axes = MemoryAxes(value)
+    positions = _positions(axes, items)
+    for number, item in enumerate(items):
+        if isinstance(item, StaticIndex):
+            positions[axes.place(_axis(items, number))] = Linear.var(item.name)
+    return _by_row(positions), [item for item in items if isinstance(item, StaticIndex)]
+
+
 def _slice(value: Value, positions: Mapping[Place, Position]) -> SliceOp:
+    return SliceOp(value, _by_row(positions), graph.fresh_type())
+
+
+def _by_row(positions: Mapping[Place, Position]) -> Positions:
     rows: list[RowPositions] = []
     for kind in SPEC_ORDER:
         own = {place.number: position for place, position in positions.items() if place.row == kind}
@@ -141,7 +166,7 @@ def _slice(value: Value, positions: Mapping[Place, Position]) -> SliceOp:
         trailing = tuple([own.get(number) for number in range(-max(behind, 0), 0)])
         rows.append(RowPositions(leading, trailing))
     batch, input, output = rows
-    return SliceOp(value, (batch, input, output), graph.fresh_type())
+    return batch, input, output
 
 
 def _taken(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:

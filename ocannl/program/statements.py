@@ -6,11 +6,14 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program.code import Code, emit
+from ocannl.program.errors import ArgumentError
+from ocannl.program.memory_parts import Part
 from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assign
 
 
-def set(target: Tensor, value: TensorLike) -> Code:
-    """Code that sets memory to the value of an expression, broadcast to its shape.
+def set(target: Tensor | Part[Tensor], value: TensorLike) -> Code:
+    """Code that sets memory to the value of an expression, broadcast to its shape; or a part of it,
+    `oc.set(m.at[2:4], value)`.
 
     Raises `OcannlError` for a target that is an expression.
     """
@@ -18,7 +21,7 @@ def set(target: Tensor, value: TensorLike) -> Code:
 
 
 def accumulate(
-    target: Tensor,
+    target: Tensor | Part[Tensor],
     accum: str,
     value: TensorLike,
     *,
@@ -29,7 +32,8 @@ def accumulate(
     """Code that accumulates an expression into memory:
     `oc.accumulate(top, "max", oc.relu(p), spec="...->... => 0")`.
 
-    `accum` is an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
+    The target is memory, or a part such as `m.at[2:4]`, into which it accumulates point by point. `accum` is
+    an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
     or "T". With `reset` the memory is set to the neutral element first. Raises `OcannlError` for another
     operator, and for a target that is no memory.
     """
@@ -42,6 +46,10 @@ def accumulate(
         raise OcannlError(
             'the logic "@" combines two tensors: accumulate the expression `a @ b` with the logic "."'
         )
+    if isinstance(target, Part):
+        if how != "." or reset:
+            raise ArgumentError("into a part, an expression is accumulated point by point: no spec, no reset")
+        return assign(target, value, accum)
     memory = as_memory(target)
     return emit(texpr.AssignOp(memory, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how))
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import ClassVar, TypeVar
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Operation
 
 from ocannl.dialects.routine import IndicesAttr
-from ocannl.dialects.texpr import TensorOp
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 
-OpT = TypeVar("OpT", bound=TensorOp)
+OpT = TypeVar("OpT", bound=Operation)
 
 
 class StaticIndex:
@@ -44,11 +43,12 @@ class StaticIndex:
         return self.name if self.range is None else f"{self.name}[0..{self.range - 1}]"
 
 
-def tagged(op: OpT, index: StaticIndex) -> OpT:
-    """Notes an index at an operation that uses it, for the routine's signature.
+def tagged(op: OpT, *indices: StaticIndex) -> OpT:
+    """Notes indices at an operation that uses them, for the routine's signature.
 
     There, indices stand in the order of their declaration.
     """
-    op.attributes["indices"] = IndicesAttr(((index.name, index.range),))
-    op.attributes["declared"] = IntAttr(index.order)
+    if indices:
+        op.attributes["indices"] = IndicesAttr(tuple([(index.name, index.range) for index in indices]))
+        op.attributes["declared"] = IndicesAttr(tuple([(index.name, index.order) for index in indices]))
     return op

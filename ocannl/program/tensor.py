@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from types import EllipsisType
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
@@ -32,6 +31,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
 from ocannl.program.location import here
+from ocannl.program.memory_parts import Part, Parts
 from ocannl.program.numbers import Number, is_number, number
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
@@ -225,20 +225,27 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         An id of a tensor that is no position gives 0, and the run raises `OcannlError` at its end. Raises
         `ShapeError` where the axes are not known yet, and `IndexError` for positions that there are not.
         """
+        items = key if isinstance(key, tuple) else (key,)
         if isinstance(key, Index):
-            part = SliceOp.of_batch(self.ir_value, Linear.var(key.name), graph.fresh_type())
-            return Tensor(graph.add(tagged(part, key)))
-        items = [
-            i.ir_value if isinstance(i, Tensor) else i for i in (key if isinstance(key, tuple) else (key,))
-        ]
-        return Tensor(parts.part_of(self.ir_value, items))
+            batch = SliceOp.of_batch(self.ir_value, Linear.var(key.name), graph.fresh_type())
+            part = graph.add(tagged(batch, key))
+        else:
+            ids = [item.ir_value if isinstance(item, Tensor) else item for item in items]
+            part = parts.part_of(self.ir_value, ids)
+        return SlicedMemory(part, self, items) if is_memory(self.ir_value) else Tensor(part)
 
-    def __setitem__(self, key: EllipsisType, value: TensorLike) -> None:
-        if key is not ...:
-            raise ArgumentError(
-                "memory is set as a whole: t[...] = value; parts are set by oc.accumulate with a spec"
-            )
-        self._record(value)
+    @property
+    def at(self) -> Parts[Tensor]:
+        """`m.at[2:4]` is a part of memory as a place, for `ctx[m.at[2:4]] = array` and
+        `oc.set(m.at[2:4], value)`.
+        """
+        return Parts(self)
+
+    def __setitem__(self, key: object, value: TensorLike) -> None:
+        """Sets memory, or a part at positions of its axes in the order of memory, in a code block."""
+        part = Part(self, key)
+        if not (isinstance(value, SlicedMemory) and value.is_of(part)):
+            self._record(value, part)
 
     def __iadd__(self, value: TensorLike) -> Tensor:
         return self._update("add", value)
@@ -259,14 +266,14 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         self._record(result)
         return self
 
-    def _record(self, value: TensorLike) -> None:
-        """`self[...] = value` inside a code block."""
+    def _record(self, value: TensorLike, part: Part[Tensor] | None = None) -> None:
+        """`self[...] = value` inside a code block, or that of a part."""
         if not is_recording():
             raise OcannlError(
                 "memory is assigned inside a `with oc.code(...)` block, or by oc.set(target, value); "
                 "a context's copy is set by ctx[target] = array"
             )
-        assign(self, value)
+        assign(self if part is None else part, value)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Neither copied nor pickled: the value is in the memory of contexts."""
@@ -291,7 +298,31 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         return f"<{self.label}: {self.shape}, {element_now(self.ir_value)}>"
 
 
+class SlicedMemory(Tensor):
+    """A part of memory, `m[2:4]`: an expression that in-place operators write through in a code block."""
+
+    __slots__ = ("key", "memory")
+
+    def __init__(self, value: Value, memory: Tensor, key: tuple[object, ...]) -> None:
+        super().__init__(value)
+        self.memory = memory
+        self.key = key
+
+    def is_of(self, part: Part[Tensor]) -> bool:
+        """Whether it stands for a part. After `m[2:4] += v`, Python sets `m[2:4]` to what is there."""
+        return part.tensor == self.memory and str(part.items) == str(self.key)
+
+    def _update(self, op: str, value: TensorLike) -> Tensor:
+        result = pointwise(op, self, value)
+        if not is_recording():
+            return result
+        assign(Part(self.memory, self.key), result)
+        return self
+
+
 TensorLike: TypeAlias = Expression | Number
+Target: TypeAlias = TensorLike | Part[Tensor]
+"""What code writes: memory, or a part of it."""
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
@@ -333,9 +364,19 @@ def as_memory(target: TensorLike) -> Value:
     return tensor.ir_value
 
 
-def assign(target: TensorLike, value: TensorLike) -> Code:
-    """Code that sets memory to the value of an expression, broadcast to its shape."""
-    return emit(texpr.AssignOp(as_memory(target), as_tensor(value).ir_value, logic="."))
+def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
+    """Code that sets memory or a part of it to the value of an expression, broadcast to its shape; with
+    `accum`, accumulates it there.
+    """
+    source = as_tensor(value).ir_value
+    if not isinstance(target, Part):
+        return emit(texpr.AssignOp(as_memory(target), source, accum=accum, logic="."))
+    memory = as_memory(target.tensor)
+    if target.key is ...:
+        return emit(texpr.AssignOp(memory, source, accum=accum, logic="."))
+    items = [item.ir_value if isinstance(item, Tensor) else item for item in target.items]
+    at, indices = parts.written_positions(memory, items)
+    return emit(tagged(texpr.AssignOp(memory, source, accum=accum, logic=".", at=at), *indices))
 
 
 def pointwise(op: str, *args: TensorLike) -> Tensor:

@@ -35,11 +35,13 @@ class IndexLimit:
 @dataclass
 class RoutineFacts:
     """Labels of nodes that keep their values between runs: `reads` are needed from before a run, `writes`
-    are set by it; `limits` bound static indices, for each sum of them that an access has.
+    are set by it, `parts` not in all of their cells; `limits` bound static indices, for each sum of them that
+    an access has.
     """
 
     reads: set[str] = field(default_factory=set[str])
     writes: set[str] = field(default_factory=set[str])
+    parts: set[str] = field(default_factory=set[str])
     limits: list[IndexLimit] = field(default_factory=list[IndexLimit])
 
 
@@ -47,6 +49,8 @@ def routine_facts(func: FuncOp) -> RoutineFacts:
     reader = _Reader(func)
     for nest in nests(func):
         reader.visit(nest)
+    whole = {label for label, written in reader.written.items() if written.is_whole}
+    reader.facts.parts = reader.facts.writes - whole
     reader.facts.limits = [IndexLimit(terms, *interval) for terms, interval in reader.limits.items()]
     return reader.facts
 

@@ -80,7 +80,9 @@ def _interface(fields: dict[str, Any]) -> Interface:
         fields["name"],
         EntryLayout(**layout),
         fields["ranges"],
-        RoutineFacts(set(facts["reads"]), set(facts["writes"]), [*map(_limit, facts["limits"])]),
+        RoutineFacts(
+            *(set(facts[name]) for name in ("reads", "writes", "parts")), [*map(_limit, facts["limits"])]
+        ),
         {
             label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"])
             for label, node in fields["nodes"].items()

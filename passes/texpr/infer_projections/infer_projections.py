@@ -29,9 +29,9 @@ from ocannl.dialects.shapes.shape import Dim, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.parts import Part
-from ocannl.dialects.texpr.slices import SliceOp, source_row
+from ocannl.dialects.texpr.slices import Positions, SliceOp, part_shape, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
-from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, whole
+from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, pointwise, whole
 from ocannl.passes.texpr.infer_projections.spec_projection import (
     Margins,
     SlotMap,
@@ -210,21 +210,22 @@ def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
 def project_slice(op: SliceOp, taken: frozenset[str]) -> None:
     projection = Projection(taken)
     result = projection.result(shape_of(op.result))
-    combination = Combination(Arg(0), (op.source,), (_in_source(op, result),))
+    indices = _in_source(shape_of(op.source), op.positions.data, result)
+    combination = Combination(Arg(0), (op.source,), (indices,))
     space = tuple(projection.space.items())
     _replace(op, ApplyOp.projected(combination, op.result.type, None, result.memory, space))
 
 
-def _in_source(op: SliceOp, part: RowMaps) -> Map:
-    """The indices of a slice's source, given those of the part. Raises `MisfitError`."""
-    batch, input, output = op.positions.data
+def _in_source(source: Shape, positions: Positions, part: RowMaps) -> Map:
+    """The indices of a tensor, given those of a part of it. Raises `MisfitError`."""
+    batch, input, output = positions
     try:
         rows = RowMaps(
             source_row(batch, part.batch), source_row(input, part.input), source_row(output, part.output)
         )
     except IndexError:
         raise MisfitError from None
-    if len(rows.memory) != len(shape_of(op.source).memory_sizes):
+    if len(rows.memory) != len(source.memory_sizes):
         raise MisfitError
     return rows.memory
 
@@ -232,7 +233,9 @@ def _in_source(op: SliceOp, part: RowMaps) -> Map:
 def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
     assert op.logic is not None
     shape, value = shape_of(op.target), shape_of(op.value)
-    if op.logic.data in PLAIN:
+    if op.at is not None:
+        parts = [_written_part(op, op.at.data, taken)]
+    elif op.logic.data in PLAIN:
         maps = plain_maps(op.logic.data, shape, (value,), taken)
         parts = [Part(Combination(Arg(0), (op.value,), maps.args), maps.result, maps.space)]
     else:
@@ -248,6 +251,16 @@ def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
         block.insert_op_before(_assign_part(op, part, op.reset is not None and number == 0), op)
     op.detach()
     op.erase()
+
+
+def _written_part(op: AssignOp, at: Positions, taken: frozenset[str]) -> Part:
+    """The assignment to a part of memory."""
+    shape = part_shape(shape_of(op.target), at)
+    projection = Projection(taken)
+    result = projection.result(shape)
+    value = pointwise(result, shape, shape_of(op.value)).memory
+    indices = _in_source(shape_of(op.target), at, result)
+    return Part(Combination(Arg(0), (op.value,), (value,)), indices, tuple(projection.space.items()))
 
 
 def _add_padded(op: AssignOp, taken: frozenset[str]) -> None:

@@ -15,7 +15,7 @@ from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
-from ocannl.dialects.texpr.slices import Position, Range
+from ocannl.dialects.texpr.slices import Position, Positions, Range, RowPositions
 from ocannl.dialects.texpr.tensor_op import LikeOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
@@ -184,7 +184,9 @@ def _check_operands(op: ApplyOp, logic: str, count: int) -> None:
 
 
 def _assign(demands: Demands, op: AssignOp, logic: str, solver: Solver) -> None:
-    if logic == ".":
+    if op.at is not None:
+        _assign_part(demands, op, op.at.data, solver)
+    elif logic == ".":
         demands.pointwise(op.target, op.value)
     elif logic == "T":
         demands.transpose(op.target, op.value)
@@ -196,27 +198,47 @@ def _assign(demands: Demands, op: AssignOp, logic: str, solver: Solver) -> None:
 
 
 def _slice(demands: Demands, op: SliceOp, solver: Solver) -> None:
-    shape = shape_of(op.result)
     for kind, positions in zip(ROW_KINDS, op.positions.data, strict=True):
-        part = shape.row(kind)
-        leading, kept_ahead = _sliced(op, positions.leading, solver)
-        trailing, kept_behind = _sliced(op, positions.trailing, solver)
-        rest = part
-        if kept_ahead or kept_behind:
-            rest = Row((), solver.fresh_row(), ())
-            demands.equals(op.result, kind, Row(kept_ahead, rest.var, kept_behind))
-        whole = Row((*leading, *rest.leading), rest.var, (*rest.trailing, *trailing))
-        demands.equals(op.source, kind, whole, op.result)
-        for axis, position in zip((*leading, *trailing), positions.all, strict=True):
-            origin = demands.origin(op.source, kind, op.source, kind)
-            if isinstance(position, Range):
-                demands.found.append(DimAtLeast(axis, position.minimum, origin))
-            elif position is not None and position.is_constant:
-                demands.found.append(DimAtLeast(axis, position.constant + 1, origin))
+        part = shape_of(op.result).row(kind)
+        found = _part(demands, op, op.source, kind, positions, part, solver)
+        if found is not part:
+            demands.equals(op.result, kind, found)
+
+
+def _part(
+    demands: Demands,
+    op: SliceOp | AssignOp,
+    source: SSAValue,
+    kind: RowKind,
+    positions: RowPositions,
+    part: Row,
+    solver: Solver,
+) -> Row:
+    """The row of a part: that which is expected, if positions only drop axes."""
+    leading, kept_ahead = _sliced(op, positions.leading, solver)
+    trailing, kept_behind = _sliced(op, positions.trailing, solver)
+    rest = Row((), solver.fresh_row(), ()) if kept_ahead or kept_behind else part
+    whole = Row((*leading, *rest.leading), rest.var, (*rest.trailing, *trailing))
+    demands.equals(source, kind, whole, op.result if isinstance(op, SliceOp) else source)
+    for axis, position in zip((*leading, *trailing), positions.all, strict=True):
+        origin = demands.origin(source, kind, source, kind)
+        if isinstance(position, Range):
+            demands.found.append(DimAtLeast(axis, position.minimum, origin))
+        elif position is not None and position.is_constant:
+            demands.found.append(DimAtLeast(axis, position.constant + 1, origin))
+    return Row(kept_ahead, rest.var, kept_behind) if kept_ahead or kept_behind else part
+
+
+def _assign_part(demands: Demands, op: AssignOp, at: Positions, solver: Solver) -> None:
+    value, target = demands.place(op.value), demands.place(op.target)
+    for kind, positions in zip(ROW_KINDS, at, strict=True):
+        row = _part(demands, op, op.target, kind, positions, Row((), solver.fresh_row(), ()), solver)
+        origin = Origin(demands.source, target, kind, value, kind)
+        demands.found.append(RowLe(row, shape_of(op.value).row(kind), origin))
 
 
 def _sliced(
-    op: SliceOp, positions: Sequence[Position], solver: Solver
+    op: SliceOp | AssignOp, positions: Sequence[Position], solver: Solver
 ) -> tuple[tuple[DimTerm, ...], tuple[DimTerm, ...]]:
     """The sizes of the axes that have positions, and of those of the part."""
     source, part = list[DimTerm](), list[DimTerm]()
@@ -238,7 +260,7 @@ def _flat(demands: Demands, op: DataOp, elements: int) -> None:
     demands.found.append(TotalElements(rows, elements, origin))
 
 
-def _range_of(op: SliceOp, index: Linear) -> int | None:
+def _range_of(op: SliceOp | AssignOp, index: Linear) -> int | None:
     """The range of a static index at which a tensor is sliced, from the routine or, outside one, from the
     operation.
     """

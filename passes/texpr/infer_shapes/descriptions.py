@@ -78,7 +78,8 @@ def describe(op: Operation) -> str:
         case CustomOp():
             return f"custom gradient of {tensor_name(op.source)}"
         case AssignOp():
-            return f"{tensor_name(op.target)} {op.accum_name or ''}= {tensor_name(op.value)}"
+            at = "" if op.at is None else f"[{positions_text(op.at.data).strip('[]')}]"
+            return f"{tensor_name(op.target)}{at} {op.accum_name or ''}= {tensor_name(op.value)}"
         case DataOp():
             return f"flat data {op.label.data}"
         case _:

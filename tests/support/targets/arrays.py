@@ -24,6 +24,20 @@ def parts(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, found)
 
 
+def written_parts(ctx: oc.Context, dtype: Any) -> Values:
+    """Parts of memory that code writes, at ranges and static indices."""
+    m, v = oc.data(random(dtype, 7, 33), label="m"), oc.data(random(dtype, 33), label="v")
+    i = oc.index("i", 7)
+    with oc.code("parts") as code:
+        m[2:6:3] = v
+        m[i, 1:32] += m[0, 31:0:-1]
+        oc.accumulate(m.at[:, 7], "max", 0.5)
+    step = ctx.compile(code)
+    for n in (6, 0):
+        step(i=n)
+    return {"m": ctx[m], "part": ctx[m.at[2]]}
+
+
 def reductions(ctx: oc.Context, dtype: Any) -> Values:
     """All reductions over some axes, and their gradients; and what creation makes."""
     x = oc.data(random(dtype, 5, 3, 33), label="x")
@@ -38,4 +52,4 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, found | {f"made {n}": t * 2 for n, t in enumerate(made)})
 
 
-ARRAY_PROGRAMS = {"parts": parts, "reductions": reductions}
+ARRAY_PROGRAMS = {"parts": parts, "written parts": written_parts, "reductions": reductions}

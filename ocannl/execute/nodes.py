@@ -1,0 +1,106 @@
+"""The memory of tensors on the device of one context."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Attribute
+
+from ocannl.dialects import texpr
+from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr.tensor_type import tensor_type
+from ocannl.execute.node import Node
+from ocannl.program import graph
+from ocannl.program.dtypes import computed_dtype, dtype_of
+from ocannl.program.final_types import type_now
+from ocannl.program.values import Value, memory_key
+from ocannl.runtime.device import Device
+from ocannl.runtime.interface import Interface
+from ocannl.runtime.locks import shared
+from ocannl.runtime.random import stream_key
+
+# The sizes and the dtype of an array.
+ArrayType: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+class Nodes:
+    """Nodes by the values whose memory they are, and those of gradients by what they are gradients of."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._nodes = WeakKeyDictionary[Value, Node]()
+        self._gradients = WeakKeyDictionary[Value, Node]()
+
+    def find(self, value: Value) -> Node | None:
+        """The node of a value, if there is one."""
+        return self.present(*memory_key(value))
+
+    def present(self, value: Value, is_gradient: bool) -> Node | None:
+        """The node of a value or of its gradient, if there is one."""
+        return (self._gradients if is_gradient else self._nodes).get(value)
+
+    def of(self, value: Value) -> Node:
+        """The node of memory of a final type, allocated on first use."""
+        array = array_of(graph.known_shape(value), tensor_type(value).element)
+        return self.allocate(*memory_key(value), array)
+
+    def allocate(self, value: Value, is_gradient: bool, array: ArrayType) -> Node:
+        """The node of a value or of its gradient, made on first use."""
+        nodes = self._gradients if is_gradient else self._nodes
+        with shared:
+            node = nodes.get(value)
+            if node is None:
+                node = nodes[value] = self.new(value, is_gradient, array, graph.known_shape(value))
+        assert (node.memory.shape, node.memory.dtype) == array, "a node keeps its shape and its type"
+        return node
+
+    def new(self, value: Value, is_gradient: bool, array: ArrayType, shape: Shape) -> Node:
+        """A node of its own, with the initial value that there may be."""
+        node = Node(self.device.memory(*array))
+        if not is_gradient:
+            fill(node, value, shape)
+        return node
+
+    def initial(self, value: Value) -> Node | None:
+        """The node of memory that begins with a value. Its shape is not decided if it is not known yet."""
+        if value.array is None and (value.sample is None or isinstance(value.op, texpr.ParamOp)):
+            return None
+        if is_final(value):
+            return self.of(value)
+        type = type_now(value)
+        return self.new(value, False, array_of(type.shape.data, type.element), type.shape.data)
+
+
+def array_in(interface: Interface, label: str) -> ArrayType:
+    """The array of a node."""
+    facts = interface.nodes[label]
+    return facts.shape, np.dtype(facts.dtype)
+
+
+def is_final(value: Value) -> bool:
+    """Whether both the shape and the element type of a value are known."""
+    return tensor_type(value).element_or_none is not None and graph.known_shape(value).is_final
+
+
+def array_of(shape: Shape, element: Attribute) -> ArrayType:
+    """The array that holds values of a final type."""
+    return shape.memory_sizes, dtype_of(element)
+
+
+def fill(node: Node, value: Value, shape: Shape) -> None:
+    """Writes the initial value of data and of nodes that have one."""
+    if value.array is not None:
+        node.memory.write(value.array.reshape(node.memory.shape))
+        node.written = True
+    elif isinstance(value.op, texpr.NodeOp) and value.sample is not None:
+        sample(node, value, shape, stream_key(0, ""))
+
+
+def sample(node: Node, value: Value, shape: Shape, key: NDArray[np.uint32]) -> None:
+    """Writes the initial value that a value samples."""
+    assert value.sample is not None
+    node.memory.write(value.sample(key, shape, computed_dtype(node.memory.dtype)))
+    node.written = True

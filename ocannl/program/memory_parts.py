@@ -1,0 +1,33 @@
+"""Parts of memory as places that are read and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+TensorT = TypeVar("TensorT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part(Generic[TensorT]):
+    """`m.at[2:4]`: memory at positions, in the order of memory. `ctx[part]` reads and sets it; in code,
+    `oc.set` and `oc.accumulate` write it.
+    """
+
+    tensor: TensorT
+    key: object
+
+    @property
+    def items(self) -> tuple[object, ...]:
+        """The positions of axes in turn."""
+        return self.key if isinstance(self.key, tuple) else (self.key,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts(Generic[TensorT]):
+    """`m.at`, whose positions in brackets name a part."""
+
+    tensor: TensorT
+
+    def __getitem__(self, key: object) -> Part[TensorT]:
+        return Part(self.tensor, key)
