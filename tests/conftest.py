@@ -17,3 +17,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not is_worker
     if is_whole and config.pluginmanager.hasplugin("xdist") and options.numprocesses is None:
         options.numprocesses, options.dist = "auto", "worksteal"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test comes first, lest a process is left alone with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)

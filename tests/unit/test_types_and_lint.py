@@ -22,6 +22,7 @@ def test_ruff(check: list[str]):
 
 
 @needs("pyright")
+@pytest.mark.longest
 def test_pyright():
     status, report = typecheck()
     assert status == 0, report
