@@ -12,8 +12,9 @@ constraints. In each round the first of these stages that applies:
    dimensions in products, sums and strides that are still open, and droppable parts become 0;
 3. a row that only a number of elements constrains gets one axis of the remaining size, and those that wait
    since 1 take the least;
-4. a parameter that is still open is an error;
-5. the last part of a product or sum of known size gets the remainder;
+4. a parameter that is still open is an error, and so are a name that only the result of a spec has, and
+   several unknown factors of a known size;
+5. the last part of a sum of known size gets the remainder;
 6. everything else gets no more axes, or size 1.
 """
 
@@ -38,7 +39,9 @@ from ocannl.passes.texpr.infer_shapes.relations import OpenRelation, open_relati
 from ocannl.passes.texpr.infer_shapes.rules import ClosingRule
 from ocannl.passes.texpr.infer_shapes.terms import (
     EMPTY_ROW,
+    ONE,
     Dim,
+    DimProduct,
     DimVar,
     Leaf,
     LeafKind,
@@ -51,6 +54,8 @@ from ocannl.passes.texpr.infer_shapes.totals import open_totals
 
 # A hidden dimension is most often forgotten in an output row.
 _MISSING_ORDER: tuple[RowKind, ...] = ("output", "input", "batch")
+# The leaves whose sizes have to be given if nothing determines them.
+_GIVEN = (LeafKind.PARAM, LeafKind.RANGE, LeafKind.NAME)
 
 
 class Closing:
@@ -139,7 +144,7 @@ class Closing:
         """Raises `MissingDimension` for a parameter that may still have any number of axes."""
         missing: list[tuple[int, Leaf, RowKind]] = [
             (ranks.of(var), leaf, kind)
-            for leaf in self._parameters()
+            for leaf in self._given()
             for kind in _MISSING_ORDER
             if (var := self.store.row(leaf.shape.row(kind)).var) is not None
             # A parameter that is only used pointwise has no input or batch axes, unless it is given some.
@@ -178,14 +183,17 @@ class Closing:
         """Sizes for the unknown parts of a known size: the least for all but the last, which gets the
         remainder.
 
-        Raises `ShapeConflict` where each is the last of another size.
+        Raises `ShapeConflict` where each is the last of another size, and for factors.
         """
         known = [relation for relation in relations if isinstance(relation.whole, Dim) and relation.parts]
         last = {relation.parts[-1] for relation in known}
         others = {dim: relation.least for relation in known for dim in relation.parts[:-1]}
         least = {dim: size for dim, size in others.items() if dim not in last}
-        if others and not least:
-            relation = min(known, key=lambda relation: relation.axis)
+        alike = [
+            relation for relation in known if isinstance(relation.rule, DimProduct) and relation.whole != ONE
+        ]
+        if alike or (others and not least):
+            relation = min(alike or known, key=lambda relation: relation.axis)
             reason = f"nothing tells the sizes in `{relation.axis}` apart: fix one by its name"
             raise ShapeConflict(reason, origin=relation.rule.origin, left=relation.whole)
         return self._at_least(least)
@@ -208,7 +216,7 @@ class Closing:
         """Raises `MissingDimension` for a dimension of a parameter that may still have any size."""
         missing: list[tuple[int, Leaf, RowKind, int]] = [
             (dim.id, leaf, kind, axis)
-            for leaf in self._parameters()
+            for leaf in self._given()
             for kind in _MISSING_ORDER
             for axis, dim in enumerate(self.store.full_row(leaf.shape.row(kind)).axes)
             if isinstance(dim, DimVar)
@@ -220,11 +228,11 @@ class Closing:
 
     # Leaves.
 
-    def _parameters(self) -> list[Leaf]:
-        """The parameters, those with an input row first: one that scales a product, or is added to it, takes
-        its size from it.
+    def _given(self) -> list[Leaf]:
+        """What has to be given, parameters with an input row first: one that scales a product, or is added to
+        it, takes its size from it.
         """
-        found = [leaf for leaf in self.leaves if leaf.kind in (LeafKind.PARAM, LeafKind.RANGE)]
+        found = [leaf for leaf in self.leaves if leaf.kind in _GIVEN]
         return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
 
 

@@ -83,6 +83,8 @@ class Demands:
     found: list[Constraint] = field(default_factory=list[Constraint])
     names: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
     """The dimensions of a spec whose sizes its projection needs by name."""
+    new: dict[str, DimTerm] = field(default_factory=dict[str, DimTerm])
+    """The dimensions of names that only the result of a spec has."""
 
     def place(self, value: SSAValue) -> int:
         """The number of an operand, -1 for the result."""
@@ -294,3 +296,4 @@ def _spec(
     rows.capture_rows()
     demands.found += rows.relations
     demands.names = rows.named()
+    demands.new = {name: rows.dims[name] for name in spec.new_names()}

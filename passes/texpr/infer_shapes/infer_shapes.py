@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape
+from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.texpr import (
     ConstantOp,
     DataOp,
@@ -62,14 +62,17 @@ class ShapeInference:
         ops = operations_of(self.routine.body.block)
         self.solver.reserve(*variable_counts(ops))
         op: Operation = self.routine
+        leaves: list[Leaf] = []
         try:
             for op in ops:
                 demands = demands_of(op, self.solver)
                 self.solver.add(*demands.found)
+                leaves += leaves_of(op)
+                leaves += [_leaf_of(name, dim, op) for name, dim in demands.new.items()]
                 if demands.names:
                     self.names[op] = demands.names
             op = self.routine
-            self.solver.close([leaf for op in ops for leaf in leaves_of(op)])
+            self.solver.close(leaves)
         except ShapeInferenceError as error:
             raise shape_error(error, op, self.known) from None
         for op in ops:
@@ -118,6 +121,10 @@ def leaves_of(op: Operation) -> list[Leaf]:
     if kind is None or not isinstance(op, TensorOp) or (isinstance(op, UniformOp) and op.like):
         return []
     return [Leaf(shape_of(op.result), kind, tensor_name(op.result), op)]
+
+
+def _leaf_of(name: str, dim: DimTerm, op: Operation) -> Leaf:
+    return Leaf(Shape(Row(), Row(), closed_row(dim)), LeafKind.NAME, name, op)
 
 
 def variable_counts(ops: Sequence[Operation]) -> tuple[int, int]:

@@ -37,6 +37,13 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     if error.leaf.kind is LeafKind.RANGE:
         message = "nothing determines the size of this range: give it, or use it with something of known size"
         return ShapeError(at_line(origin, message))
+    if error.leaf.kind is LeafKind.NAME:
+        name = error.leaf.name
+        message = (
+            f"nothing determines the size of `{name}`, which only the result of `{describe(origin)}` has: "
+            f"give it, as in {name}=16, or use the result with something of known size"
+        )
+        return ShapeError(at_line(origin, message))
     kind = error.row_kind
     example = f"oc.param({error.leaf.name!r}, {kind}=16)"
     message = (

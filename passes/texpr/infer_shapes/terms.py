@@ -59,11 +59,14 @@ class LeafKind(Enum):
     CONSTANT = "constant"
     DATA = "data"
     RANGE = "range"
+    NAME = "name"
 
 
 @dataclass(eq=False, slots=True)
 class Leaf:
-    """A tensor that no operation computes: parameters, constant fills, ranges, data."""
+    """A tensor that no operation computes: parameters, constant fills, ranges, data; or, as the one axis of a
+    shape, a name of a spec that only the result has.
+    """
 
     shape: Shape
     kind: LeafKind

@@ -1,6 +1,7 @@
 """Shapes that are decided only when they are demanded."""
 
 import numpy as np
+import pytest
 
 import ocannl as oc
 from ocannl import train
@@ -49,3 +50,30 @@ def test_numbers_in_a_product_meet_the_rows_of_their_partner():
     oc.infer(oc.forward(right) + oc.forward(left))
     assert str(right.shape) == "3"
     assert str(left.shape) == "4->"
+
+
+@pytest.mark.parametrize("spec", ["a => a, b", "a => b", "a => b, a |", "a => a&b", "a => 2*b + a"])
+def test_names_that_only_the_result_has_are_not_guessed(spec: str):
+    x = oc.data(np.arange(6.0), label="x")
+    new = oc.einsum(spec, x)
+    message = (
+        "nothing determines the size of `b`, which only the result of `einsum.*` has: give it, as in b=16"
+    )
+    with pytest.raises(oc.ShapeError, match=message):
+        oc.infer(new)
+
+
+def test_names_that_only_the_result_has_follow_from_uses():
+    x = oc.data(np.arange(6.0), label="x")
+    new = oc.einsum("a => a, b", x)
+    oc.infer(new + oc.data(np.ones((6, 3))))
+    assert new.shape == "6,3"
+    given = oc.einsum("a => a, b", x, b=2)
+    oc.infer(given)
+    assert given.shape == "6,2"
+
+
+def test_factors_are_not_guessed():
+    x = oc.data(np.arange(6.0), label="x")
+    with pytest.raises(oc.ShapeError, match="nothing tells the sizes in `a&b` apart: fix one by its name"):
+        oc.infer(oc.einsum("a&b => a, b", x))

@@ -121,12 +121,20 @@ def test_a_droppable_part_is_empty_in_the_end():
     assert [s.dim(dim) for dim in (whole, a, b)] == [Dim(3), Dim(3), Dim(0)]
 
 
-def test_open_factors_leave_a_known_size_to_the_last():
+def test_open_factors_of_a_known_size_are_not_guessed():
     s = Solver()
     a, b = dims(s, None, None)
     s.add(DimProduct(Dim(12), (closed_row(a), closed_row(b)), "a&b"))
+    with pytest.raises(ShapeConflict, match="nothing tells the sizes in `a&b` apart: fix one by its name"):
+        s.close([])
+
+
+def test_open_factors_of_1():
+    s = Solver()
+    a, b = dims(s, None, None)
+    s.add(DimProduct(Dim(1), (closed_row(a), closed_row(b)), "a&b"))
     s.close([])
-    assert [s.dim(dim) for dim in (a, b)] == [Dim(1), Dim(12)]
+    assert [s.dim(dim) for dim in (a, b)] == [Dim(1), Dim(1)]
 
 
 def test_what_nothing_determines_is_least():
