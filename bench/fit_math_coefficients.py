@@ -22,6 +22,7 @@ HALF = 0.5005
 HALF_LN2 = float(mp.ln(2) / 2) * 1.001
 LOG_LIMIT = float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.001  # s^2, s = f / (2 + f), 1 + f = sqrt(2)
 SIN_LIMIT = 1.73**2
+ATAN_LIMIT = float(mp.tan(mp.pi / 8)) ** 2 * 1.001
 
 
 class Fit(NamedTuple):
@@ -100,6 +101,14 @@ def atanh_tail2(z: Real) -> Real:
     return (atanh_tail(z) - mpf(2) / 3) / z
 
 
+def asin_tail(z: Real) -> Real:
+    return (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
+
+
+def atan_tail(z: Real) -> Real:
+    return (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
+
+
 def erf_tail(z: Real) -> Real:
     return mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
 
@@ -120,6 +129,8 @@ FITS: dict[str, tuple[Fit, int, int]] = {
     "log": (Fit(atanh_tail, lambda z: z / 2, 0, LOG_LIMIT), 2, 6),
     "log beyond 2/3": (Fit(atanh_tail2, lambda z: z**2 / 2, 0, LOG_LIMIT), 2, 6),
     "sin": (Fit(sin_tail, lambda z: z, 0, SIN_LIMIT), 4, 7),
+    "asin": (Fit(asin_tail, lambda z: z, 0, 0.2501), 4, 11),
+    "atan": (Fit(atan_tail, lambda z: z, 0, ATAN_LIMIT), 4, 10),
     "erf": (Fit(erf_tail, lambda z: mpf(1), 0, 1), 5, 11),
     "log2(erfc)": (Fit(erfc_log2, erfc_weight, 0.98, 4), 6, 0),
     "log2(erfc) to 6": (Fit(erfc_log2, erfc_weight, 0.98, 6), 0, 18),

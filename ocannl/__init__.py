@@ -33,7 +33,7 @@ from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16,
 from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError, PositionError
-from ocannl.program.functions import OPERATORS, Operator
+from ocannl.program.functions import OPERATORS, Operator, clip
 from ocannl.program.gathers import gather, scatter
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
@@ -88,6 +88,7 @@ __all__ = [
     "block_comment",
     "cast",
     "checkpoint",
+    "clip",
     "code",
     "concat",
     "configurable",

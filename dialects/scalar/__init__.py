@@ -17,6 +17,7 @@ from xdsl.dialects import math as math_dialect
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.elementary import BINARY_ENTRIES, UNARY_ENTRIES
 from ocannl.dialects.scalar.lowerings import (
     EmitBinary,
     EmitTernary,
@@ -190,6 +191,7 @@ UNARY = (
         derivative=app("mul", 2 / math.sqrt(math.pi), app("exp", app("neg", app("mul", A, A)))),
         emit=emit_op(math_dialect.ErfOp),
     ),
+    *(_unary(*entry) for entry in UNARY_ENTRIES),
 )
 
 BINARY = (
@@ -299,6 +301,7 @@ BINARY = (
         derivative=(app("le", A, B), app("lt", B, A)),
         emit=emit_op(arith.MinimumfOp),
     ),
+    *(_binary(*entry) for entry in BINARY_ENTRIES),
 )
 
 TERNARY = (

@@ -49,7 +49,7 @@ def hardswish(x: oc.Tensor) -> oc.Tensor:
 
 def elu(x: oc.Tensor, *, alpha: float = 1.0) -> oc.Tensor:
     """`x` where it is positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015)."""
-    return oc.where(x > 0, x, alpha * _expm1(oc.minimum(x, 0.0)))
+    return oc.where(x > 0, x, alpha * oc.expm1(oc.minimum(x, 0.0)))
 
 
 def selu(x: oc.Tensor) -> oc.Tensor:
@@ -59,11 +59,6 @@ def selu(x: oc.Tensor) -> oc.Tensor:
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
-
-
-def _expm1(x: oc.Tensor) -> oc.Tensor:
-    """`exp(x) - 1`, exact for small `x` too."""
-    return oc.tanh(x / 2) * (oc.exp(x) + 1)
 
 
 def mish(x: oc.Tensor) -> oc.Tensor:
@@ -101,10 +96,4 @@ def softplus(x: oc.Tensor) -> tuple[oc.Tensor, Pullback]:
 
 def softplus_below(x: oc.Tensor) -> oc.Tensor:
     """`softplus(x) - relu(x)`, which is at most `log(2)`, without a derivative at 0."""
-    return _log1p(oc.exp(-oc.abs(x)))
-
-
-def _log1p(x: oc.Tensor) -> oc.Tensor:
-    """`log(1 + x)`, exact for small `x` too: the rounding error of `1 + x` is added back."""
-    y = 1 + x
-    return oc.log(y) + oc.stop_gradient((x - (y - 1)) / y)
+    return oc.log1p(oc.exp(-oc.abs(x)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.program.tensor import Tensor, TensorLike, pointwise
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 
 # Where a table's name is a word of Python or hides a builtin of another meaning.
 PUBLIC_NAMES = {
@@ -31,6 +31,14 @@ def _operator(op: str, name: str) -> Operator:
     operands = ", ".join("abc"[: SCALAR_OPS[op].arity])
     function.__doc__ = f"`{name}({operands})` at every point of the broadcast operands."
     return function
+
+
+def clip(x: TensorLike, low: TensorLike | None = None, high: TensorLike | None = None) -> Tensor:
+    """`x` at least `low` and then at most `high`, either of which may be left out. The gradient goes to `x`
+    inside and at the bounds, else to the bound.
+    """
+    above = as_tensor(x) if low is None else pointwise("max", x, low)
+    return above if high is None else pointwise("min", above, high)
 
 
 OPERATORS: dict[str, Operator] = {

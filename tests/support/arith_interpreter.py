@@ -107,6 +107,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "math.fma": fma,
     "math.roundeven": np.rint,
     "math.sqrt": np.sqrt,
+    "math.trunc": np.trunc,
 }
 
 

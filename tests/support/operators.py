@@ -36,11 +36,11 @@ EXACT = {
         "sub",
     ),
     *("mul", "div", "relu_gate", "sat01_gate", "lt", "le", "eq", "ne", "or", "and", "max", "min", "where"),
-    *("sqrt", "recip", "mod"),
+    *("sqrt", "recip", "mod", "trunc", "isnan", "isinf", "copysign"),
 }
 ULPS = {"pow": 2, "fma": 1, "mul3": 1, "recip_sqrt": 2}
 """In units in the last place; of the largest operand for `fma`. Elsewhere 4."""
-PERIODIC = {"sin", "cos"}
+PERIODIC = {"sin", "cos", "tan"}
 REDUCED = {4: 1e6, 8: 1e14}
 """Angles up to which they are reduced exactly enough, by the bytes of the type."""
 EITHER_ZERO = {"relu", "sat01", "max", "min"}

@@ -27,23 +27,34 @@ from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.error_function import erf
 from ocannl.passes.loops.expand_math.exponential import exp, exp2
-from ocannl.passes.loops.expand_math.hyperbolic import tanh
-from ocannl.passes.loops.expand_math.logarithm import log, log2
+from ocannl.passes.loops.expand_math.hyperbolic import cosh, expm1, sinh, tanh
+from ocannl.passes.loops.expand_math.inverse_trigonometric import acos, asin, atan, atan2
+from ocannl.passes.loops.expand_math.logarithm import log, log1p, log2, log10
 from ocannl.passes.loops.expand_math.power import powf
 from ocannl.passes.loops.expand_math.remainder import remainder
-from ocannl.passes.loops.expand_math.trigonometric import cos, sin
+from ocannl.passes.loops.expand_math.trigonometric import cos, sin, tan
 from ocannl.passes.loops.expand_math.uniform import Blocks, uniform
 
 EXPANSIONS: Mapping[type[Operation], Callable[..., SSAValue]] = {
     RemainderOp: remainder,
+    math.AcosOp: acos,
+    math.AsinOp: asin,
+    math.Atan2Op: atan2,
+    math.AtanOp: atan,
     math.CosOp: cos,
+    math.CoshOp: cosh,
     math.ErfOp: erf,
     math.Exp2Op: exp2,
+    math.ExpM1Op: expm1,
     math.ExpOp: exp,
+    math.Log10Op: log10,
+    math.Log1pOp: log1p,
     math.Log2Op: log2,
     math.LogOp: log,
     math.PowFOp: powf,
     math.SinOp: sin,
+    math.SinhOp: sinh,
+    math.TanOp: tan,
     math.TanhOp: tanh,
 }
 
@@ -72,9 +83,9 @@ def expand_block(block: Block) -> None:
 
 
 class ExpandMathPass(ModulePass):
-    """Expands `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tanh`, `erf`, `powf` and `loops.uniform` into
-    straight-line arithmetic: range reduction, then a minimax polynomial (Muller, "Elementary Functions",
-    2016).
+    """Expands the exponential, logarithmic, trigonometric and hyperbolic functions of `math`, `erf`, `powf`
+    and `loops.uniform` into straight-line arithmetic: range reduction, then a minimax polynomial (Muller,
+    "Elementary Functions", 2016).
     """
 
     name = "expand-math"

@@ -1,9 +1,10 @@
-"""`log` and `log2`, after FreeBSD's msun (e_log.c): a series of inverse hyperbolic tangent around 1."""
+"""Logarithms, after FreeBSD's msun (e_log.c): a series of inverse hyperbolic tangent around 1."""
 
 from __future__ import annotations
 
 import math
 
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from ocannl.passes.loops.expand_math.builder import MathBuilder
@@ -24,6 +25,9 @@ LOG = {
 }
 # 1 / ln 2 as an unevaluated sum.
 LOG2_E = {32: (1.44269502, 1.92596303e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)}
+# 1 / ln 10 and the common logarithm of 2 as unevaluated sums.
+LOG10_E = {32: (0.434294492, -1.010305e-08), 64: (0.43429448190325182, 1.0983196502167651e-17)}
+LOG10_2 = {32: (0.30103001, -1.43209888e-08), 64: (0.3010299956639812, -2.8037281277851704e-18)}
 SQRT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 
 
@@ -45,6 +49,28 @@ def log2(b: MathBuilder, x: SSAValue) -> SSAValue:
     square, tail = _square_and_tail(b, f)
     natural = b.sub(f, b.sub(square, tail))
     return _with_special_values(b, x, b.fma(natural, b.const(high), b.fma(natural, b.const(low), exponent)))
+
+
+def log10(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Within 2 ulp in f32 and f64, also of denormal numbers."""
+    mantissa, exponent = split(b, x)
+    f = b.sub(mantissa, b.const(1.0))
+    square, tail = _square_and_tail(b, f)
+    natural = b.sub(f, b.sub(square, tail))
+    (high, low), (two_high, two_low) = b.pick(LOG10_E), b.pick(LOG10_2)
+    small = b.fma(natural, b.const(low), b.mul(exponent, b.const(two_low)))
+    value = b.fma(exponent, b.const(two_high), b.fma(natural, b.const(high), small))
+    return _with_special_values(b, x, value)
+
+
+def log1p(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Within 2 ulp in f32 and f64: what rounding `1 + x` loses is added to its logarithm."""
+    one = b.const(1.0)
+    y = b.add(x, one)
+    lost = b.div(b.sub(x, b.sub(y, one)), y)
+    inside = b.bit_op(arith.AndIOp, b.cmp("ogt", y, b.const(0.0)), b.cmp("olt", y, b.infinity()))
+    value = b.add(log(b, y), b.select(inside, lost, b.const(0.0)))
+    return b.select(b.cmp("oeq", y, one), x, value)
 
 
 def split(b: MathBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:

@@ -1,4 +1,4 @@
-"""`sin` and `cos`: a polynomial of the distance to a multiple of pi, found by Cody and Waite's reduction.
+"""`sin`, `cos` and `tan`: a polynomial of the distance to a multiple of pi, by Cody and Waite's reduction.
 
 The multiple of pi is taken off in three parts, each product exact by a fused multiply-add. That is accurate
 up to 1e6 in f32 and 1e14 in f64; beyond, a result is meaningless but finite and at most 1 + 1 ulp.
@@ -47,6 +47,11 @@ def cos(b: MathBuilder, x: SSAValue) -> SSAValue:
     shifted = b.add(turns, b.round_magic())
     n = b.add(b.sub(shifted, b.round_magic()), b.const(0.5))
     return _signed_sine(b, _add_multiple_of_pi(b, x, n, 1), shifted)
+
+
+def tan(b: MathBuilder, x: SSAValue) -> SSAValue:
+    """Within 4 ulp in f32 and f64, in the range stated above: the quotient of both."""
+    return b.div(sin(b, x), cos(b, x))
 
 
 def _add_multiple_of_pi(b: MathBuilder, x: SSAValue, n: SSAValue, sign: int) -> SSAValue:

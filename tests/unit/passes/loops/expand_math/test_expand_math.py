@@ -68,6 +68,15 @@ EXACT: dict[str, Callable[..., Real]] = {
     "tanh": mpmath.tanh,
     "erf": mpmath.erf,
     "sigmoid": sigmoid,
+    "tan": mpmath.tan,
+    "asin": mpmath.asin,
+    "acos": mpmath.acos,
+    "atan": mpmath.atan,
+    "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh,
+    "expm1": mpmath.expm1,
+    "log1p": mpmath.log1p,
+    "log10": mpmath.log10,
 }
 BOUNDS = {
     "exp": 1.0,
@@ -79,6 +88,15 @@ BOUNDS = {
     "tanh": 3.0,
     "erf": 2.0,
     "sigmoid": 3.0,
+    "tan": 4.0,
+    "asin": 3.0,
+    "acos": 2.0,
+    "atan": 2.0,
+    "sinh": 3.0,
+    "cosh": 2.0,
+    "expm1": 3.0,
+    "log1p": 2.0,
+    "log10": 2.0,
 }
 
 
@@ -98,11 +116,25 @@ def inputs(name: str, dtype: type) -> Array:
             underflow = samples(dtype, below, -exponent)
             near_0 = signed(log_samples(dtype, tiny, 1))
             return np.concatenate([samples(dtype, -exponent, exponent), underflow, near_0])
-        case "log" | "log2":
+        case "sinh" | "cosh" | "expm1":
+            limit = (exponent - (name == "expm1")) * math.log(2)
+            small = signed(log_samples(dtype, tiny, 1))
+            return np.concatenate([samples(dtype, -limit, limit), samples(dtype, -3, 3), small])
+        case "asin" | "acos":
+            near_1 = 1 - log_samples(dtype, 2.0**-20, 0.5)
+            return np.concatenate(
+                [samples(dtype, -1, 1), signed(near_1), signed(log_samples(dtype, tiny, 1))]
+            )
+        case "atan":
+            return np.concatenate([samples(dtype, -3, 3), signed(log_samples(dtype, tiny, largest))])
+        case "log1p":
+            near_0 = signed(log_samples(dtype, tiny, 0.99))
+            return np.concatenate([log_samples(dtype, tiny, largest), samples(dtype, -0.99, 2), near_0])
+        case "log" | "log2" | "log10":
             near_1 = samples(dtype, 0.5, 2)
             denormal = samples(dtype, 0, tiny)
             return np.concatenate([log_samples(dtype, tiny, largest), near_1, denormal[denormal > 0]])
-        case "sin" | "cos":
+        case "sin" | "cos" | "tan":
             multiples = np.arange(-400, 400) * (math.pi / 2)
             wide = signed(log_samples(dtype, tiny, 1e6 if single else 1e14))
             return np.concatenate([samples(dtype, -7, 7), wide, multiples.astype(dtype)])
@@ -165,6 +197,15 @@ SPECIAL: dict[str, dict[float, float]] = {
     "tanh": {0.0: 0, 30.0: 1, INF: 1, -INF: -1, NAN: NAN},
     "erf": {0.0: 0, 30.0: 1, INF: 1, -INF: -1, NAN: NAN},
     "sigmoid": {0.0: 0.5, INF: 1, -INF: 0, NAN: NAN, -1e4: 0, 1e4: 1},
+    "tan": {0.0: 0, INF: NAN, -INF: NAN, NAN: NAN},
+    "asin": {0.0: 0, 1.0: math.pi / 2, -1.0: -math.pi / 2, 1.5: NAN, -INF: NAN, NAN: NAN},
+    "acos": {0.0: math.pi / 2, 1.0: 0, -1.0: math.pi, 1.5: NAN, INF: NAN, NAN: NAN},
+    "atan": {0.0: 0, INF: math.pi / 2, -INF: -math.pi / 2, 1.0: math.pi / 4, NAN: NAN},
+    "sinh": {0.0: 0, INF: INF, -INF: -INF, 1e4: INF, -1e4: -INF, NAN: NAN},
+    "cosh": {0.0: 1, INF: INF, -INF: INF, -1e4: INF, NAN: NAN},
+    "expm1": {0.0: 0, INF: INF, -INF: -1, 1e4: INF, -1e4: -1, NAN: NAN},
+    "log1p": {0.0: 0, -1.0: -INF, INF: INF, -1.5: NAN, -INF: NAN, NAN: NAN},
+    "log10": {0.0: -INF, 1.0: 0, INF: INF, NAN: NAN, -1.0: NAN, -INF: NAN},
 }
 
 
@@ -176,7 +217,7 @@ def test_special_values(name: str, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ["sin", "tanh", "erf"])
+@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "expm1", "log1p", "erf"])
 def test_odd_functions_keep_the_sign_of_zero(name: str, dtype: type) -> None:
     result = apply(name, np.array([-0.0, 0.0], dtype))
     np.testing.assert_array_equal(np.signbit(result), [True, False])
@@ -200,6 +241,23 @@ def test_special_values_of_pow(dtype: type) -> None:
     np.testing.assert_allclose(result, expected, rtol=2 * np.finfo(dtype).eps)
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(result)[numbers], np.signbit(expected)[numbers])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_atan2(dtype: type) -> None:
+    """Of points at all distances, and of zeros, infinities and NaN with either sign."""
+    tiny, largest = tiny_and_max(dtype)
+    y = np.concatenate([signed(log_samples(dtype, tiny, largest)), samples(dtype, -1, 1)])
+    x = RANDOM.permutation(y)
+    with mpmath.workdps(60):
+        exact = [mpmath.atan2(float(a), float(c)) for a, c in zip(y, x, strict=True)]
+        assert ulps(apply("atan2", y, x), exact) <= 3.0
+    values = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, np.finfo(dtype).smallest_subnormal], dtype)
+    y, x = (a.ravel() for a in np.meshgrid(values, values))
+    found, expected = apply("atan2", y, x), np.arctan2(y, x)
+    np.testing.assert_allclose(found, expected, rtol=2 * np.finfo(dtype).eps)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
 
 
 @pytest.mark.parametrize("type_", [f32, f64])
