@@ -198,7 +198,7 @@ class RecomputeEverythingPass(ModulePass):
             RematerializePass(l2_bytes=0).apply(ctx, op)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=loop_programs() | row_programs())
 def test_what_is_computed_again_keeps_values(text: str):
     check(text, RecomputeEverythingPass, PlanMemoryPass)
@@ -206,14 +206,14 @@ def test_what_is_computed_again_keeps_values(text: str):
 
 
 @pytest.mark.parametrize("grouping", [GroupEverythingPass, GroupBlocksPass])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=loop_programs(((4,), (4, 6), (4, 6), (4, 6), (6,)), (4, 6)) | row_programs())
 def test_groups_keep_values(grouping: type[ModulePass], text: str):
     check(text, grouping, PlanMemoryPass)
     check(text, *PIPELINE[:-1], grouping, PlanMemoryPass)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(text=loop_programs())
 def test_all_passes_keep_values(text: str):
     check(text, *PIPELINE)
