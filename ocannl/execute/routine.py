@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.execute.checked_run import checked_run
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
@@ -26,7 +27,6 @@ from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
-from ocannl.program.id_checks import IdCheck
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
@@ -37,7 +37,7 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.device import Device, Memory
-from ocannl.runtime.memory import ArgBlock, HostMemory
+from ocannl.runtime.memory import ArgBlock
 
 
 class Compiler(Protocol):
@@ -96,7 +96,7 @@ class Routine(Exclusive):
             (check, self._nodes[self.keys[least, False]].memory) for check, least in program.checks
         ]
         self._run = executable.program.bind(self._args)
-        self._call = _checked(self._run.call, self._checks) if self._checks else self._run.call
+        self._call = checked_run(self._run.call, self._checks) if self._checks else self._run.call
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
         self._seconds: list[float] | None = None
@@ -450,22 +450,3 @@ class Routine(Exclusive):
         return (
             f"<routine {self.name!r}: {len(self._nodes)} nodes, indices {', '.join(self._slots) or 'none'}>"
         )
-
-
-def _number_in(memory: Memory) -> Callable[[], float]:
-    """Reads memory of one number; that of the CPU in less time than others."""
-    return memory.array.item if isinstance(memory, HostMemory) else lambda: memory.read().item()
-
-
-def _checked(run: Callable[[], None], checks: Sequence[tuple[IdCheck, Memory]]) -> Callable[[], None]:
-    """A run that raises `OcannlError` afterwards if ids were no positions."""
-
-    found = [(check, _number_in(least)) for check, least in checks]
-
-    def run_and_check() -> None:
-        run()
-        for check, least in found:
-            if least() != math.inf:
-                check.raise_for(least())
-
-    return run_and_check
