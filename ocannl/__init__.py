@@ -3,6 +3,8 @@ whole training steps.
 """
 
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 from ocannl import init
 from ocannl.dialects.ir.errors import (
@@ -33,7 +35,7 @@ from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16,
 from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError, PositionError
-from ocannl.program.functions import OPERATORS, Operator, clip
+from ocannl.program.functions import OPERATORS, clip
 from ocannl.program.gathers import gather, scatter
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
@@ -154,10 +156,16 @@ __all__ = [
 explain_all(__all__, globals())
 
 
-def __getattr__(name: str) -> Operator:
+# Modules that are written with this one, and loaded when they are asked for.
+PARTS = ("interop", "nn", "train")
+
+
+def __getattr__(name: str) -> Any:
     """Every operator of the scalar table is a function of this module: `oc.relu`, `oc.maximum`,
     `oc.where`, ...
     """
+    if name in PARTS:
+        return import_module(f"ocannl.{name}")
     operator = OPERATORS.get(name)
     if operator is None:
         near = get_close_matches(name, __dir__(), 1)
@@ -167,4 +175,4 @@ def __getattr__(name: str) -> Operator:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *OPERATORS])
+    return sorted([*__all__, *OPERATORS, *PARTS])

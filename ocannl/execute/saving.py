@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocannl.dialects.ir.errors import StateError, UninitializedError
@@ -25,6 +26,7 @@ from ocannl.program.dtypes import ELEMENTS, dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.state import Held, Root, State, state
 from ocannl.program.tensor import Tensor
+from ocannl.program.values import Value
 
 
 class Memories(Protocol):
@@ -212,15 +214,19 @@ class _Loading:
     def close(self, name: str) -> None:
         """Gives a tensor whose shape or precision is open those of the file."""
         entry = self.found[name]
-        if isinstance(entry, Held) or not _is_open(entry):
-            return
-        shape, value = self.shape_of(name, entry), entry.ir_value
-        assert shape is not None, "it was compared before"
-        for known, row in zip(graph.known_shape(value), shape, strict=True):
-            if not known.is_final:
-                graph.solver().add(RowEq(known, row))
-        if tensor_type(value).element_or_none is None:
-            value.refine(TensorType(tensor_type(value).shape, ELEMENTS[self.stored[name].dtype]))
+        if not isinstance(entry, Held):
+            shape = self.shape_of(name, entry)
+            assert shape is not None, "it was compared before"
+            close_shape(entry.ir_value, shape, self.stored[name].dtype)
+
+
+def close_shape(value: Value, shape: Shape, dtype: np.dtype[Any]) -> None:
+    """Gives memory whose shape or precision is open a final shape and a dtype."""
+    for known, row in zip(graph.known_shape(value), shape, strict=True):
+        if not known.is_final:
+            graph.solver().add(RowEq(known, row))
+    if tensor_type(value).element_or_none is None:
+        value.refine(TensorType(tensor_type(value).shape, ELEMENTS[dtype]))
 
 
 def _row_fits(known: Row, row: Row) -> bool:

@@ -1,0 +1,222 @@
+"""What the blocks of `nn` are called in PyTorch, and how the layouts of their parameters differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ocannl as oc
+from ocannl.program.block import Block
+
+Array: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = Mapping[str, Array]
+Rows: TypeAlias = tuple[Sequence[int], Sequence[int]]
+"""The sizes of an output and an input row."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """An array in the order of memory, and the rows that its axes make where they are not known."""
+
+    array: Array
+    rows: Rows
+
+
+Parts: TypeAlias = Mapping[str, oc.Tensor]
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """A module of PyTorch that computes what a block does.
+
+    Attributes:
+        names: what of it a block with these parts needs, with the parts that each is for.
+        ours: the arrays of the block for those of the module.
+        theirs: the arrays of the module for those of the block.
+        is_flat: whether each row of the block is one axis of the module.
+    """
+
+    names: Callable[[Parts], Mapping[str, Sequence[str]]]
+    ours: Callable[[Block[..., Any], Arrays], Mapping[str, Converted]]
+    theirs: Callable[[Block[..., Any], Arrays], Arrays]
+    is_flat: bool = False
+
+
+def _renamed(
+    names: Mapping[str, str],
+    ours: Callable[[Array], Converted],
+    theirs: Callable[[Array, str], Array] | None = None,
+) -> Counterpart:
+    """A module whose arrays are those of the block, each by itself."""
+    back = {part: name for name, part in names.items()}
+    return Counterpart(
+        lambda parts: {name: [part] for name, part in names.items() if part in parts},
+        lambda block, arrays: {names[name]: ours(array) for name, array in arrays.items()},
+        lambda block, arrays: {
+            back[part]: array if theirs is None else theirs(array, part) for part, array in arrays.items()
+        },
+        is_flat=theirs is None,
+    )
+
+
+def _matrix(array: Array) -> Converted:
+    """A matrix out x in, or a vector out."""
+    return Converted(array, (array.shape[:1], array.shape[1:]))
+
+
+def _row(array: Array) -> Converted:
+    return Converted(array, (array.shape, ()))
+
+
+LINEAR = _renamed({"weight": "w", "bias": "b"}, _matrix)
+EMBEDDING = _renamed({"weight": "w"}, _matrix)
+NORM = _renamed({"weight": "gain", "bias": "offset"}, _row)
+BATCH_NORM = _renamed(
+    {"weight": "gain", "bias": "offset", "running_mean": "running_mean", "running_var": "running_variance"},
+    _row,
+)
+
+
+def _conv_ours(array: Array) -> Converted:
+    """`out, in, kernel...` as `out, kernel..., in`."""
+    if array.ndim == 1:
+        return _row(array)
+    moved = np.moveaxis(array, 1, -1)
+    return Converted(moved, (moved.shape[:1], moved.shape[1:]))
+
+
+def _conv_theirs(array: Array, part: str) -> Array:
+    return array if part == "b" else np.moveaxis(array, -1, 1)
+
+
+CONV = _renamed({"weight": "w", "bias": "b"}, _conv_ours, _conv_theirs)
+
+
+def _groups(block: Block[..., Any]) -> int:
+    return 1 if block.configuration is None else int(block.configuration.named.get("groups", 1))
+
+
+def _transposed_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Converted]:
+    """`g in, out, kernel...` as `g out, kernel..., in`."""
+    found: dict[str, Converted] = {}
+    for name, array in arrays.items():
+        if name == "weight":
+            groups = _groups(block)
+            split = array.reshape(groups, -1, *array.shape[1:])
+            moved = np.moveaxis(split, 1, -1)
+            array = moved.reshape(-1, *moved.shape[2:])
+            found["w"] = Converted(array, (array.shape[:1], array.shape[1:]))
+        else:
+            found["b"] = _row(array)
+    return found
+
+
+def _transposed_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
+    found = {"bias": arrays["b"]} if "b" in arrays else {}
+    w = arrays["w"]
+    split = np.moveaxis(w.reshape(_groups(block), -1, *w.shape[1:]), -1, 1)
+    return {"weight": split.reshape(-1, *split.shape[2:]), **found}
+
+
+CONV_TRANSPOSE = Counterpart(CONV.names, _transposed_ours, _transposed_theirs)
+
+
+# Attention has the products of queries, keys and values in one array.
+HEADS = ("q", "k", "v")
+
+
+def _attention_names(parts: Parts) -> Mapping[str, Sequence[str]]:
+    biased = "b_q" in parts
+    return {
+        "in_proj_weight": [f"w_{head}" for head in HEADS],
+        "out_proj.weight": ["w_o"],
+        **({"in_proj_bias": [f"b_{head}" for head in HEADS], "out_proj.bias": ["b_o"]} if biased else {}),
+    }
+
+
+def _attention_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Converted]:
+    heads = _setting(block, "num_heads")
+    found: dict[str, Converted] = {}
+    for name, array in arrays.items():
+        kind = "w" if name.endswith("weight") else "b"
+        if name.startswith("out_proj"):
+            split = array.reshape(-1, heads, array.shape[1] // heads) if kind == "w" else array
+            found[f"{kind}_o"] = Converted(split, (split.shape[:1], split.shape[1:]))
+        else:
+            for head, part in zip(HEADS, np.split(array, 3), strict=True):
+                split = part.reshape(heads, -1, *part.shape[1:])
+                found[f"{kind}_{head}"] = Converted(split, (split.shape[:2], split.shape[2:]))
+    return found
+
+
+def _attention_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
+    def joined(kind: str) -> Array:
+        return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in (arrays[f"{kind}_{h}"] for h in HEADS)])
+
+    w_o = arrays["w_o"]
+    found = {"in_proj_weight": joined("w"), "out_proj.weight": w_o.reshape(len(w_o), -1)}
+    if "b_q" in arrays:
+        found |= {"in_proj_bias": joined("b"), "out_proj.bias": arrays["b_o"]}
+    return found
+
+
+def _setting(block: Block[..., Any], name: str) -> int:
+    assert block.configuration is not None
+    return int(block.configuration.named[name])
+
+
+ATTENTION = Counterpart(_attention_names, _attention_ours, _attention_theirs)
+
+
+# PyTorch's LSTM has two biases, whose sum counts.
+def _lstm_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Converted]:
+    def gates(array: Array) -> Converted:
+        split = array.reshape(4, -1, *array.shape[1:])
+        return Converted(split, (split.shape[:2], split.shape[2:]))
+
+    bias = arrays["bias_ih_l0"] + arrays["bias_hh_l0"]
+    return {"w_x": gates(arrays["weight_ih_l0"]), "w_h": gates(arrays["weight_hh_l0"]), "b": gates(bias)}
+
+
+def _lstm_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
+    w_x, w_h, b = (arrays[name].reshape(-1, *arrays[name].shape[2:]) for name in ("w_x", "w_h", "b"))
+    return {"weight_ih_l0": w_x, "weight_hh_l0": w_h, "bias_ih_l0": b, "bias_hh_l0": np.zeros_like(b)}
+
+
+LSTM = Counterpart(
+    lambda parts: {
+        "weight_ih_l0": ["w_x"],
+        "weight_hh_l0": ["w_h"],
+        "bias_ih_l0": ["b"],
+        "bias_hh_l0": ["b"],
+    },
+    _lstm_ours,
+    _lstm_theirs,
+)
+
+COUNTERPARTS: Mapping[str, Counterpart] = {
+    "linear": LINEAR,
+    "mlp_layer": LINEAR,
+    "embedding": EMBEDDING,
+    "layer_norm": NORM,
+    "rms_norm": NORM,
+    "batch_norm1d": BATCH_NORM,
+    "batch_norm2d": BATCH_NORM,
+    **{f"conv{n}d": CONV for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": CONV_TRANSPOSE for n in (1, 2, 3)},
+    "multi_head_attention": ATTENTION,
+    "cross_attention": ATTENTION,
+    "lstm": LSTM,
+}
+
+
+def counterpart_of(block: Block[..., Any]) -> Counterpart | None:
+    """What a block says that it is in PyTorch."""
+    how = block.configuration
+    if how is None or not how.configure.__module__.startswith("ocannl.nn."):
+        return None
+    return COUNTERPARTS.get(how.configure.__name__)

@@ -1,0 +1,168 @@
+"""Parameters from PyTorch's modules, and to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ocannl as oc
+from ocannl.dialects.shapes.shape import Row, Shape, closed_row
+from ocannl.execute.saving import close_shape
+from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of
+from ocannl.program import graph
+from ocannl.program.block import Block, named_parts
+
+Names = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A block with its counterpart, or a parameter alone, under its path in the names of PyTorch."""
+
+    path: str
+    block: Block[..., Any] | None
+    counterpart: Counterpart | None
+    tensors: Mapping[str, oc.Tensor]
+
+    @property
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """The names of PyTorch, with the parts that they are for."""
+        found = {"": [""]} if self.counterpart is None else self.counterpart.names(self.tensors)
+        return {".".join(filter(None, (self.path, name))): parts for name, parts in found.items()}
+
+    def ours(self, arrays: Arrays) -> Mapping[str, Converted]:
+        """The arrays of the parts for those of PyTorch."""
+        if self.counterpart is None or self.block is None:
+            (array,) = arrays.values()
+            return {"": Converted(array, (array.shape[:1], array.shape[1:]))}
+        cut = len(self.path) + 1 if self.path else 0
+        return self.counterpart.ours(self.block, {name[cut:]: array for name, array in arrays.items()})
+
+    def theirs(self, arrays: Arrays) -> Arrays:
+        """The arrays of PyTorch for those of the parts."""
+        if self.counterpart is None or self.block is None:
+            return {self.path: arrays[""]}
+        found = self.counterpart.theirs(self.block, arrays)
+        return {".".join(filter(None, (self.path, name))): array for name, array in found.items()}
+
+
+def _places(block: Block[..., Any], path: str) -> Iterator[_Place]:
+    counterpart = counterpart_of(block)
+    parts = dict(named_parts(block))
+    tensors = {name: part for name, part in parts.items() if isinstance(part, oc.Tensor)}
+    if counterpart is not None:
+        yield _Place(path, block, counterpart, tensors)
+        return
+    for name, part in parts.items():
+        inner = ".".join(filter(None, (path, name.replace("[", ".").replace("]", ""))))
+        if isinstance(part, oc.Tensor):
+            yield _Place(inner, None, None, {"": part})
+        elif callable(part):
+            yield from _places(_as_block(part), inner)
+
+
+def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: Names | None = None) -> None:
+    """Sets the parameters and running statistics of a block from the `state_dict` of a PyTorch module, whose
+    tensors may also be arrays. Layouts are converted by what each block is in PyTorch.
+
+    Parts have the same names, `layers[0].attend` for `layers.0.attend`; `map` gives names, or the beginnings
+    of names, of PyTorch those of the block: `{"transformer.wte": "embed"}`. A parameter whose shape is open
+    gets that of the array. Nothing changes unless all fits: else `StateError` names what is missing, extra
+    and of another size.
+    """
+    given = {_renamed(name, map or {}): _array(value) for name, value in state_dict.items()}
+    given = {name: array for name, array in given.items() if not name.endswith("num_batches_tracked")}
+    places = list(_places(_as_block(block), ""))
+    wanted = [name for place in places for name in place.names]
+    wrong = [f"missing: {name}" for name in wanted if name not in given]
+    wrong += [f"not in the block: {name}" for name in given if name not in wanted]
+    found: list[tuple[oc.Tensor, Converted]] = []
+    for place in places:
+        if all(name in given for name in place.names):
+            for part, converted in place.ours({name: given[name] for name in place.names}).items():
+                tensor = place.tensors[part]
+                found.append((tensor, converted))
+                if not _fits(tensor, converted):
+                    name = ".".join(filter(None, (place.path, part)))
+                    wrong.append(f"{name}: {tensor.shape} in the block, {converted.array.shape} given")
+    if wrong:
+        raise oc.StateError("\n  ".join(["nothing was taken over", *wrong]))
+    for tensor, converted in found:
+        close_shape(tensor.ir_value, _shape_of(converted), converted.array.dtype)
+    for tensor, converted in found:
+        ctx[tensor] = converted.array.reshape(tensor.shape.array)
+
+
+def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, Any]:
+    """The parameters and running statistics of a block as tensors of PyTorch, by the names and in the layouts
+    of its modules: for `module.load_state_dict`. `map` gives names, or the beginnings of names, of the block
+    those of PyTorch.
+
+    Raises `OcannlError` where PyTorch is missing.
+    """
+    try:
+        torch: Any = import_module("torch")
+    except ModuleNotFoundError:
+        raise oc.OcannlError("to_torch needs PyTorch: pip install torch") from None
+    return {name: torch.tensor(array) for name, array in to_arrays(ctx, block, map).items()}
+
+
+def to_arrays(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, NDArray[Any]]:
+    """What `to_torch` gives, as arrays."""
+    found: dict[str, NDArray[Any]] = {}
+    for place in _places(_as_block(block), ""):
+        values = {part: np.array(ctx[tensor]) for part, tensor in place.tensors.items()}
+        if place.counterpart is not None and place.counterpart.is_flat:
+            values = {part: _one_axis_a_row(place.tensors[part], array) for part, array in values.items()}
+        for name, array in place.theirs(values).items():
+            found[_renamed(name, map or {})] = np.ascontiguousarray(array)
+    return found
+
+
+def _as_block(block: Any) -> Block[..., Any]:
+    return cast(Block[..., Any], block) if isinstance(block, Block) else Block(block)
+
+
+def _renamed(name: str, map: Names) -> str:
+    """A name by the longest beginning that is renamed."""
+    fitting = [old for old in map if name == old or name.startswith(f"{old}.")]
+    if not fitting:
+        return name
+    old = max(fitting, key=len)
+    return ".".join(filter(None, (map[old], name[len(old) + 1 :])))
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """A tensor of PyTorch, on whatever device and of whatever float, or an array, as an array."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) in ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2"):
+            value = value.float()
+        return value.numpy()
+    return np.asarray(value)
+
+
+def _shape_of(converted: Converted) -> Shape:
+    output, input = converted.rows
+    return Shape(Row(), closed_row(*map(int, input)), closed_row(*map(int, output)))
+
+
+def _fits(tensor: oc.Tensor, converted: Converted) -> bool:
+    """Whether an array has as many elements as a tensor, and where they are known, its axes."""
+    known = graph.known_shape(tensor.ir_value)
+    if known.is_final:
+        return known.elements == converted.array.size
+    rows = zip(known, _shape_of(converted), strict=True)
+    return all(not row.is_final or row.sizes == given.sizes for row, given in rows)
+
+
+def _one_axis_a_row(tensor: oc.Tensor, array: NDArray[Any]) -> NDArray[Any]:
+    split = len(tensor.shape.output)
+    sizes = [math.prod(row) for row in (array.shape[:split], array.shape[split:]) if row]
+    return array.reshape(sizes)

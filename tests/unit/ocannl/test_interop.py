@@ -1,0 +1,205 @@
+"""Parameters from PyTorch and to it: values and gradients of each block that has a counterpart there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import ocannl as oc
+from ocannl import nn
+from ocannl.interop.torch import to_arrays
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(1)
+
+
+def random(*shape: int) -> Array:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+# Layouts, without PyTorch.
+
+
+def test_a_linear_layer_is_as_it_is():
+    weight, bias, x = random(4, 3), random(4), random(5, 3)
+    layer, ctx = nn.linear(out_dim=4), oc.Context.cpu()
+    oc.interop.from_torch(ctx, layer, {"weight": weight, "bias": bias})
+    np.testing.assert_allclose(ctx[layer(oc.data(x))], x @ weight.T + bias, rtol=1e-5)
+    assert layer.w.shape == "3->4"
+    assert [*to_arrays(ctx, layer)] == ["weight", "bias"]
+
+
+def test_rows_of_several_axes_are_one():
+    weight, ctx = random(6, 4), oc.Context.cpu()
+    layer = nn.linear(out_dim=[2, 3], bias=False)
+    y = layer(oc.data(random(5, 2, 2), axes="boo"))
+    oc.infer(y)
+    oc.interop.from_torch(ctx, layer, {"weight": weight})
+    np.testing.assert_array_equal(ctx[layer.w], weight.reshape(2, 3, 2, 2))
+    np.testing.assert_array_equal(to_arrays(ctx, layer)["weight"], weight)
+
+
+def test_channels_of_a_kernel_are_last():
+    weight, ctx = random(5, 2, 3, 4), oc.Context.cpu()
+    layer = nn.conv2d(kernel_size=(3, 4), out_channels=5, bias=False)
+    oc.interop.from_torch(ctx, layer, {"weight": weight})
+    np.testing.assert_array_equal(ctx[layer.w], weight.transpose(0, 2, 3, 1))
+
+
+def test_parts_are_named_by_their_path():
+    """Blocks in lists, parameters alone, and modules of other names."""
+
+    @oc.block
+    def model(p: Any, x: oc.Tensor) -> oc.Tensor:
+        return p.scale(1.0, output=3) * layers[1](oc.tanh(layers[0](x)))
+
+    layers = [nn.linear(out_dim=3, bias=False, label=f"l{k}") for k in range(2)]
+    net, x, ctx = model(), oc.data(random(5, 3)), oc.Context.cpu()
+    y = net(x)
+    given = {"body.0.weight": random(3, 3), "body.1.weight": random(3, 3), "scale": random(3)}
+    oc.interop.from_torch(ctx, net, given, map={"body": "layers"})
+    hidden = np.tanh(ctx[x] @ given["body.0.weight"].T)
+    np.testing.assert_allclose(ctx[y], given["scale"] * (hidden @ given["body.1.weight"].T), rtol=2e-5)
+    back = to_arrays(ctx, net, {"layers": "body"})
+    assert back.keys() == given.keys()
+    for name, array in given.items():
+        np.testing.assert_array_equal(back[name], array)
+
+
+def test_nothing_changes_unless_all_fits():
+    layer, ctx = nn.linear(out_dim=4, bias=True), oc.Context.cpu()
+    y = layer(oc.data(random(5, 3)))
+    ctx.init_params(y)
+    before = ctx[layer.w]
+    with pytest.raises(oc.StateError) as error:
+        oc.interop.from_torch(ctx, layer, {"weight": random(4, 2), "gain": random(4)})
+    assert str(error.value).splitlines() == [
+        "nothing was taken over",
+        "  missing: bias",
+        "  not in the block: gain",
+    ]
+    with pytest.raises(oc.StateError, match=r"w: 3->4 in the block, \(4, 2\) given"):
+        oc.interop.from_torch(ctx, layer, {"weight": random(4, 2), "bias": random(4)})
+    np.testing.assert_array_equal(ctx[layer.w], before)
+
+
+# PyTorch.
+
+IMAGE, SEQUENCE = (2, 9, 10, 4), (2, 7, 8)
+BLOCKS: dict[str, tuple[Callable[[], Any], str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
+    "linear": (lambda: nn.linear(out_dim=5), "Linear", (8, 5), {}, (3, 8)),
+    "linear without bias": (lambda: nn.linear(out_dim=5, bias=False), "Linear", (8, 5, False), {}, (3, 8)),
+    "conv1d": (lambda: nn.conv1d(out_channels=6, padding=1), "Conv1d", (8, 6, 3), {"padding": 1}, SEQUENCE),
+    "conv2d": (
+        lambda: nn.conv2d(kernel_size=(3, 2), stride=2, padding=1, out_channels=6),
+        "Conv2d",
+        (4, 6, (3, 2)),
+        {"stride": 2, "padding": 1},
+        IMAGE,
+    ),
+    "conv2d in groups": (
+        lambda: nn.conv2d(groups=2, padding=1, out_channels=6),
+        "Conv2d",
+        (4, 6, 3),
+        {"groups": 2, "padding": 1},
+        IMAGE,
+    ),
+    "conv3d": (
+        lambda: nn.conv3d(kernel_size=2, use_padding=False, out_channels=3),
+        "Conv3d",
+        (2, 3, 2),
+        {},
+        (2, 4, 5, 6, 2),
+    ),
+    "conv_transpose2d": (
+        lambda: nn.conv_transpose2d(kernel_size=3, stride=2, padding=1, out_channels=6),
+        "ConvTranspose2d",
+        (4, 6, 3),
+        {"stride": 2, "padding": 1},
+        IMAGE,
+    ),
+    "conv_transpose2d in groups": (
+        lambda: nn.conv_transpose2d(kernel_size=2, stride=2, padding=0, groups=2, out_channels=6),
+        "ConvTranspose2d",
+        (4, 6, 2),
+        {"stride": 2, "groups": 2},
+        IMAGE,
+    ),
+    "layer_norm": (lambda: nn.layer_norm(), "LayerNorm", (8,), {}, (3, 8)),
+    "rms_norm": (lambda: nn.rms_norm(), "RMSNorm", (8,), {"eps": 1e-5}, (3, 8)),
+    "batch_norm1d": (lambda: nn.batch_norm1d(), "BatchNorm1d", (8,), {}, (3, 8)),
+    "batch_norm2d": (lambda: nn.batch_norm2d(), "BatchNorm2d", (4,), {}, IMAGE),
+    "lstm": (lambda: nn.lstm(5), "LSTM", (8, 5), {"batch_first": True}, SEQUENCE),
+    "multi_head_attention": (
+        lambda: nn.multi_head_attention(num_heads=2, d_k=4, d_v=4, out_dim=8, bias=True),
+        "MultiheadAttention",
+        (8, 2),
+        {"batch_first": True},
+        SEQUENCE,
+    ),
+}
+
+
+def applied(module: Any, name: str, x: Any) -> Any:
+    """The module on channels that are last."""
+    if name.startswith("conv") or name == "batch_norm2d":
+        return module(x.movedim(-1, 1)).movedim(1, -1)
+    if name == "multi_head_attention":
+        return module(x, x, x, need_weights=False)[0]
+    return module(x)[0] if name == "lstm" else module(x)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_values_and_gradients_are_those_of_pytorch(name: str):
+    torch = pytest.importorskip("torch")
+    make, theirs, args, options, shape = BLOCKS[name]
+    torch.manual_seed(1)
+    module = getattr(torch.nn, theirs)(*args, **options).eval()
+    with torch.no_grad():
+        for tensor in [*module.parameters(), *module.buffers()]:
+            if tensor.ndim:
+                tensor.copy_(torch.rand(tensor.shape) + 0.1)
+    array = random(*shape)
+    x = oc.param("x", array, batch=list(shape[:-1]), output=shape[-1], input=[], dtype=np.float32)
+    block, ctx = make(), oc.Context.cpu(threads=1)
+    y = block(x)
+    ctx.init_params(x)
+    oc.interop.from_torch(ctx, block, module.state_dict())
+
+    given = torch.tensor(array, requires_grad=True)
+    wanted = applied(module, name, given)
+    np.testing.assert_allclose(ctx[y], wanted.detach(), rtol=2e-4, atol=2e-5)
+    (wanted**2).sum().backward()
+    gradient = ctx[oc.grad((y * y).einsum("...|... => |"), x)]
+    np.testing.assert_allclose(gradient, given.grad, rtol=1e-3, atol=1e-3)
+
+    again = getattr(torch.nn, theirs)(*args, **options).eval()
+    again.load_state_dict(oc.interop.to_torch(ctx, block))
+    np.testing.assert_allclose(applied(again, name, given).detach(), wanted.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_embedding():
+    torch = pytest.importorskip("torch")
+    module, block, ctx = torch.nn.Embedding(6, 4), nn.embedding(num=6, dim=4), oc.Context.cpu()
+    ids = np.array([[0, 5, 3]], np.int32)
+    oc.interop.from_torch(ctx, block, module.state_dict())
+    np.testing.assert_array_equal(ctx[block(oc.data(ids, axes="bb"))], module(torch.tensor(ids)).detach())
+    assert oc.interop.to_torch(ctx, block)["weight"].shape == (6, 4)
+
+
+def test_small_floats_of_pytorch():
+    torch = pytest.importorskip("torch")
+    block, ctx = nn.linear(out_dim=4, bias=False), oc.Context.cpu()
+    weight = torch.rand(4, 3).to(torch.bfloat16)
+    oc.interop.from_torch(ctx, block, {"weight": weight})
+    np.testing.assert_array_equal(ctx[block.w], weight.float())
+
+
+def test_pytorch_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(oc.OcannlError, match="to_torch needs PyTorch: pip install torch"):
+        oc.interop.to_torch(oc.Context.cpu(), nn.linear(out_dim=4))
