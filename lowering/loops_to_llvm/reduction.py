@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from ocannl.dialects.loops import ReduceOp
 from ocannl.lowering.llvm.accumulators import across_lanes, combine, neutral
@@ -16,6 +18,12 @@ from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 # Accumulators that hide the latency of an addition, and their bytes at most, so that none is spilled.
 INDEPENDENT, INDEPENDENT_BYTES = 8, 512
 UNROLLED = 4
+# The accumulators up to which a long loop takes 4 or 2 points at a time: the instructions of the loop itself
+# take the ports of 512-bit multiplications. It has so many points at least.
+BY_FOUR, BY_TWO, LONG = 8, 12, 64
+
+
+Accumulate: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
 
 
 class Accumulation:
@@ -87,8 +95,26 @@ class Accumulation:
             return self.accumulate(inner, values)
 
         unrolled = not inner and level.size <= UNROLLED
-        for segment in segments(level.size, 1) if not unrolled else points(level.size):
-            values = self.nest.run(level.variable, segment, body, values, self.type.text)
+        steps = points(level.size) if unrolled else segments(level.size, self.together(level, inner))
+        for segment in steps:
+            each = partial(self.several, level, body, segment.extent)
+            values = self.nest.run(level.variable, segment, each, values, self.type.text)
+        return values
+
+    def together(self, level: Level, inner: Sequence[Level]) -> int:
+        """How many points of a loop its body has."""
+        count = self.height * self.groups
+        is_product = self.reduction.product is not None and not inner and self.across is None
+        if not is_product or count == 1 or count > BY_TWO or level.size < LONG:
+            return 1
+        return 4 if count <= BY_FOUR and level.size % 4 == 0 else 2
+
+    def several(self, level: Level, body: Accumulate, extent: int, values: Sequence[str]) -> Sequence[str]:
+        """The accumulators after some neighbouring points of a loop."""
+        first = self.nest.positions[level.variable]
+        for point in range(extent):
+            self.nest.positions[level.variable] = Position(first.name, first.offset + point, first.depth)
+            values = body(values)
         return values
 
     def accumulate_in_chains(self, level: Level, values: Sequence[str]) -> Sequence[str]:

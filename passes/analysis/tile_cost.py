@@ -16,7 +16,7 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
-from ocannl.passes.analysis.target import INTERLEAVED, TargetDescription
+from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
 LOOP_OVERHEAD = 0.25
 ADDITION_LATENCY = 4.0
@@ -28,12 +28,15 @@ INTERLEAVED_ROW = 2.0
 FAR, FARTHEST = 2.0, 6.0
 # The cache lines that could be prefetched in the time of a tile from beyond the caches that follows no other.
 APART = 3.5
+# Pages, the pages whose addresses a core has at hand, and the cost of another one.
+PAGE, PAGES, PAGE_MISS = 2**12, 64, 8.0
 # Addresses at a multiple of these distances map to the same set of a cache; strides of less than several
 # tiles do not conflict.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
-PACKED_ELEMENT = 0.4
+# The cycles to copy an element into a panel that stays near, and into a large copy.
+PACKED_ELEMENT, PACKED_FAR = 0.4, 1.0
 # The cycles that longer code must save: an operation, an element moved alone, a vector transposed, a vector
 # summed over its lanes.
 CODE_OPERATION, CODE_ELEMENT, CODE_TRANSPOSED, CODE_HORIZONTAL = 4.0, 20.0, 40.0, 60.0
@@ -118,12 +121,12 @@ class TileCost:
         memory, copies = sum([direct for direct, _ in costs]), 0.0
         total = view.runs * max(self.step(memory, arithmetic), self.latency(scope, view))
         saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0])
-        for access, (direct, copied) in saving_most:
+        for access, (direct, from_copy) in saving_most:
             if access.op.positions:
                 self.code += self.code_size(access, view)
                 continue
-            rest = memory - direct + copied
-            copy = copies + PACKING_SETUP + PACKED_ELEMENT * self.bytes(access, view) / access.bytes
+            rest = memory - direct + from_copy
+            copy = copies + self.packing(access, view)
             packed = copy + view.runs * max(self.step(rest, arithmetic), self.latency(scope, view))
             code = self.code_size(access, view)
             if packed < total + code:
@@ -133,6 +136,14 @@ class TileCost:
             else:
                 self.code += code
         return total + self.across_lanes(scope, view)
+
+    def packing(self, access: Access, view: ScopeTile) -> float:
+        """The cycles to make a packed copy, which is near where one panel at a time is made."""
+        copied = panel = self.bytes(access, view)
+        if view.lanes is not None and view.stride(access):
+            panel = copied * view.width // view.sizes[view.lanes]
+        element = PACKED_ELEMENT if panel <= LARGEST_INSIDE else PACKED_FAR
+        return PACKING_SETUP + element * copied / access.bytes
 
     def view(self, scope: ScopeFacts) -> ScopeTile:
         sizes = scope.around | scope.space
@@ -180,7 +191,15 @@ class TileCost:
         if distance == FARTHEST and pitch > tile:
             lines += APART
         direct = self.access(access, view, 1.0) + (distance - 1) * lines
+        direct += self.page_misses(total, tile, pitch)
+        if stride == 1 and view.sizes[view.lanes] % view.width > 0:
+            return direct, direct  # a copy is in no panels, and so as it is
         return direct, instructions + (self.distance(total) - 1) * tile / LINE
+
+    def page_misses(self, total: int, tile: float, pitch: int) -> float:
+        """The cost of the pages that a step of a reduction touches first, in tiles `pitch` bytes apart."""
+        reach = total / tile * pitch
+        return PAGE_MISS * min(1.0, pitch / PAGE) if reach > PAGES * PAGE and pitch > tile else 0.0
 
     def distance(self, total: int, tile: int = 1, pitch: int = 1) -> float:
         """How many times as long as in the first-level cache a load takes, by its reuse distance.
@@ -192,7 +211,7 @@ class TileCost:
             # Steps by multiples of a large power of two meet in few places of a cache.
             apart = math.gcd(way, pitch)
             room = size // apart * tile if apart >= WIDE_STEP * tile else size
-            if total <= min(room, size // 2):
+            if total <= min(room, size) // 2:
                 return factor
         return FARTHEST
 

@@ -34,17 +34,19 @@ class Factored:
     after: NestOp
 
 
-def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Factored:
+def rfactor(
+    nest: NestOp, reduction: ReduceOp, label: str, parts: Space, cells: Space | None = None
+) -> Factored:
     """Splits a reduction off a nest, which becomes `after`.
 
     There is a partial result for each point of the nest and each of the `parts`, a space of at most one
-    variable, which `inside` leaves free for the loops around it. Partial results are laid out as the operands
-    of the reduction.
+    variable, which `inside` leaves free for the loops around it. Partial results are laid out as `cells`, by
+    default as the operands of the reduction.
     """
     type, accum = reduction.result.type, reduction.accum.data
     assert isinstance(type, Float32Type | Float64Type)
-    space = (*parts, *in_memory_order(nest.space.data, reduction))
-    cells = identity_map(name for name, _ in space)
+    space = (*parts, *(cells or in_memory_order(nest.space.data, reduction)))
+    indices = identity_map(name for name, _ in space)
     shape = MemRefType(type, [size for _, size in space])
     node = NodeOp(label, "local", f"partial results of {nest.label.data}", shape)
 
@@ -52,17 +54,17 @@ def rfactor(nest: NestOp, reduction: ReduceOp, label: str, parts: Space) -> Fact
     neutral = SCALAR_OPS[accum].neutral
     assert neutral is not None
     value = b.const(neutral)
-    before = nest_of(f"{label} reset", space, [*b.ops, StoreOp(value, node.result, cells)])
+    before = nest_of(f"{label} reset", space, [*b.ops, StoreOp(value, node.result, indices)])
 
     copied, total = copies_for(reduction)
-    old = LoadOp(node.result, cells)
+    old = LoadOp(node.result, indices)
     b = ArithBuilder(type)
     value = SCALAR_OPS[accum].emit(b, old.result, total)
-    store = StoreOp(value, node.result, cells)
+    store = StoreOp(value, node.result, indices)
     inside = nest_of(label, nest.space.data, [*copied, old, *b.ops, store])
 
     derive([node, before, inside], reduction.location)
-    replace_reduction(reduction, node.result, cells, parts, type)
+    replace_reduction(reduction, node.result, indices, parts, type)
     remove_unused_operations(nest.body.block)
     return Factored(node, before, inside, nest)
 

@@ -12,6 +12,7 @@ from ocannl.passes.analysis.nests import nests_of
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, cheapest, long_sum
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
@@ -27,14 +28,30 @@ class Scheduler:
         """Those of nodes: copies have other ones."""
         self.structures = StructuralNumbering()
         self.cheapest: dict[int, tuple[float, Choice] | None] = {}
+        self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
         self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
 
     def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
+        if choices is None and isinstance(step, NestOp):
+            for part in self.blocks_of(step):
+                self.run(part, None)
         nests = nests_of(step)
         chosen = choices or [None] * len(nests)
         cycles = sum([self.schedule(nest, choice) for nest, choice in zip(nests, chosen, strict=True)])
         if isinstance(step, GroupOp) and step.schedule is None:
             self.share(step, cycles)
+
+    def blocks_of(self, nest: NestOp) -> list[NestOp | GroupOp]:
+        """The steps before a nest that add up its long sum in blocks, if that pays."""
+        reduction = None if nest.schedule is not None else long_sum(nest)
+        key = self.structures.number(nest)
+        found = None if reduction is None else self.best(nest, key)
+        if reduction is None or found is None:
+            return []
+        if key not in self.blockings:
+            self.blockings[key] = cheapest(nest, reduction, found, self.target)
+        blocking, choice = self.blockings[key]
+        return [] if blocking is None else blocked(nest, reduction, blocking, choice, self.labels)
 
     def share(self, group: GroupOp, cycles: float) -> None:
         """Lets threads share the points of a group whose nests take so many cycles, if that pays."""

@@ -35,7 +35,8 @@ loops.func @forward {
 // AVX2-LABEL: loops.func @forward
 // AVX2: loops.nest "y" {{.*}} schedule <order = (o, b), rows = b : 6, lanes = o : 16> {
 
-// Both gradients read their operands contiguously along the lanes as they are.
+// Both gradients read their operands contiguously along the lanes as they are. That of the weights reads the rows of
+// its tile from another page at each step, but for a copy.
 loops.func @backward {
   %w = assign.node "w" on_device : memref<512x784xf32>
   %g = assign.node "g" on_device : memref<128x512xf32>
@@ -62,8 +63,9 @@ loops.func @backward {
   }
 }
 // CHECK-LABEL: loops.func @backward
-// CHECK-NOT: packed
+// CHECK-NOT: x.packed
 // CHECK: loops.nest "dx" (b = 128, i = 784) schedule <order = (i, b), parallel = (i : 32, b : 64), rows = b : 8, lanes = i : 32> {
+// CHECK: loops.nest "g.packed" (o = 512, b = 128)
 // CHECK: loops.nest "dw" (o = 512, i = 784) schedule <order = (i, o), parallel = (i : 32, o : 256), rows = o : 8, lanes = i : 32> {
 
 // Rows of 4 kilobytes share the places of a cache: the panels stand elsewhere.
@@ -86,7 +88,7 @@ loops.func @conflict {
 // CHECK: loops.nest "b.packed" (k = 1024, j = 32)
 // CHECK: loops.nest "c" (i = 1024, j = 32)
 
-// Panels of 256 KiB are copied before, and so are panels fewer than cores, and what the whole group could hold.
+// Panels of 256 KiB are copied before, those of the smaller operand, and so are panels fewer than cores, and what the whole group could hold.
 loops.func @copied_before {
   %a = assign.node "a" on_device : memref<128x2048xf32>
   %b = assign.node "b" on_device : memref<512x2048xf32>
@@ -127,7 +129,7 @@ loops.func @copied_before {
 }
 // CHECK-LABEL: loops.func @copied_before
 // CHECK-NOT: loops.group
-// CHECK: loops.nest "b.packed" (j_panel = 16, k = 2048, j = 32)
+// CHECK: loops.nest "a.packed" (i_panel = 4, k = 2048, i = 32)
 // CHECK: loops.nest "e.packed" (j_panel = 3, k = 784, j = 32)
 // CHECK: loops.nest "h.packed" (j_panel = 16, k = 32, j = 32)
 

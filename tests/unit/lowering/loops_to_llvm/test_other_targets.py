@@ -36,7 +36,7 @@ class Processor:
         return emit_assembly(loops_to_llvm(module, target=target), target)
 
 
-SSE4 = Processor("x86-64-v2", r"mulps\s.*%xmm", r"addps\s.*%xmm", r"addps\s.*\n\s+movaps\s.*\(%rsp\)")
+SSE4 = Processor("x86-64-v2", r"mulps\s.*%xmm", r"addps\s.*%xmm", r"movaps\s+%xmm\d+, .*\(%rsp\)")
 AVX2 = Processor("x86-64-v3", r"vfmadd\d+ps\s.*%ymm", r"vaddps\s.*%ymm", r"vmov[au]ps\s+%ymm\d+, .*\(%rsp\)")
 NEON = Processor("neoverse-n1", r"fmla\s+v\d+\.4s", r"fadd\s+v\d+\.4s", r"st[rp]\s+q.*\[sp")
 
@@ -107,7 +107,10 @@ loops.func @sum {
 def test_contractions_are_vectorized_and_stay_in_registers(processor: Processor, text: str):
     assembly = processor.assembly(text)
     assert len(re.findall(processor.fma, assembly)) >= 8
-    assert not re.search(processor.spill, assembly)
+    for block in re.split(r"^\.L", assembly, flags=re.MULTILINE):
+        loop = re.split(r"^\s+(?:j\w+|b\.\w+)\s", block, flags=re.MULTILINE)[0]
+        if re.search(processor.fma, loop):
+            assert not re.search(processor.spill, loop)
 
 
 @pytest.mark.parametrize("processor", [SSE4, AVX2, NEON], ids=["sse4", "avx2", "neon"])

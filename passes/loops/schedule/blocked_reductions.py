@@ -1,0 +1,165 @@
+"""Cache blocking of long sums of products: a group adds up one block of the sum after the other, so that the
+operands of a block stay in the caches for all results (Goto and van de Geijn, "Anatomy of High-Performance
+Matrix Multiplication", 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type, Float64Type
+from xdsl.ir import Block, Region
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.index.linear import Linear, Space, SpaceAttr
+from ocannl.dialects.ir.origins import derive
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
+from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.names import Names
+from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.schedule_candidates import Choice, Chooser
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.schedule.pack import after_declarations
+from ocannl.passes.rewrites.indices import substitute_indices
+from ocannl.passes.rewrites.rfactor import rfactor
+
+# The points of a block, and those of a sum of which blocks are tried.
+LEAST, MOST, LONG = 64, 256, 1024
+# The blocks of results that threads share.
+SHARED = 6
+# The cycles to load and store a line of partial sums in the second-level cache, and beyond it.
+NEAR_LINE, FAR_LINE = 2.0, 6.0
+# The operations of a product.
+PRODUCT = (LoadOp, arith.MulfOp, arith.ExtFOp, YieldOp)
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """A block of a sum: the outer loops, and the part of one loop, if any, that is in a block."""
+
+    outer: Space
+    variable: str
+    size: int
+
+
+def long_sum(nest: NestOp) -> ReduceOp | None:
+    """The long sum of products of a nest over outer axes of both operands, such as batch and space, on which
+    all of its points depend, and which reads nothing that it writes.
+    """
+    ops = list(nest.body.block.ops)
+    sums = [op for op in ops if isinstance(op, ReduceOp)]
+    if len(sums) != 1 or nest.clashing or not isinstance(nest.parent_op(), FuncOp):
+        return None
+    (found,) = sums
+    loads = [op for op in found.body.block.ops if isinstance(op, LoadOp)]
+    written = {op.node for op in ops if isinstance(op, StoreOp)}
+    used = {name for op in loads for index in op.indices.data for name in index.names}
+    is_product = all(isinstance(op, PRODUCT) for op in found.body.block.ops)
+    is_long = math.prod(size for _, size in found.space.data) >= LONG
+    return (
+        found
+        if is_long
+        and is_product
+        and found.accum.data == "add"
+        and isinstance(found.result.type, Float32Type | Float64Type)
+        and len(loads) == 2
+        and not any(op.positions or op.node in written for op in loads)
+        and used >= set(nest.space.names)
+        and not any(address_of(op).stride(name) == 1 for op in loads for name in found.space.names)
+        else None
+    )
+
+
+def cheapest(
+    nest: NestOp, reduction: ReduceOp, found: tuple[float, Choice], target: TargetDescription
+) -> tuple[Blocking | None, Choice]:
+    """The blocking with the fewest cycles, and the choice for one block; None where the sum as a whole is as
+    fast.
+    """
+    least, best, choice = found[0], None, found[1]
+    points = math.prod(size for _, size in reduction.space.data)
+    results = math.prod(size for _, size in nest.space.data) * (
+        4 if isinstance(reduction.result.type, Float32Type) else 8
+    )
+    line = NEAR_LINE if results <= target.l2_bytes // 2 else FAR_LINE
+    for blocking, inside in blockings(reduction.space.data):
+        count = points // math.prod(size for _, size in inside)
+        block = nest.clone()
+        (inner,) = (op for op in block.body.block.ops if isinstance(op, ReduceOp))
+        inner.properties["space"] = SpaceAttr(inside)
+        chooser = Chooser.of(block, target)
+        assert chooser is not None
+        cycles, chosen = chooser.best()
+        total = count * (cycles + line * results / LINE)
+        if total < least:
+            least, best, choice = total, blocking, chosen
+    return best, choice
+
+
+def blockings(space: Space) -> Iterator[tuple[Blocking, Space]]:
+    """The blocks of the inner loops of a sum and a part of one more, with the loops in a block."""
+    inner = 1
+    for place in reversed(range(len(space))):
+        name, size = space[place]
+        for part in divisors(size):
+            if part > 1 and LEAST <= inner * part <= MOST and (place > 0 or part < size):
+                yield Blocking(space[:place], name, part), ((name, part), *space[place + 1 :])
+        inner *= size
+
+
+def blocked(
+    nest: NestOp, reduction: ReduceOp, blocking: Blocking, choice: Choice, labels: Names
+) -> list[NestOp | GroupOp]:
+    """Puts a nest that sets partial sums to zero, and a group that adds up the blocks, before a nest, which
+    goes on with the sums; returns these steps.
+    """
+    func = nest.parent_op()
+    assert isinstance(func, FuncOp)
+    names = Names.of(func, nest)
+    sizes = dict(reduction.space.data)
+    factored = rfactor(nest, reduction, labels.fresh(f"{nest.label.data}.sums"), (), nest.space.data)
+    inside = factored.inside
+    shared = split_results(inside, choice.schedule, names)
+    (part,) = (op for op in inside.body.block.ops if isinstance(op, ReduceOp))
+    outer = list(blocking.outer)
+    kept = tuple(entry for entry in part.space.data if entry not in outer)
+    if blocking.size < sizes[blocking.variable]:
+        outer.append((names.fresh(f"{blocking.variable}_block"), sizes[blocking.variable] // blocking.size))
+        split = Linear.of({outer[-1][0]: blocking.size, blocking.variable: 1})
+        substitute_indices(operations(part.body.block), {blocking.variable: split})
+        kept = tuple((name, blocking.size if name == blocking.variable else size) for name, size in kept)
+    part.properties["space"] = SpaceAttr(kept)
+    group = GroupOp(inside.label.data, [*shared, *outer], Region(Block([inside])))
+    derive([group], nest.location)
+    Rewriter.insert_op(factored.node, after_declarations(nest))
+    Rewriter.insert_op([factored.before, group], InsertPoint.before(nest))
+    return [factored.before, group]
+
+
+def split_results(inside: NestOp, schedule: Schedule, names: Names) -> Space:
+    """Takes loops out of the nest of a block, which threads can share: those outside of the tile, and a part
+    of the rows.
+    """
+    tile = {name for loop, _ in schedule.tiles for name in loop.split("*")}
+    own, shared = dict(inside.space.data), list[tuple[str, int]]()
+    for name in schedule.order:
+        if name in own and name not in tile and math.prod(size for _, size in shared) < SHARED:
+            shared.append((name, own.pop(name)))
+    missing = -(-SHARED // math.prod(size for _, size in shared))
+    if schedule.rows is not None and schedule.rows[0] in own:
+        rows, height = schedule.rows
+        whole, rest = divmod(own[rows], height)
+        parts = max((d for d in divisors(whole) if d <= missing), default=1) if not rest else 1
+        if parts > 1:
+            shared.append((names.fresh(f"{rows}_block"), parts))
+            own[rows] //= parts
+            split = Linear.of({shared[-1][0]: own[rows], rows: 1})
+            substitute_indices(operations(inside.body.block), {rows: split})
+    inside.properties["space"] = SpaceAttr(tuple(own.items()))
+    return tuple(shared)

@@ -1,0 +1,101 @@
+"""Long sums of products are added up in blocks where that keeps operands near, and are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.nests import Arrays, parse_module, random_arrays, run_compiled, the_func
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.dialects.loops import GroupOp
+from ocannl.passes.analysis.processors import processor
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.runtime.host.processor import missing_features
+
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-n1")
+TARGETS = [name for name in LEVELS if not missing_features(processor(name))]
+
+GRADIENT = """
+loops.func @gradient {
+  %g = assign.node "g" on_device : memref<16x18x16x48xf32>
+  %x = assign.node "x" on_device : memref<16x20x18x24xf32>
+  %old = assign.node "old" on_device : memref<48x3x3x24xf32>
+  %dk = assign.node "dk" on_device : memref<48x3x3x24xf32>
+  loops.nest "dk" (o = 48, i = 3, j = 3, c = 24) {
+    %sum = loops.reduce add (b = 16, h = 18, w = 16) : f32 {
+      %gv = loops.load %g[b, h, w, o]
+      %xv = loops.load %x[b, h + i, w + j, c]
+      %p = arith.mulf %gv, %xv : f32
+      loops.yield %p
+    }
+    %v = loops.load %old[o, i, j, c]
+    %d = arith.subf %v, %sum : f32
+    loops.store %d, %dk[o, i, j, c]
+  }
+}"""
+
+
+def scheduled(text: str, target: str) -> ModuleOp:
+    module = parse_module(text)
+    SchedulePass(cpu=target).apply(Context(), module)
+    PlanMemoryPass().apply(Context(), module)
+    module.verify()
+    return module
+
+
+def groups(module: ModuleOp) -> list[GroupOp]:
+    return [op for op in the_func(module).body.block.ops if isinstance(op, GroupOp)]
+
+
+def run(module: ModuleOp, target: str, threads: int = 1) -> Arrays:
+    arrays = random_arrays(the_func(module))
+    run_compiled(module, arrays, threads=threads, target=processor(target))
+    return arrays
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weight_gradients_are_right(target: str):
+    module = scheduled(GRADIENT, target)
+    (group,) = groups(module)
+    assert [name for name, _ in group.space.data][-2:] == ["b", "h_block"]
+    found = run(module, target)
+    g, x = (found[name].astype(np.float64) for name in "gx")
+    sums = np.empty((48, 3, 3, 24))
+    for i, j in np.ndindex(3, 3):
+        sums[:, i, j] = np.einsum("bhwo,bhwc->oc", g, x[:, i : i + 18, j : j + 16])
+    np.testing.assert_allclose(found["dk"], found["old"] - sums, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_threads_share_results_and_change_no_bit(target: str):
+    module = scheduled(GRADIENT, target)
+    (group,) = groups(module)
+    assert group.schedule is not None
+    assert {name for name, _ in group.schedule.data.parallel}.isdisjoint({"b", "h_block"})
+    np.testing.assert_array_equal(run(module, target, 2)["dk"], run(module, target, 1)["dk"])
+
+
+def test_short_sums_are_whole():
+    assert groups(scheduled(GRADIENT.replace("b = 16", "b = 1"), "x86-64-v3")) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("reduce add", "reduce max"),
+        ("%gv, %xv", "%xv, %xv"),
+        ("load %x[b, h + i, w + j, c]", "load %dk[b, 0, 0, c]"),
+        ("store %d, %dk[o, i, j, c]", "store %d, %dk[o, i, 0, c]"),
+    ],
+)
+def test_other_sums_are_whole(before: str, after: str):
+    """Another accumulation, results that not all loops change, a sum of what the nest writes, results that
+    are written in turn.
+    """
+    text = GRADIENT.replace(before, after)
+    if "%xv, %xv" in text:
+        text = text.replace("      %gv = loops.load %g[b, h, w, o]\n", "")
+    module = scheduled(text, "x86-64-v3")
+    assert not any("sums" in group.label.data for group in groups(module))
