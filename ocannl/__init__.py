@@ -17,9 +17,9 @@ from ocannl.dialects.ir.errors import (
     UninitializedError,
 )
 from ocannl.execute.context import Context, default_context
+from ocannl.execute.eager_engine import eager
 from ocannl.execute.inference import infer
 from ocannl.execute.routine import Routine
-from ocannl.execute.seeds import seed
 from ocannl.execute.tuning import tune
 from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
 from ocannl.functions.function import Function, function
@@ -45,6 +45,7 @@ from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.reducers import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from ocannl.program.scopes import Scope, scope
+from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.shapes import RowSizes
 from ocannl.program.state import State, state
@@ -98,6 +99,7 @@ __all__ = [
     "custom_gradient",
     "data",
     "default_context",
+    "eager",
     "einmax",
     "einsum",
     "eye",

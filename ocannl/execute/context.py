@@ -24,14 +24,16 @@ from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.default_context import DEFAULT
+from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import ExtractedRoutine, Numbering, extract, needed, origin_of
+from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
 from ocannl.program.leaves import numbers
 from ocannl.program.memory_parts import Part
+from ocannl.program.needed import needed
 from ocannl.program.parameters import params
 from ocannl.program.state import Held, Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
-from ocannl.program.values import Value, is_memory, value_of
+from ocannl.program.values import Value, is_memory, memory_key, value_of
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import Executable, compile_module
@@ -282,7 +284,7 @@ class Context:
         if node is None and is_memory(target.ir_value):
             node = self._nodes.initial(target.ir_value)
         elif node is None:
-            return NodeValue.of(self._evaluate(target))
+            return NodeValue.of(self.evaluated(target))
         if node is None or not node.written:
             self._refuse_unwritten(target)
         return NodeValue.of(node.memory.read())
@@ -316,8 +318,8 @@ class Context:
                     return f" in {self}, but `{tensor.label}` has a value in {other}; {way}"
         return ""
 
-    def _evaluate(self, tensor: Tensor) -> NDArray[Any]:
-        """The value of an expression that no routine keeps."""
+    def evaluated(self, tensor: Tensor) -> NDArray[Any]:
+        """The value of an expression, computed from the present memory."""
         value = tensor.ir_value
         found = self._evaluations.get(value)
         if found is None or not found.is_current():
@@ -338,6 +340,8 @@ class Context:
             return
         part = tensor if isinstance(tensor, Part) else None
         target = self._memory_tensor(tensor if part is None else part.tensor)
+        if RECORDER.living:
+            ENGINE.only.settle([memory_key(target.ir_value)])
         node = self.node_of(target)
         contents = stored(
             numbers(array, f"`{target.label}` is set to numbers"), node.memory.dtype, f"`{target.label}`"

@@ -21,7 +21,8 @@ from ocannl.execute.nodes import Nodes, array_in, is_final
 from ocannl.execute.routine import Compiler, Rerun, Routine
 from ocannl.program import graph
 from ocannl.program.code import computing
-from ocannl.program.extract import ExtractedRoutine, extract, needed, origin_of
+from ocannl.program.extract import ExtractedRoutine, extract, origin_of
+from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value
 from ocannl.runtime.collector import collector_paused

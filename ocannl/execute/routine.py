@@ -26,7 +26,9 @@ from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
-from ocannl.program.extract import ExtractedRoutine, Numbering, needed, origin_of
+from ocannl.program.eager import ENGINE, RECORDER
+from ocannl.program.extract import ExtractedRoutine, Numbering, origin_of
+from ocannl.program.needed import needed
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
@@ -87,6 +89,9 @@ class Routine(Exclusive):
         self._executable = executable
         self._nodes = dict(nodes)
         self.keys = {origin_of(program, label): label for label in nodes}
+        self._written = [
+            key for key, label in self.keys.items() if label in executable.interface.facts.writes
+        ]
         interface = executable.interface
         self._facts = interface.facts
         self._args = self.bind(interface.layout)
@@ -145,6 +150,8 @@ class Routine(Exclusive):
                     self._set_index(name, value)
             if not self._ready:
                 self.prepare()
+            if RECORDER.living:
+                ENGINE.only.settle(self._written)
             self._call()
         finally:
             self._running = False

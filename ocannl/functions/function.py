@@ -17,7 +17,6 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.routine import Routine
-from ocannl.execute.seeds import default_seed
 from ocannl.functions.arguments import ArrayType, LeafType, Signature, Static, array_of, static_of
 from ocannl.functions.bound import Bound, compiled
 from ocannl.functions.differentiable import Differentiable
@@ -26,6 +25,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.location import user_frame
 from ocannl.program.retracing import TracedMemory, retracing
+from ocannl.program.seeds import default_seed
 from ocannl.program.state import Root
 from ocannl.program.tensor import Expression
 from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of

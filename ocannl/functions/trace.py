@@ -12,6 +12,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.functions.arguments import ArrayType, Signature, Static, shared_letters
 from ocannl.program.code import Code, Recording, emit, recording
+from ocannl.program.eager import mode
 from ocannl.program.errors import ArgumentError
 from ocannl.program.keeping import with_kept
 from ocannl.program.leaves import data
@@ -75,9 +76,9 @@ def _traced(
     name: str,
     memory: TracedMemory,
 ) -> Trace:
-    inputs = tuple(_input(path, leaf, axes) for path, leaf in signature.leaves)
     block = Recording(label=name)
-    with recording(block), retracing(memory):
+    with mode(False), recording(block), retracing(memory):
+        inputs = tuple(_input(path, leaf, axes) for path, leaf in signature.leaves)
         positional, named = built(signature.form, _given(signature, inputs))
         result = function(*positional, **named)
         form = form_of(result)

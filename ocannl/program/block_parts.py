@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 from ocannl.dialects import texpr
 from ocannl.program.closures import rebuilt, variables_of
-from ocannl.program.extract import needed
+from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value, value_of
 

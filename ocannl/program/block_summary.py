@@ -21,7 +21,8 @@ from ocannl.program import graph
 from ocannl.program.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import ExtractedRoutine, extract, needed
+from ocannl.program.extract import ExtractedRoutine, extract
+from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.text_table import table
 from ocannl.program.values import operation_of

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program import graph
+from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.stages import stage_text
@@ -117,6 +118,7 @@ def code(label: str) -> Generator[Code, None, None]:
 
 def emit(op: Operation, label: str = "") -> Code:
     """The code of one statement, which is added to the open block if there is one."""
+    RECORDER.note_statement(op)
     return _made_here(Code([graph.add_statement(op)], label))
 
 
@@ -134,17 +136,28 @@ def computing(value: Value, label: str = "") -> Code:
 
 def run(other: Code) -> Code:
     """Adds other code to the open `oc.code` block, and returns it; code that was made in this block gets its
-    place here. Raises `OcannlError` without a block.
+    place here. Without a block, eager mode runs it at once; else this raises `OcannlError`.
     """
     block = _recording.get()
+    if block is None and is_eager():
+        ENGINE.only.run(other.statements)
+        return other
     if block is None:
         raise OcannlError("oc.run needs an open `with oc.code(...)` block; outside, code is added up with +")
     block.add(other.statements, made=False)
     return other
 
 
+def at_once(code: Code) -> Code:
+    """The same code, which eager mode runs if no block is open."""
+    if is_eager() and not is_recording():
+        ENGINE.only.run(code.statements)
+    return code
+
+
 def put_aside(code: Code) -> None:
-    """Takes code that was made in the open block out of it."""
+    """Takes code that belongs to an expression out of the open block."""
+    RECORDER.let_go(code.statements)
     block = _recording.get()
     if block is not None:
         block.take_back(code.statements)

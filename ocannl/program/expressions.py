@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.shape import DimTerm, Row, Shape, closed_row
+from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
-from ocannl.dialects.texpr.tensor_type import TensorType
+from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.program import graph
+from ocannl.program.dtypes import dtype_of
+from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
+from ocannl.program.memory import add_data
 from ocannl.program.values import Value
 
 SCALAR = Shape(Row(), Row(), Row())
 SAME_SHAPE = "... | ... -> ... => ... | ... -> ..."
 MOST_OPERANDS = 3
+NUMBERS_MATTER = ("pow",)
+"""Operators of which a number says what is computed."""
 
 
 def constant(value: float) -> Value:
@@ -49,6 +56,25 @@ def apply(
     stop: bool = False,
 ) -> Value:
     """Appends one tensor operation. Raises `ShapeError` where the shapes cannot fit."""
+    if not is_eager() or any(isinstance(dim, DimVar) for _, dim in dims):
+        return _appended(term, operands, logic, accum, dims, label, stop)
+    # What is done again need not be made to be found.
+    key = term, *operands, logic, accum, *dims, stop
+    value = RECORDER.applied.get(key)
+    if value is None:
+        value = RECORDER.applied[key] = _appended(term, operands, logic, accum, dims, label, stop)
+    return value
+
+
+def _appended(
+    term: Term,
+    operands: Sequence[Value],
+    logic: str,
+    accum: str | None,
+    dims: Sequence[tuple[str, DimTerm]],
+    label: str | None,
+    stop: bool,
+) -> Value:
     op = texpr.ApplyOp(term, operands, graph.fresh_type(), accum=accum, logic=logic, dims=dims, stop=stop)
     return graph.add(op, label or _operator_hint(term, accum))
 
@@ -62,6 +88,8 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
     """An operator of the scalar table, broadcast over its operands. Numbers beside values are part of it."""
     if not any(isinstance(operand, Value) for operand in operands):
         operands = [o if isinstance(o, Value) else constant(o) for o in operands]
+    elif is_eager() and op not in NUMBERS_MATTER:
+        operands = _with_places(op, operands)
     terms: list[Term] = []
     values: list[Value] = []
     for operand in operands:
@@ -71,6 +99,25 @@ def pointwise(op: str, operands: Sequence[Value | float]) -> Value:
         else:
             terms.append(Const(operand))
     return apply(App(op, tuple(terms)), values, logic=".")
+
+
+def _with_places(op: str, operands: Sequence[Value | float]) -> Sequence[Value | float]:
+    """The operands, with data in place of a number that is another one each time, such as a learning rate: so
+    that it is no part of the program.
+    """
+    numbers = tuple([operand for operand in operands if not isinstance(operand, Value)])
+    if not numbers:
+        return operands
+    key = op, *[operand if isinstance(operand, Value) else None for operand in operands]
+    if RECORDER.numbers.setdefault(key, numbers) == numbers:
+        return operands
+    # A number takes the precision of what it is used with, which data can have only once that is known.
+    element = next((tensor_type(o).element_or_none for o in operands if isinstance(o, Value)), None)
+    if element not in (f32, f64):
+        return operands
+    RECORDER.numbers[key] = ()
+    type, dtype = TensorType.of(SCALAR, element), dtype_of(element)
+    return [o if isinstance(o, Value) else add_data(np.asarray(o, dtype), type, "number") for o in operands]
 
 
 def convert(value: Value, element: Attribute) -> Value:

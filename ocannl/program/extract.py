@@ -25,6 +25,7 @@ from ocannl.program import graph
 from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
+from ocannl.program.needed import needed
 from ocannl.program.values import Value, value_of, values_of
 from ocannl.runtime.locks import shared
 
@@ -62,25 +63,6 @@ class ExtractedRoutine:
     checks: list[tuple[IdCheck, Value]]
 
 
-def needed(
-    statements: Sequence[Operation], ends: Callable[[texpr.TensorOp], bool] = lambda op: False
-) -> list[texpr.TensorOp]:
-    """The operations that statements depend on, operands first; of those that are `ends`, no operands."""
-    done: dict[texpr.TensorOp, None] = {}
-    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(_operands(statements))]
-    while stack:
-        op, ready = stack.pop()
-        assert isinstance(op, texpr.TensorOp)
-        if op in done:
-            continue
-        if ready:
-            done[op] = None
-            continue
-        stack.append((op, True))
-        stack += [(owner, False) for owner in reversed([] if ends(op) else _operands([op]))]
-    return list(done)
-
-
 def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:
     """The gradients and last values of operations that were asked for, those of one by the latest first."""
     return [
@@ -88,10 +70,6 @@ def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:
         for value in map(value_of, ops)
         for kind in reversed([*value.asked])
     ]
-
-
-def _operands(ops: Iterable[Operation]) -> list[Operation]:
-    return [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
 
 
 def extract(

@@ -14,7 +14,8 @@ from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
-from ocannl.program.extract import needed, sketch
+from ocannl.program.extract import sketch
+from ocannl.program.needed import needed
 from ocannl.program.values import Value
 from ocannl.runtime.locks import shared
 

@@ -23,6 +23,7 @@ from ocannl.passes.texpr.infer_shapes.messages import shape_error
 from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
+from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.values import Asked, Value, note_statement, values_of
@@ -94,8 +95,17 @@ def add(op: TensorOp, label: str | None = None) -> Value:
     op.location = user_location()
     if label is not None:
         op.result.name_hint = hint(label)
+    seen = RECORDER.find(op, known_dim) if is_eager() else None
+    if seen is not None and seen.value is not None:
+        if seen.holes:
+            with shared:
+                _solver.add(*seen.equations())
+        return seen.value
     _learn(op)
-    return Value(op)
+    value = Value(op)
+    if seen is not None:
+        RECORDER.remember(seen, value)
+    return value
 
 
 def add_statement(op: OpT) -> OpT:

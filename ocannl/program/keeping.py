@@ -8,18 +8,15 @@ all code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.program.code import Recording
-from ocannl.program.extract import needed
 from ocannl.program.location import user_location
-from ocannl.program.values import Value, is_memory, memory_key, value_of, values_of, when_made
-
-Key = tuple[Value, bool]
-"""A value that owns memory, and whether that is its gradient."""
+from ocannl.program.reads import Key, reads_of, written_by
+from ocannl.program.values import Value, is_memory, values_of, when_made
 
 
 def with_kept(block: Recording, results: Iterable[Value]) -> list[Operation]:
@@ -51,10 +48,10 @@ class _Keeping:
         self.writes: dict[Key, list[int]] = {}
         """The places of the statements that write memory."""
         self.kept: dict[int, list[Value]] = {}
-        self._reads: dict[Value, frozenset[Key]] = {}
+        self.known: dict[Value, frozenset[Key]] = {}
 
     def write(self, statement: Operation, at: int) -> None:
-        for key in _written(statement):
+        for key in written_by(statement):
             self.writes.setdefault(key, []).append(at)
 
     def use(self, values: Iterable[Value], at: int, made: int | None) -> None:
@@ -79,42 +76,8 @@ class _Keeping:
         """
         found = [
             write
-            for key in self.reads(value)
+            for key in reads_of(value, self.known)
             for write in self.writes.get(key, ())
             if write < at and value.made < self.added[write] and (made is None or self.added[write] < made)
         ]
         return min(found, default=None)
-
-    def reads(self, value: Value) -> frozenset[Key]:
-        """The memory that a value reads, at any depth."""
-        for op in [*needed([value.op]), value.op]:
-            each = value_of(op)
-            if each in self._reads:
-                continue
-            if is_memory(each):
-                self._reads[each] = frozenset([memory_key(each)])
-            else:
-                self._reads[each] = _union([self._reads[operand] for operand in values_of(op)])
-        return self._reads[value]
-
-
-def _union(found: Sequence[frozenset[Key]]) -> frozenset[Key]:
-    largest = max(found, key=len, default=frozenset[Key]())
-    others = [keys for keys in found if not keys <= largest]
-    return largest.union(*others) if others else largest
-
-
-def _written(statement: Operation) -> list[Key]:
-    """The memory that a statement writes."""
-    match statement:
-        case texpr.AssignOp():
-            return [memory_key(values_of(statement)[0])]
-        case texpr.ForwardOp():
-            (value,) = values_of(statement)
-            return [(value, False)] if texpr.ValueOp in value.asked else []
-        case texpr.BackpropOp() | texpr.ZeroGradsOp():
-            (value,) = values_of(statement)
-            values = [value, *map(value_of, needed([value.op]))]
-            return [(each, True) for each in values if texpr.GradOp in each.asked]
-        case _:
-            return []

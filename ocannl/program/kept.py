@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects import texpr
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
-from ocannl.program.extract import needed
+from ocannl.program.needed import needed
 from ocannl.program.values import Value, value_of, values_of
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ocannl.dialects import texpr
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import graph
+from ocannl.program.eager import ENGINE, is_eager
 from ocannl.program.retracing import earlier_memory, note_memory
 from ocannl.program.scopes import MemoryPath, memory_path
 from ocannl.program.values import Value
@@ -30,6 +31,8 @@ def add_data(
 ) -> Value:
     """Data with the contents of an array of a stored dtype."""
     path = memory_path(label or "data", in_scope=False)
+    if is_eager() and not flat:
+        return ENGINE.only.data(contents, type, path.text)
     value = add_memory(texpr.DataOp(path.text, type, contents.size if flat else None), path)
     value.array = contents
     return value

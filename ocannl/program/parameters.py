@@ -8,8 +8,8 @@ from ocannl.dialects import texpr
 from ocannl.passes.analysis.derivative_paths import differentiable_operands
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
-from ocannl.program.extract import needed
 from ocannl.program.names import memory_names
+from ocannl.program.needed import needed
 from ocannl.program.tensor import Expression, Tensor, TensorLike, as_tensor
 from ocannl.program.values import value_of
 

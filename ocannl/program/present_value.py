@@ -21,6 +21,9 @@ class PresentValue:
 
         Raises `UninitializedError` where what it depends on has no value there.
         """
+        return self._look()
+
+    def _look(self) -> NDArray[Any]:
         return DEFAULT.get()[self]
 
     def item(self) -> float:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 from numpy.typing import DTypeLike
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, i64
 from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
@@ -20,11 +20,14 @@ from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.casts import convert
 from ocannl.program.dtypes import float_element
+from ocannl.program.eager import is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SCALAR
+from ocannl.program.memory import add_data
 from ocannl.program.scopes import scoped
+from ocannl.program.seeds import Seed, default_seed
 from ocannl.program.shapes import RowSizes, row_of
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
+from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor, pointwise
 
 Rows = tuple[RowSizes | None, RowSizes | None, RowSizes | None]
 
@@ -113,6 +116,8 @@ def _units(
         raise ArgumentError("random numbers have the rows of `like`, or those given, not both")
     source = None if like is None else as_tensor(like).ir_value
     shape = Shape(*map(row_of, rows)) if source is None else shape_of(source)
+    if key is None and is_eager() and not isinstance(counter, Index):
+        key, counter = f"{scoped(label)} {default_seed()}", _numbered(counter)
     name, at = _key(key, label), _counter(counter)
     call = IntAttr(next(_calls))
     units = list[Tensor]()
@@ -123,6 +128,14 @@ def _units(
             op.attributes["call"] = call
         units.append(Tensor(graph.add(op, label)))
     return units
+
+
+def _numbered(counter: TensorLike) -> Tensor:
+    """A counter of which the upper half is the number of the call, as data: so each call draws others, and is
+    found again.
+    """
+    number = (next(Seed.calls) << 32) + int(counter) % 2**32
+    return Tensor(add_data(np.asarray(number, np.int64), TensorType.of(SCALAR, i64), "call"))
 
 
 def _key(key: str | int | None, label: str) -> str:

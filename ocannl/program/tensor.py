@@ -8,10 +8,11 @@ indices are tensors, and an index slices a tensor.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ocannl.dialects import texpr
 from ocannl.dialects.index.linear import Linear
@@ -25,8 +26,9 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import expressions, graph, parts
 from ocannl.program.arithmetic import Arithmetic
 from ocannl.program.checks import integer
-from ocannl.program.code import Code, computing, emit, is_recording
+from ocannl.program.code import Code, computing, emit, is_recording, run
 from ocannl.program.dtypes import dtype_of
+from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
@@ -126,6 +128,8 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         if type(value) is not Value:
             raise ArgumentError("tensors are made by oc.data, oc.param and operators")
         self.ir_value = value
+        if is_eager():
+            RECORDER.note(self)
 
     def tensor(self) -> Tensor:
         """The tensor itself."""
@@ -261,13 +265,47 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
 
     def _update(self, op: str, value: TensorLike) -> Tensor:
         result = pointwise(op, self, value)
-        if not is_recording():
+        if is_recording():
+            self._record(result)
+            return self
+        if not is_eager() or not is_memory(self.ir_value):
             return result
-        self._record(result)
+        new = result.ir_value
+        del result  # else the write would compute it for this handle
+        ENGINE.only.write(self.ir_value, new)
         return self
 
+    def zero(self) -> None:
+        """Sets memory to zero: in an `oc.code` block as a statement, in eager mode at once."""
+        self._record(0.0)
+
+    def backward(self, gradient: TensorLike | None = None) -> None:
+        """Adds to the gradients of everything that this depends on, in eager mode at once, and as statements
+        in an `oc.code` block. Without a gradient, this is one number, of gradient 1.
+
+        Raises `OcannlError` if memory that this was computed from was written since.
+        """
+        if is_recording():
+            assign(self.grad, 1.0 if gradient is None else gradient)
+            emit(texpr.BackpropOp(self.ir_value))
+        elif is_eager():
+            weights = None if gradient is None else as_tensor(gradient).ir_value
+            ENGINE.only.backward(self.ir_value, weights)
+        else:
+            raise OcannlError(
+                "backward() runs at once, in eager mode: `with oc.eager():`; elsewhere, "
+                "train.grad_update(loss) is the code that computes gradients"
+            )
+
     def _record(self, value: TensorLike, part: Part[Tensor] | None = None) -> None:
-        """`self[...] = value` inside a code block, or that of a part."""
+        """`self[...] = value` or that of a part, inside a code block, or at once in eager mode."""
+        if is_eager() and not is_recording():
+            if part is None or part.key is ...:
+                new = number(value) if is_number(value) else as_tensor(value).ir_value
+                ENGINE.only.write(as_memory(self), new)
+            else:
+                run(assign(part, value))
+            return
         if not is_recording():
             raise OcannlError(
                 "memory is assigned inside a `with oc.code(...)` block, or by oc.set(target, value); "
@@ -282,7 +320,23 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
             "from a context, by `ctx[t]` and `ctx.save(path, model)`"
         )
 
-    def __iter__(self) -> NoReturn:
+    def _look(self) -> NDArray[Any]:
+        return ENGINE.only.look(self.ir_value) if is_eager() else super()._look()
+
+    def __bool__(self) -> bool:
+        """In eager mode, whether the one number of this is not zero."""
+        return bool(self.item()) if is_eager() else super().__bool__()
+
+    def __str__(self) -> str:
+        return str(self.numpy()) if is_eager() else repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if is_eager() else super().__format__(spec)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """In eager mode, the parts along the first axis."""
+        if is_eager():
+            return (self[at] for at in range(len(self)))
         raise ArgumentError(
             f"`{self.label}` cannot be iterated while the program is being built: "
             "`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value"

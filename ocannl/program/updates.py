@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ocannl.program.code import Code, put_aside
-from ocannl.program.extract import needed
+from ocannl.program.eager import is_eager, statement_key
+from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.values import Updates, Value, value_of
 
@@ -17,8 +18,11 @@ def add_update(tensor: Tensor, code: Code) -> None:
     """
     put_aside(code)
     value = as_tensor(tensor).ir_value
-    both = _updates_of(value) + code
-    value.updates = Updates(both.statements, both.label)
+    earlier = _updates_of(value)
+    # In eager mode the expression may be one that was made before, which has its updates already.
+    known = set(map(statement_key, earlier.statements)) if is_eager() else ()
+    added = [statement for statement in code.statements if statement_key(statement) not in known]
+    value.updates = Updates([*earlier.statements, *added], earlier.label or code.label)
 
 
 def updates(loss: Tensor) -> Code:

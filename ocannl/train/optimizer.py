@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 import numpy as np
 
 import ocannl as oc
+from ocannl.program.code import at_once
 from ocannl.program.tensor import Expression
 from ocannl.train.clipping import clipped, norm_factor
 from ocannl.train.gradients import scaled_gradients
@@ -93,7 +94,7 @@ class Optimizer:
     def step(self, loss: oc.Tensor, params: Params | None = None) -> oc.Code:
         """Code of one step: a loss with its updates, gradients, and the update of `params`, by default of all
         parameters that the loss has derivatives for. In an open `oc.code` block, or a function, it belongs to
-        that.
+        that; eager mode runs it at once.
 
         Raises `ArgumentError` where there is nothing to train, and for a group that no parameter is in.
         """
@@ -105,7 +106,7 @@ class Optimizer:
                 self._update(trained, options, {name: p.grad for name, p in trained.items()})
             else:
                 self._accumulate(trained, options)
-        return code
+        return at_once(code)
 
     def _accumulate(self, trained: Mapping[str, oc.Tensor], options: Mapping[str, dict[str, Any]]) -> None:
         """Adds gradients up, and updates by the sums in every so many steps."""

@@ -271,6 +271,20 @@ def functions(ctx: oc.Context, dtype: Any) -> Values:
     }
 
 
+def eager(ctx: oc.Context, dtype: Any) -> Values:
+    """Values at once: gradients, writes, and what was made before them."""
+    w = oc.param("w", random(dtype, 20, 17), dtype=dtype)
+    found: list[Array] = []
+    with ctx, oc.eager():
+        for k in range(3):
+            loss = number(oc.tanh(w @ oc.data(random(dtype, 33, 17, seed=k)))) / 33
+            loss.backward()
+            w -= 0.1 * w.grad
+            w.grad.zero()
+            found.append(loss.numpy())
+    return {"w": ctx[w], "losses": np.stack(found)}
+
+
 def ids(ctx: oc.Context, dtype: Any) -> Values:
     """Gathers and scatters by ids of all types, some of which are no positions; several at one cell."""
     table = oc.data(random(dtype, 9, 21), axes="oo", label="table")
@@ -381,6 +395,7 @@ PROGRAMS: dict[str, Program] = {
     "accumulations": accumulations,
     "derivatives": derivatives,
     "functions": functions,
+    "eager": eager,
     "ids": ids,
     "random numbers": random_numbers,
     "leaves": leaves,

@@ -1,0 +1,217 @@
+"""Runs programs for eager mode: what is looked at, written and differentiated, each by a routine that is
+found again when the same is done.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import OcannlError, ShapeError
+from ocannl.dialects.texpr.tensor_type import TensorType
+from ocannl.execute.context import Context, default_context
+from ocannl.execute.inference import infer
+from ocannl.execute.node import NodeValue
+from ocannl.execute.routine import Routine
+from ocannl.passes.analysis.derivative_paths import differentiable_operands
+from ocannl.program import graph
+from ocannl.program.code import Code
+from ocannl.program.default_context import DEFAULT
+from ocannl.program.dtypes import element_of
+from ocannl.program.eager import ENGINE, RECORDER, is_eager, mode, statement_key, switch
+from ocannl.program.final_types import determined_shape, type_now
+from ocannl.program.location import here
+from ocannl.program.memory import add_data
+from ocannl.program.needed import needed
+from ocannl.program.reads import Key
+from ocannl.program.seeds import default_seed
+from ocannl.program.tensor import Tensor, as_tensor
+from ocannl.program.values import Value, is_memory, memory_key, values_of
+
+MOST_ROUTINES = 256
+"""In a context, the least recently used one goes."""
+
+
+class EagerEngine:
+    """What was compiled for eager mode, by context; and which data stand for expressions that memory has gone
+    on from.
+    """
+
+    def __init__(self) -> None:
+        self._routines = WeakKeyDictionary[Context, OrderedDict[Any, Routine]]()
+        self._ready = WeakKeyDictionary[Context, WeakSet[Value]]()
+        """What depends on memory that has values."""
+        self._settled = WeakKeyDictionary[Value, str]()
+        """Data in place of expressions that had derivatives, with the line of the write."""
+
+    def look(self, value: Value) -> NDArray[Any]:
+        """The value now."""
+        context = default_context()
+        with mode(False):
+            self._prepare(context, [value])
+            self._decide(value)
+            if is_memory(value):
+                return context[Tensor(value)]
+            return NodeValue.of(context.evaluated(Tensor(value)))
+
+    def _decide(self, value: Value) -> None:
+        """Notes the type of a value, where that follows from what it depends on."""
+        if value.type.element_or_none is None or not graph.known_shape(value).is_final:
+            with suppress(ShapeError):
+                determined_shape(value)
+                infer(Tensor(value))
+
+    def write(self, target: Value, value: Value | float) -> None:
+        """Sets memory to the value of an expression, or to a number."""
+        context = default_context()
+        self.settle([memory_key(target)])
+        if isinstance(value, Value):
+            self._run(context, ("set", target, value), lambda: [texpr.AssignOp(target, value, logic=".")])
+        else:
+            with mode(False):
+                node = context.node_of(Tensor(target))
+            node.memory.write(value)
+            node.written = True
+
+    def run(self, code: Sequence[Operation]) -> None:
+        """Runs statements once."""
+        self._run(default_context(), ("run", *map(statement_key, code)), lambda: code)
+
+    def backward(self, value: Value, gradient: Value | None) -> None:
+        """Adds to the gradients of everything that a value depends on."""
+        self._check_history(value)
+        grad = graph.memory_of_tensor(value, texpr.GradOp)
+
+        def statements() -> list[Operation]:
+            weights = as_tensor(1.0).ir_value if gradient is None else gradient
+            return [texpr.AssignOp(grad, weights, logic="."), texpr.BackpropOp(value)]
+
+        self._run(default_context(), ("backward", value, gradient), statements)
+
+    def _check_history(self, value: Value) -> None:
+        """Raises `OcannlError` where a derivative would go to data that stand for an expression."""
+        found, waiting = set[Value](), [value]
+        while waiting:
+            each = waiting.pop()
+            if each in found:
+                continue
+            found.add(each)
+            if each in self._settled:
+                raise OcannlError(
+                    here(
+                        f"`{Tensor(each).label}` was computed before memory that it reads was written at "
+                        f"{self._settled[each]}, so that it has no derivative now: compute it again, or say "
+                        "oc.stop_gradient"
+                    )
+                )
+            waiting += [operand for operand in differentiable_operands(each.op) if isinstance(operand, Value)]
+
+    def _run(self, context: Context, key: Any, make: Callable[[], Sequence[Operation]]) -> None:
+        routines = self._routines.setdefault(context, OrderedDict())
+        routine = routines.get(key)
+        if routine is None:
+            with mode(False):
+                code = Code(map(_added, make()), "eager")
+                self._prepare(context, [value for op in code.statements for value in values_of(op)])
+                routine = routines[key] = context.compile(code, name="eager")
+            if len(routines) > MOST_ROUTINES:
+                routines.popitem(last=False)
+        else:
+            routines.move_to_end(key)
+        routine()
+
+    def _prepare(self, context: Context, values: Sequence[Value]) -> None:
+        """Gives values to parameters that have none, and zero to gradients."""
+        ready = self._ready.setdefault(context, WeakSet())
+        values = [value for value in values if value not in ready]
+        if not values:
+            return
+        ready.update(values)
+        keys = frozenset[Key]().union(*map(RECORDER.reads_of, values))
+        missing = [key for key in keys if _memory(key) not in context]
+        if any(isinstance(value.op, texpr.ParamOp) and not of for value, of in missing):
+            context.init_params(
+                Code([_added(texpr.ForwardOp(value)) for value in values]), seed=default_seed()
+            )
+        for key in missing:
+            if key[1]:
+                context[_memory(key)] = 0.0
+
+    def settle(self, keys: Iterable[Key]) -> None:
+        """Computes what living expressions read in memory that is about to be written."""
+        data: dict[Value, Value] = {}
+        for handle in RECORDER.waiting(keys):
+            value = handle.ir_value
+            if value not in data:
+                data[value] = self._data_of(value)
+            RECORDER.replace(handle, data[value])
+
+    def _data_of(self, value: Value) -> Value:
+        contents = np.array(self.look(value))
+        type = TensorType.of(type_now(value).shape.data, element_of(contents.dtype))
+        found = self.data(contents, type, Tensor(value).label)
+        if any(isinstance(op, texpr.ParamOp) for op in needed([value.op])):
+            self._settled[found] = here("").rstrip(": ")
+        return found
+
+    def data(self, contents: NDArray[Any], type: TensorType, label: str) -> Value:
+        """Data with some contents, in the place of others that nobody uses if there are such."""
+        kind = (type, label)
+        value = RECORDER.free_place(kind)
+        if value is None:
+            with mode(False):
+                value = add_data(contents, type, label)
+            RECORDER.add_place(kind, value)
+            return value
+        value.array = contents
+        self._settled.pop(value, None)
+        tensor = Tensor(value)
+        for context in DEFAULT.living:
+            if tensor in context:
+                context.node_of(tensor).memory.write(contents)
+        return value
+
+
+def _added(op: Operation) -> Operation:
+    return graph.add_statement(op)
+
+
+def _memory(key: Key) -> Tensor:
+    value, is_gradient = key
+    return Tensor(graph.memory_of_tensor(value, texpr.GradOp) if is_gradient else value)
+
+
+ENGINE.made = EagerEngine()
+
+
+class EagerMode:
+    """A setting of eager mode, which a `with` statement ends."""
+
+    def __init__(self, before: bool) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        """It was turned on when it was made."""
+
+    def __exit__(self, *error: object) -> None:
+        switch(self._before)
+
+
+def eager(on: bool = True) -> EagerMode:
+    """Eager mode: printing, comparing, `if` and iteration use values, memory is written at once, and
+    parameters that have no value get theirs by the seed of `oc.seed`.
+
+    `with oc.eager():` turns it on inside, `oc.eager(True)` from here on, `oc.eager(False)` off, in this
+    thread.
+    """
+    before = is_eager()
+    switch(on)
+    return EagerMode(before)

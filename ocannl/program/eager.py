@@ -1,0 +1,290 @@
+"""Eager mode while a program is built: operations that were seen before, and expressions that wait for a
+write.
+
+An operation that was made before, of the same operands, is the same value: so what is done again costs no
+inference and no compilation. An expression is pure, and means what it meant when it was made: before memory
+that living expressions read is written, they are computed, and their handles become data. Data take the place
+of data of the same type that nobody holds any more, so that what is done with them is found again, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+from weakref import ref
+
+from numpy.typing import NDArray
+from xdsl.ir import Attribute, Operation
+
+from ocannl.dialects import texpr
+from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, tensor_type
+from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.passes.texpr.infer_shapes.terms import DimEq
+from ocannl.program.reads import Key, reads_of
+from ocannl.program.values import Value, is_memory, values_of
+
+MOST_KNOWN = 20_000
+"""Operations that are remembered; then all are forgotten."""
+
+
+class Handle(Protocol):
+    """A tensor, whose value a write may replace by its data."""
+
+    ir_value: Value
+
+
+class _Living(ref[Any]):
+    """A reference to a handle or statement, with the data that it depends on."""
+
+    __slots__ = ("at", "data")
+    at: int
+    data: tuple[Value, ...]
+
+
+Resolve: TypeAlias = Callable[[DimTerm], DimTerm]
+"""Gives what is known of a dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An operation as eager mode knows it: its key, the dimensions that it alone has, and the value of an
+    equal one, with its dimensions.
+    """
+
+    key: tuple[Any, ...]
+    holes: tuple[DimVar, ...]
+    value: Value | None
+    known: tuple[DimVar, ...]
+
+    def equations(self) -> list[DimEq]:
+        """The dimensions that are equal if the operations are."""
+        return [DimEq(new, known) for new, known in zip(self.holes, self.known, strict=True)]
+
+
+class Recorder:
+    """What eager mode knows of the expressions that were made in it."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Any, ...], tuple[Value, tuple[DimVar, ...]]] = {}
+        self.applied: dict[tuple[Any, ...], Value] = {}
+        """Values of operations by what these are made of."""
+        self.numbers: dict[tuple[Any, ...], tuple[float, ...]] = {}
+        """The numbers beside operands; none where they were others later."""
+        self.dims: set[DimVar] = set()
+        self.rows: set[RowVar] = set()
+        """Unknowns of the values that are known."""
+        self.reads: dict[Value, frozenset[Key]] = {}
+        self.living: dict[int, _Living] = {}
+        self.statements: dict[int, _Living] = {}
+        self.places: dict[Any, list[Value]] = {}
+        """Data by their type, and by where they came from."""
+        self.users: dict[Value, int] = {}
+        """How many handles and statements depend on data that can be replaced."""
+
+    def reads_of(self, value: Value) -> frozenset[Key]:
+        return reads_of(value, self.reads)
+
+    # Operations.
+
+    def find(self, op: texpr.TensorOp, resolve: Resolve) -> Seen | None:
+        """What is known of an operation; None for one that is never the same."""
+        operands, type = values_of(op), tensor_type(op.result)
+        if isinstance(op, texpr.MemoryOp | texpr.OfOp) or "call" in op.attributes:
+            return None
+        # The shape of these follows from their uses, which are not those of another one.
+        if (not operands or (isinstance(op, UniformOp) and op.like is None)) and not type.shape.data.is_final:
+            return None
+        holes: list[DimVar] = []
+        properties = [self._attribute(value, holes, resolve) for value in op.properties.values()]
+        if holes and not operands:
+            return None
+        rows = [self._row(row) for row in type.shape.data]
+        noted = op.attributes.get("indices")
+        key = (op.name, operands, *op.properties, *properties, *rows, type.element_or_none, noted)
+        value, known = self.known.get(key, (None, ()))
+        return Seen(key, tuple(holes), value, known)
+
+    def remember(self, seen: Seen, value: Value) -> None:
+        """Notes the value of an operation that was not known."""
+        if len(self.known) >= MOST_KNOWN:
+            self.forget()
+        self.known[seen.key] = value, seen.holes
+        self.dims.update(seen.holes)
+        for row in tensor_type(value).shape.data:
+            self.dims.update(axis for axis in row.axes if isinstance(axis, DimVar))
+            if row.var is not None:
+                self.rows.add(row.var)
+
+    def forget(self) -> None:
+        """Forgets the operations that were seen."""
+        self.known.clear()
+        self.applied.clear()
+        self.numbers.clear()
+        self.dims.clear()
+        self.rows.clear()
+        self.reads.clear()
+
+    def _attribute(self, attribute: Attribute, holes: list[DimVar], resolve: Resolve) -> Any:
+        """An attribute, with None for dimensions that only this operation has."""
+        if not isinstance(attribute, DimsAttr):
+            return attribute
+        found: list[Any] = []
+        for name, given in attribute.data:
+            dim = resolve(given)
+            is_new = isinstance(dim, DimVar) and dim not in self.dims
+            if is_new:
+                holes.append(dim)
+            found += [name, None if is_new else dim]
+        return tuple(found)
+
+    def _row(self, row: Row) -> Row | None:
+        """A row, None if only this operation has it."""
+        return row if row.is_final or row.var in self.rows else None
+
+    # Handles.
+
+    def note(self, handle: Handle) -> None:
+        """Notes a handle, until it is gone or its value is data."""
+        value = handle.ir_value
+        data = self._data_of(value)
+        if data or not is_memory(value):
+            self._hold(self.living, handle, data)
+
+    def note_statement(self, statement: Operation) -> None:
+        """Notes a statement, so that the data that it uses stay as long as it is there."""
+        if self.users:
+            data = [each for value in values_of(statement) for each in self._data_of(value)]
+            self._hold(self.statements, statement, data)
+
+    def let_go(self, statements: Iterable[Operation]) -> None:
+        """Statements that belong to an expression use the data that it has each time."""
+        for statement in statements:
+            living = self.statements.pop(id(statement), None)
+            if living is not None:
+                self._release(living)
+
+    def _hold(self, kept: dict[int, _Living], what: Any, data: Sequence[Value]) -> None:
+        def gone(living: Any) -> None:
+            if kept.get(living.at) is living:
+                del kept[living.at]
+                self._release(living)
+
+        living = _Living(what, gone)
+        living.at, living.data = id(what), tuple(data)
+        kept[living.at] = living
+        for each in data:
+            self.users[each] += 1
+
+    def _data_of(self, value: Value) -> tuple[Value, ...]:
+        """The replaceable data that a value depends on."""
+        if not self.users:
+            return ()
+        return tuple(
+            key for key, is_gradient in self.reads_of(value) if not is_gradient and key in self.users
+        )
+
+    def _release(self, living: _Living) -> None:
+        for each in living.data:
+            self.users[each] -= 1
+
+    def waiting(self, keys: Iterable[Key]) -> list[Handle]:
+        """The living expressions that read some memory."""
+        written = frozenset(keys)
+        handles = [living() for living in list(self.living.values())]
+        found = [handle for handle in handles if handle is not None and not is_memory(handle.ir_value)]
+        return [handle for handle in found if not written.isdisjoint(self.reads_of(handle.ir_value))]
+
+    def replace(self, handle: Handle, value: Value) -> None:
+        """Makes a handle one of data."""
+        living = self.living.pop(id(handle), None)
+        if living is not None:
+            self._release(living)
+        handle.ir_value = value
+        self.note(handle)
+
+    # Data.
+
+    def free_place(self, kind: Any) -> Value | None:
+        """Data of a kind that no handle depends on."""
+        return next((value for value in self.places.get(kind, ()) if self.users.get(value) == 0), None)
+
+    def add_place(self, kind: Any, value: Value) -> None:
+        """Makes data replaceable, once no handle depends on them."""
+        self.places.setdefault(kind, []).append(value)
+        self.users[value] = 0
+
+
+def statement_key(statement: Operation) -> tuple[Any, ...]:
+    """What a statement does, whenever it was made."""
+    return statement.name, values_of(statement), *statement.properties.items()
+
+
+RECORDER = Recorder()
+
+_is_on: ContextVar[bool] = ContextVar("eager", default=False)
+
+
+def is_eager() -> bool:
+    """Whether eager mode is on."""
+    return _is_on.get()
+
+
+@contextmanager
+def mode(on: bool) -> Generator[None]:
+    """A context with eager mode on or off."""
+    token = _is_on.set(on)
+    try:
+        yield
+    finally:
+        _is_on.reset(token)
+
+
+def switch(on: bool) -> None:
+    """Turns eager mode on or off, in this thread."""
+    _is_on.set(on)
+
+
+class Engine(Protocol):
+    """What runs programs for eager mode."""
+
+    def look(self, value: Value) -> NDArray[Any]:
+        """The value now."""
+        ...
+
+    def write(self, target: Value, value: Value | float) -> None:
+        """Sets memory to the value of an expression, or to a number."""
+        ...
+
+    def run(self, code: Sequence[Operation]) -> None:
+        """Runs statements once."""
+        ...
+
+    def backward(self, value: Value, gradient: Value | None) -> None:
+        """Adds to the gradients of everything that a value depends on."""
+        ...
+
+    def settle(self, keys: Iterable[Key]) -> None:
+        """Computes what living expressions read in memory that is about to be written."""
+        ...
+
+    def data(self, contents: NDArray[Any], type: TensorType, label: str) -> Value:
+        """Data with some contents, in the place of others that nobody uses if there are such."""
+        ...
+
+
+class Engines:
+    """The engine, which registers itself when contexts are imported."""
+
+    made: Engine | None = None
+
+    @property
+    def only(self) -> Engine:
+        assert self.made is not None, "contexts are imported with the package"
+        return self.made
+
+
+ENGINE = Engines()
