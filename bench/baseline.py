@@ -1,7 +1,8 @@
 """Saved measurements, and what OCANNL needs more time for since, beyond the noise.
 
-The file has a line for each benchmark of each peer: the least seconds and their noise. Between two runs the
-machine may have become slower as a whole: as much as the peers did, if they are of the same version.
+The file has, by processor, a line for each benchmark of each peer: the least seconds and their noise. Between
+two runs the machine may have become slower as a whole: as much as the peers did, if they are of the same
+version.
 """
 
 from __future__ import annotations
@@ -89,12 +90,21 @@ def changes(before: Saved, now: Saved) -> list[Change]:
 
 def save(path: Path, processor: str, now: Saved) -> None:
     """Adds to what the file has of the same processor: what is measured again is replaced."""
-    known = load(path, processor) if path.exists() else {}
+    every = content(path)
+    known = decoded(every.get(processor, []))
     again = {(name, peer, threads) for name, peer, _, threads in now}
     kept = {key: kinds for key, kinds in known.items() if (key[0], key[1], key[3]) not in again}
-    lines = [json.dumps([*key, rounded(kinds)]) for key, kinds in (kept | now).items()]
-    text = ",\n".join(lines)
-    path.write_text(f'{{"processor": {json.dumps(processor)}, "results": [\n{text}\n]}}\n')
+    every[processor] = [[*key, rounded(kinds)] for key, kinds in (kept | now).items()]
+    parts = [
+        f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, lines)) + "\n]"
+        for name, lines in every.items()
+    ]
+    path.write_text("{" + ",\n".join(parts) + "}\n")
+
+
+def content(path: Path) -> dict[str, list[Any]]:
+    """The lines of a file by processor, of which there are none without a file."""
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def rounded(kinds: Summary) -> dict[str, Any]:
@@ -102,11 +112,15 @@ def rounded(kinds: Summary) -> dict[str, Any]:
 
 
 def load(path: Path, processor: str) -> Saved:
-    """Raises SystemExit for measurements of another processor."""
-    content = json.loads(path.read_text())
-    if content["processor"] != processor:
-        raise SystemExit(f"{path} was measured on {content['processor']}; this is {processor}")
+    """What was measured on a processor. Raises SystemExit for a file that has other processors only."""
+    every = content(path)
+    if processor not in every:
+        raise SystemExit(f"{path} was measured on {', '.join(every)}; this is {processor}")
+    return decoded(every[processor])
+
+
+def decoded(lines: Iterable[Any]) -> Saved:
     return {
         (name, peer, version, threads): {kind: (seconds, noise) for kind, (seconds, noise) in kinds.items()}
-        for name, peer, version, threads, kinds in content["results"]
+        for name, peer, version, threads, kinds in lines
     }

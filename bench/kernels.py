@@ -142,6 +142,18 @@ KERNEL_GROUPS = {
     "rows": [f"{block}{suffix}" for block in MOVED for suffix in ("", BACKWARD)],
     "others": list(OTHERS),
 }
+# Squares: powers of two, beside them, primes, and evenly on a logarithmic scale; and odd shapes.
+SQUARES = [
+    *(n for power in (64, 128, 256, 512, 1024) for n in (power, power + 1)),
+    *(2048, 67, 131, 251, 509, 1021, 1543, 2039),
+    *(round(64 * 32 ** (step / 26)) for step in range(1, 26)),
+]
+ODD = ["1000x17x512", "2048x64x2048", "33x65x129", "1x768x3072"]
+# Groups that are measured only where they are asked for.
+MORE_GROUPS = {
+    "sizes": [f"gemm_{n}x{n}x{n}" for n in sorted(set(SQUARES))] + [f"gemm_{shape}" for shape in ODD],
+    "gradients": [f"gemm_tn_{shape}" for shape in ("768x256x768", "3072x256x768", "768x256x3072")],
+}
 
 
 def kernel(name: str) -> Kernel:

@@ -8,10 +8,11 @@ from pathlib import Path
 from llvmlite import binding
 
 from ocannl.runtime.host.jit import compile_llvm
+from ocannl.runtime.host.processor import chosen_target
 from ocannl.runtime.memory import ArgBlock, bind_call
 
-# Chains of multiply-add that hide its latency, and how often the peak's loop runs.
-CHAINS, REPEATS, LANES = 24, 100_000, 16
+# How often the peak's loop runs.
+REPEATS = 100_000
 
 
 def processor() -> str:
@@ -35,8 +36,12 @@ def fastest(call: Callable[[], object], seconds: float = 0.02) -> float:
 
 
 def peak() -> float:
-    """The floating-point operations a second of one core: independent chains of multiply-add."""
-    type, chains = f"<{LANES} x float>", range(CHAINS)
+    """The floating-point operations a second of one core: independent chains of multiply-add, with the
+    vectors of the target.
+    """
+    target = chosen_target()
+    width, count = target.vector_bytes // 4, min(24, target.accumulators)
+    type, chains = f"<{width} x float>", range(count)
     lines = [
         "define void @peak(ptr %args) {",
         "entry:",
@@ -45,7 +50,10 @@ def peak() -> float:
         "loop:",
         "  %i = phi i64 [ 0, %entry ], [ %j, %loop ]",
         *(f"  %x{c} = phi {type} [ zeroinitializer, %entry ], [ %y{c}, %loop ]" for c in chains),
-        *(f"  %y{c} = call {type} @llvm.fma.v{LANES}f32({type} %x{c}, {type} %a, {type} %a)" for c in chains),
+        *(
+            f"  %y{c} = call {type} @llvm.fmuladd.v{width}f32({type} %x{c}, {type} %a, {type} %a)"
+            for c in chains
+        ),
         "  %j = add i64 %i, 1",
         f"  %again = icmp ult i64 %j, {REPEATS}",
         "  br i1 %again, label %loop, label %end",
@@ -55,7 +63,7 @@ def peak() -> float:
         "  ret void",
         "}",
     ]
-    compiled = compile_llvm("\n".join(lines) + "\n", cache=None)
-    block = ArgBlock(CHAINS * LANES)
+    compiled = compile_llvm("\n".join(lines) + "\n", target=target, cache=None)
+    block = ArgBlock(count * width)
     call = bind_call(compiled.address("peak"), block)
-    return 2 * LANES * CHAINS * REPEATS / fastest(call, 0.2)
+    return 2 * width * count * REPEATS / fastest(call, 0.2)

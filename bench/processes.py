@@ -14,6 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from peers import Missing
 
+# What holds every peer to instructions that the processor has besides newer ones.
+ISAS = {
+    "native": {},
+    "avx2": {
+        "OCANNL_TARGET": "x86-64-v3",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    },
+}
 WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -30,7 +42,8 @@ def environment(threads: int, cache: str) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": cache,
     }
     if threads == 1:
-        settings["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+        flags = os.environ.get("XLA_FLAGS", "")
+        settings["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
     return os.environ | settings
 
 

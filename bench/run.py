@@ -7,15 +7,16 @@ rounds are compared. Every peer must compute what PyTorch does in float64. docs/
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from baseline import Saved, changes, load, save, summaries
-from kernels import KERNEL_GROUPS, kernel
+from kernels import KERNEL_GROUPS, MORE_GROUPS, kernel
 from measure import Measured, Options, measure
 from peak import peak, processor
 from peers import PEERS
-from processes import pin
+from processes import ISAS, pin
 from report import kernel_heading, kernel_line, step_table
 from steps import PROBLEMS
 
@@ -24,22 +25,23 @@ GROUPS: dict[str, list[str]] = {"steps": list(PROBLEMS), **KERNEL_GROUPS}
 
 def benchmarks(text: str) -> list[str]:
     """The benchmarks that a name on the command line stands for."""
-    if text not in GROUPS and text not in PROBLEMS:
+    if text not in GROUPS | MORE_GROUPS and text not in PROBLEMS:
         try:
             kernel(text)
         except KeyError:
-            names = [*GROUPS, *(name for group in GROUPS.values() for name in group)]
+            names = [*GROUPS, *MORE_GROUPS, *(name for group in GROUPS.values() for name in group)]
             raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(names)}") from None
-    return GROUPS.get(text, [text])
+    return (GROUPS | MORE_GROUPS).get(text, [text])
 
 
 def parsed(args: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    help = f"a step or a kernel, or all of {', '.join(GROUPS)}; by default everything"
+    help = f"a step or a kernel, or all of {', '.join(GROUPS)} (by default) or {', '.join(MORE_GROUPS)}"
     parser.add_argument("names", nargs="*", metavar="name", type=benchmarks, help=help)
     parser.add_argument("--peer", choices=PEERS, action="append", help="by default all")
+    parser.add_argument("--isa", choices=ISAS, default="native", help="the instructions that all are held to")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=21, help="timings of each peer")
     parser.add_argument("--first-rounds", type=int, default=3, help="timings of the first result of a step")
@@ -65,7 +67,8 @@ def printed(names: Iterable[str], how: Options) -> Iterator[list[Measured]]:
 
 def main(args: list[str] | None = None) -> None:
     options = parsed(args)
-    name_of_processor = processor()
+    os.environ |= ISAS[options.isa]
+    name_of_processor = processor() + ("" if options.isa == "native" else f" {options.isa}")
     before = None if options.against is None else load(options.against, name_of_processor)
     names = dict.fromkeys(name for group in options.names or GROUPS.values() for name in group)
     how = Options(tuple(options.peer or PEERS), options.threads, options.rounds, options.first_rounds)

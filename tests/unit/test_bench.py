@@ -133,6 +133,9 @@ def test_what_is_measured_again_replaces_what_was_saved(tmp_path: Path):
     assert load(path, "a processor") == saved(2.0, version="2") | other
     with pytest.raises(SystemExit, match="was measured on a processor; this is another"):
         load(path, "another")
+    save(path, "another", other)
+    assert load(path, "another") == other
+    assert load(path, "a processor") == saved(2.0, version="2") | other
 
 
 def test_the_baseline_has_every_benchmark():
