@@ -23,6 +23,7 @@ from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
 from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
 from ocannl.functions.function import Function, function
+from ocannl.program.along_axis import argsort, cummax, cumprod, cumsum, flip, norm, roll, sort, topk
 from ocannl.program.block import Block
 from ocannl.program.block_summary import Summary
 from ocannl.program.blocks import block, configurable
@@ -43,6 +44,7 @@ from ocannl.program.misuse import explain_all
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
+from ocannl.program.rearranging import rearrange, reduce, repeat
 from ocannl.program.reducers import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.seeds import seed
@@ -84,6 +86,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "as_tensor",
     "backprop",
     "bfloat16",
@@ -96,6 +99,9 @@ __all__ = [
     "concat",
     "configurable",
     "constant",
+    "cummax",
+    "cumprod",
+    "cumsum",
     "custom_gradient",
     "data",
     "default_context",
@@ -103,6 +109,7 @@ __all__ = [
     "einmax",
     "einsum",
     "eye",
+    "flip",
     "float8_e4m3fn",
     "float8_e5m2",
     "float16",
@@ -124,6 +131,7 @@ __all__ = [
     "mean",
     "min",
     "node",
+    "norm",
     "normal",
     "one_hot",
     "ones",
@@ -133,17 +141,23 @@ __all__ = [
     "precision",
     "prod",
     "range",
+    "rearrange",
+    "reduce",
+    "repeat",
+    "roll",
     "run",
     "scatter",
     "scope",
     "seed",
     "set",
+    "sort",
     "stack",
     "state",
     "std",
     "stop_gradient",
     "sum",
     "tensor",
+    "topk",
     "tropical",
     "tune",
     "uniform",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 from typing import Generic, TypeAlias, TypeVar
 
@@ -23,29 +22,25 @@ TensorT = TypeVar("TensorT")
 X, MEAN, POSITION = Arg(0), Arg(1), Arg(2)
 
 
-@dataclass
 class Reduction:
-    """The axes of a value that are reduced, and those that are left, as slots of a spec."""
+    """The axes of a value that are reduced, and those that are left, as slots of a spec.
 
-    value: Value
-    axes: Axes
-    keep: bool
-    reduced: list[str] = field(init=False)
-    """The names of reduced axes; that of a row variable stands for all of its axes."""
-    source: Slot = field(init=False)
-    left: Slot = field(init=False)
-    result: Slot = field(init=False)
-    dims: dict[str, DimTerm] = field(init=False)
-    """The sizes of the reduced axes, and those of the axes that are kept with one element."""
+    Attributes:
+        reduced: the names of reduced axes; that of a row variable stands for all of its axes.
+        dims: the sizes of the reduced axes, and those of the axes that are kept with one element.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, value: Value, axes: Axes, keep: bool) -> None:
+        self.value = value
+        self.axes = axes
+        self.keep = keep
         known = MemoryAxes(self.value)
         if self.keep and (self.axes is None or isinstance(self.axes, str)):
             known.close_rows(self._rows())
         self.source = known.slot()
         if self.axes is None or isinstance(self.axes, str):
             rows = [self.source.rows[kind] for kind in self._rows()]
-            self.reduced = [axis for row in rows for axis in row]
+            self.reduced: list[str] = [axis for row in rows for axis in row]
         else:
             numbers = [self.axes] if not isinstance(self.axes, list | tuple) else self.axes
             places = [known.place(integer(n, "the number of an axis", least=None)) for n in numbers]
@@ -54,7 +49,9 @@ class Reduction:
             self.source = known.slot()
             self.reduced = [self.source.at(place) for place in places]
         sizes = dict(zip(self.source.axes, known.dims, strict=True))
-        self.dims = {_name(axis): sizes[axis] or graph.fresh_dim() for axis in self.reduced}
+        self.dims: dict[str, DimTerm] = {
+            _name(axis): sizes[axis] or graph.fresh_dim() for axis in self.reduced
+        }
         self.left = self.source.with_axes(dict.fromkeys(self.reduced, ()))
         self.result = self.left
         if self.keep:

@@ -23,7 +23,7 @@ from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.program import expressions, graph, parts
+from ocannl.program import expressions, graph, parts, reshapes
 from ocannl.program.arithmetic import Arithmetic
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing, emit, is_recording, run
@@ -202,6 +202,19 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
     def backprop(self) -> Code:
         """Code that adds to the gradients of everything that this depends on, from this tensor's gradient."""
         return emit(texpr.BackpropOp(self.ir_value))
+
+    def reshape(self, *shape: str | int | Sequence[int], **sizes: int | Dim) -> Tensor:
+        """The elements, in the order of memory, in the shape of a slot: `t.reshape("b | h, w -> ...", h=4)`.
+        Integers are sizes there, `...` the axes that the row has, and sizes that are not given follow. By
+        sizes alone, `t.reshape(2, -1)`, all axes but the last are batch axes.
+
+        Raises `ShapeError` where the sizes do not fit or follow, `SpecError` for a malformed spec.
+        """
+        if len(shape) == 1 and isinstance(shape[0], str):
+            known = {name: int(size) for name, size in sizes.items()}
+            return Tensor(reshapes.reshaped(self.ir_value, shape[0], known))
+        plain = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        return Tensor(reshapes.reshaped_to(self.ir_value, [integer(n, "a size", least=None) for n in plain]))
 
     def einsum(self, spec: str, *, use_padding: bool = False, **dims: int | Dim) -> Tensor:
         """`oc.einsum(spec, self)`."""

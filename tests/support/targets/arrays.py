@@ -52,4 +52,26 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, found | {f"made {n}": t * 2 for n, t in enumerate(made)})
 
 
-ARRAY_PROGRAMS = {"parts": parts, "written parts": written_parts, "reductions": reductions}
+def along_an_axis(ctx: oc.Context, dtype: Any) -> Values:
+    """Sorting, running sums and other shapes, and their gradients."""
+    x = oc.data(random(dtype, 5, 3, 34), label="x")
+    functions = [oc.sort, oc.cumsum, oc.cumprod, oc.cummax, oc.flip, oc.norm]
+    found: dict[str, oc.Tensor] = {}
+    for axis in (0, -1):
+        found |= {f"{f.__name__} {axis}": f(x, axis) for f in functions}
+        found |= {f"{f.__name__} {axis} grad": oc.grad(number(f(x, axis)), x) for f in functions}
+        found |= {f"rolled {axis}": oc.roll(x, 2, axis), f"order {axis}": oc.argsort(x, axis)}
+        found |= {f"top {axis} {n}": t for n, t in enumerate(oc.topk(x, 2, axis))}
+    found["clipped"] = oc.clip(x, -0.5, 0.5)
+    found["joined"] = oc.grad(number(oc.rearrange(x, "a b (c d) -> (d a) (b c)", c=17)), x)
+    found["repeated"] = oc.repeat(oc.reduce(x, "a b c -> c", "mean"), "c -> c k", k=3)
+    found["reshaped"] = oc.grad(number(x.reshape(17, -1)) + number(x.reshape("b, 2 | k", b=15)), x)
+    return computed(ctx, found)
+
+
+ARRAY_PROGRAMS = {
+    "along an axis": along_an_axis,
+    "parts": parts,
+    "written parts": written_parts,
+    "reductions": reductions,
+}

@@ -1,0 +1,153 @@
+"""Functions along one axis, by its number in the order of memory: sorting, running sums, norms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.shapes.shape import Dim
+from ocannl.program.checks import integer
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import apply, pointwise, positions, spec_apply
+from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.parts import ALL, part_of
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.values import Value
+
+REVERSED = slice(None, None, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """One axis of a value, and the slot of a spec with all of its axes."""
+
+    value: Value
+    slot: Slot
+    name: str
+    size: int
+
+    @staticmethod
+    def of(t: TensorLike, axis: int) -> Along:
+        """Raises `ShapeError` where the axis or its size is not known, `IndexError` where there is none."""
+        value = as_tensor(t).ir_value
+        axes = MemoryAxes(value)
+        place = axes.place(integer(axis, "the number of an axis", least=None))
+        size = axes.known_size(place)
+        slot = axes.slot("x")
+        return Along(value, slot, slot.at(place), size)
+
+    def with_axis(self, axis: str) -> Slot:
+        """The slot with another axis in place of this one."""
+        return self.slot.with_axes({self.name: (axis,)})
+
+    def ranks(self, descending: bool) -> Value:
+        """How many elements come before each one in order; of equal ones, those of smaller positions."""
+        x, other, at, other_at = Arg(0), Arg(1), Arg(2), Arg(3)
+        before = App("lt", (x, other) if descending else (other, x))
+        x_nan, other_nan = App("ne", (x, x)), App("ne", (other, other))
+        number_first = App("and", (x_nan, App("not", (other_nan,))))
+        tie = App("or", (App("eq", (x, other)), App("and", (x_nan, other_nan))))
+        earlier = App("and", (tie, App("lt", (other_at, at))))
+        term = App("or", (App("or", (before, number_first)), earlier))
+        numbers = positions(Dim(self.size))
+        logic = f"{self.slot}; {self.with_axis('other')}; {self.name},; other, => {self.slot}"
+        return apply(term, [self.value, self.value, numbers, numbers], logic=logic, accum="add")
+
+    def placed(self, value: Value, slot: str, ranks: Value, size: int) -> Tensor:
+        """A value of a slot, in the order of the first ranks."""
+        term = App("where", (App("eq", (Arg(0), Arg(1))), Arg(2), Const(0.0)))
+        logic = f"{self.slot}; rank,; {slot} => {self.with_axis('rank')}"
+        operands = [ranks, positions(Dim(size)), value]
+        return Tensor(apply(term, operands, logic=logic, accum="add"))
+
+    def running(self, accum: str) -> Tensor:
+        """Accumulations of all elements up to each one, by sums of elements 1, 2, 4, ... apart."""
+        value, apart = self.value, 1
+        while apart < self.size:
+            kept = ("kept", Dim(self.size - apart))
+            cut = f"{self.with_axis('kept^cut')} => {self.with_axis('kept')}"
+            first = spec_apply(cut, accum, "mul", [value], [kept, ("cut", Dim(apart))])
+            moved = f"{self.with_axis('kept')} => {self.with_axis(f'{apart}^kept')}"
+            value = pointwise(accum, [spec_apply(moved, accum, "mul", [first], [kept]), value])
+            apart *= 2
+        return Tensor(value)
+
+
+def sort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
+    """The elements in order along an axis; equal ones stay in order, and NaN is last. Gradients follow the
+    elements.
+
+    Ranks are counted by comparisons, n**2 of them for n elements.
+    """
+    along = Along.of(t, axis)
+    return along.placed(along.value, str(along.slot), along.ranks(descending), along.size)
+
+
+def argsort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
+    """The positions of the elements in the order of `oc.sort`. It has no gradient."""
+    along = Along.of(t, axis)
+    numbers = positions(Dim(along.size))
+    return along.placed(numbers, f"{along.name},", along.ranks(descending), along.size)
+
+
+def topk(t: TensorLike, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    """The `k` greatest elements along an axis, the greatest first, and their positions; as `oc.sort`."""
+    along = Along.of(t, axis)
+    if integer(k, "the number of elements") > along.size:
+        raise ArgumentError(f"there are {along.size} elements along the axis, found k={k}")
+    ranks = along.ranks(descending=True)
+    values = along.placed(along.value, str(along.slot), ranks, k)
+    return values, along.placed(positions(Dim(along.size)), f"{along.name},", ranks, k)
+
+
+def cumsum(t: TensorLike, axis: int = -1) -> Tensor:
+    """The sums of the elements up to each one along an axis: log2(n) additions of arrays."""
+    return Along.of(t, axis).running("add")
+
+
+def cumprod(t: TensorLike, axis: int = -1) -> Tensor:
+    """The products of the elements up to each one along an axis, as `oc.cumsum`."""
+    return Along.of(t, axis).running("mul")
+
+
+def cummax(t: TensorLike, axis: int = -1) -> Tensor:
+    """The greatest of the elements up to each one along an axis, as `oc.cumsum`."""
+    return Along.of(t, axis).running("max")
+
+
+def flip(t: TensorLike, axis: int = -1) -> Tensor:
+    """The elements in reverse order along an axis."""
+    axis = integer(axis, "the number of an axis", least=None)
+    key = [*[ALL] * axis, REVERSED] if axis >= 0 else [..., REVERSED, *[ALL] * (-axis - 1)]
+    return Tensor(part_of(as_tensor(t).ir_value, key))
+
+
+def roll(t: TensorLike, shift: int, axis: int = -1) -> Tensor:
+    """The elements moved `shift` positions along an axis; those that leave it come in at the other end."""
+    along = Along.of(t, axis)
+    tail = integer(shift, "a shift", least=None) % max(along.size, 1)
+    if not tail:
+        return as_tensor(t)
+    spec = f"{along.with_axis('head^tail')} => {along.with_axis('tail^head')}"
+    dims = [("head", Dim(along.size - tail)), ("tail", Dim(tail))]
+    return Tensor(spec_apply(spec, "add", "mul", [along.value], dims))
+
+
+def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = False) -> Tensor:
+    """The norm along an axis, or of all elements for None: Euclidean, or for `ord` 1 the sum and for infinity
+    the greatest of absolute values. The gradient of a Euclidean norm of 0 is 0.
+    """
+    tensor = as_tensor(t)
+    if axis is not None:
+        MemoryAxes(tensor.ir_value).place(integer(axis, "the number of an axis", least=None))
+    if ord == 1:
+        return abs(tensor).sum(axis, keep)
+    if ord == inf:
+        return abs(tensor).max(axis, keep)
+    if ord != 2:
+        raise ArgumentError(f"norms are of the orders 1, 2 and infinity, found {ord!r}")
+    squares = (tensor * tensor).sum(axis, keep).ir_value
+    is_zero = App("eq", (Arg(0), Const(0.0)))
+    root: Term = App("sqrt", (App("where", (is_zero, Const(1.0), Arg(0))),))
+    return Tensor(apply(App("where", (is_zero, Const(0.0), root)), [squares], logic="."))

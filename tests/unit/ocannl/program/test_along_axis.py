@@ -1,0 +1,109 @@
+"""Sorting, running sums, norms and their like along one axis, and gradients, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tensors import Array
+
+import ocannl as oc
+
+CTX = oc.Context.cpu(1)
+NAN = np.array([[2.0, np.nan, 1.0, 2.0], [np.nan, np.nan, -np.inf, 0.0], [3.0, 3.0, 3.0, 3.0]])
+
+
+def array_of(*shape: int) -> Array:
+    return np.asarray(np.random.default_rng(2).normal(size=shape))
+
+
+def norms(a: Array, axis: int) -> Array:
+    return np.linalg.norm(a, axis=axis)
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array]]] = {
+    "sort": (oc.sort, np.sort),
+    "argsort": (oc.argsort, lambda a, axis: np.argsort(a, axis, kind="stable")),
+    "cumsum": (oc.cumsum, np.cumsum),
+    "cumprod": (oc.cumprod, np.cumprod),
+    "cummax": (oc.cummax, np.maximum.accumulate),
+    "flip": (oc.flip, np.flip),
+    "roll": (lambda t, axis: oc.roll(t, 2, axis), lambda a, axis: np.roll(a, 2, axis)),
+    "roll back": (lambda t, axis: oc.roll(t, -1, axis), lambda a, axis: np.roll(a, -1, axis)),
+    "norm": (oc.norm, norms),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values(name: str):
+    function, reference = FUNCTIONS[name]
+    for array in (array_of(2, 3, 5), NAN, np.round(array_of(3, 7)), array_of(4, 1)):
+        x = oc.data(array, label="x")
+        for axis in (0, -1):
+            found = function(x, axis)
+            wanted = reference(array, axis=axis)
+            assert tuple(found.shape) == wanted.shape
+            np.testing.assert_allclose(CTX[found], wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "argsort"])
+def test_gradients(name: str):
+    function, reference = FUNCTIONS[name]
+    array = array_of(3, 5)
+    array[0, 1] = 0
+    x = oc.data(array, label="x")
+    for axis in (0, -1):
+        shape = reference(array, axis=axis).shape
+        weights = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        loss = (
+            function(x, axis) * oc.data(weights, axes="b" if axis == -1 and name == "norm" else None)
+        ).sum()
+        wanted = np.zeros_like(array)
+        for at in np.ndindex(array.shape):
+            step = np.zeros_like(array)
+            step[at] = 1e-6
+            change = reference(array + step, axis=axis) - reference(array - step, axis=axis)
+            wanted[at] = np.sum(change * weights) / 2e-6
+        np.testing.assert_allclose(CTX[oc.grad(loss, x)], wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_the_greatest():
+    x = oc.data(array_of(4, 6), label="x")
+    for axis in (0, 1):
+        values, ids = oc.topk(x, 3, axis)
+        order = np.argsort(-array_of(4, 6), axis, kind="stable")
+        kept = order[:3] if axis == 0 else order[:, :3]
+        np.testing.assert_array_equal(CTX[ids], kept)
+        np.testing.assert_array_equal(CTX[values], np.take_along_axis(array_of(4, 6), kept, axis))
+    np.testing.assert_array_equal(CTX[oc.sort(x, descending=True)], -np.sort(-array_of(4, 6)))
+    gradient = CTX[oc.grad(oc.topk(x, 2)[0].sum(), x)]
+    np.testing.assert_array_equal(gradient, array_of(4, 6) >= np.sort(array_of(4, 6))[:, -2:-1])
+    with pytest.raises(oc.ArgumentError, match="k=7"):
+        oc.topk(x, 7)
+
+
+def test_norms():
+    x = oc.data(NAN[[0, 2]], label="x")
+    np.testing.assert_array_equal(CTX[oc.norm(x)], [np.nan, 6])
+    y = oc.data(np.array([[3.0, -4.0], [0.0, 0.0]]), label="y")
+    assert CTX[oc.norm(y, None)] == 5
+    np.testing.assert_array_equal(CTX[oc.norm(y, ord=1, keep=True)], [[7], [0]])
+    np.testing.assert_array_equal(CTX[oc.norm(y, ord=np.inf)], [4, 0])
+    np.testing.assert_allclose(CTX[oc.grad(oc.norm(y).sum(), y)], [[0.6, -0.8], [0, 0]], rtol=1e-15)
+    with pytest.raises(oc.ArgumentError, match="orders"):
+        oc.norm(y, ord=3)
+
+
+def test_an_expression_and_an_axis_that_there_is_not():
+    x = oc.data(array_of(2, 3), label="x")
+    np.testing.assert_allclose(CTX[oc.cumsum(x * 2, 0)], np.cumsum(array_of(2, 3) * 2, 0))
+    functions: list[Any] = [oc.sort, oc.cumsum, oc.flip, oc.norm, lambda t, axis: oc.roll(t, 1, axis)]
+    for function in functions:
+        with pytest.raises(IndexError, match="`x`"):
+            function(x, 2)
+        with pytest.raises(oc.ArgumentError):
+            function(x, 0.5)
+    with pytest.raises(oc.ShapeError, match="`w`"):
+        oc.sort(oc.param("w"))
