@@ -28,7 +28,7 @@ def clip_grad_value(loss: oc.Tensor, clip_value: float) -> oc.Code:
     """
     with oc.code(f"{loss.label} clip gradients") as clip:
         for gradient in _gradients(loss):
-            gradient[...] = clipped(gradient, clip_value)
+            gradient[...] = oc.clip(gradient, -clip_value, clip_value)
     return clip
 
 
@@ -40,8 +40,3 @@ def norm_factor(gradients: Iterable[oc.Tensor], max_norm: float) -> oc.Tensor:
     """What gradients are multiplied by, so that their norm is `max_norm` at most."""
     squares = sum((oc.einsum(ALL, g * g) for g in gradients), oc.constant(0.0))
     return oc.minimum(1.0, max_norm / (oc.sqrt(squares) + 1e-6))
-
-
-def clipped(gradient: oc.Tensor, limit: float) -> oc.Tensor:
-    """A gradient with each element between `-limit` and `limit`."""
-    return oc.minimum(oc.maximum(gradient, -limit), limit)

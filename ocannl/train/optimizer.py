@@ -12,7 +12,7 @@ import numpy as np
 import ocannl as oc
 from ocannl.program.code import at_once
 from ocannl.program.tensor import Expression
-from ocannl.train.clipping import clipped, norm_factor
+from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if
 from ocannl.train.plateau import Plateau
@@ -142,7 +142,7 @@ class Optimizer:
             factor[...] = norm_factor(gradients.values(), self.clip_norm)
             found = {name: g * factor for name, g in found.items()}
         if self.clip_value is not None:
-            found = {name: clipped(g, self.clip_value) for name, g in found.items()}
+            found = {name: oc.clip(g, -self.clip_value, self.clip_value) for name, g in found.items()}
         return found
 
     def _rate(self, lr: LearningRate, steps: oc.Tensor) -> oc.TensorLike:

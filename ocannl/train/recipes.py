@@ -155,7 +155,4 @@ def bias_corrections(steps: oc.Tensor, beta1: float, beta2: float) -> tuple[oc.T
 
 def complement_of_power(base: float, exponent: oc.Tensor) -> oc.TensorLike:
     """`1 - base**exponent` for a base in [0, 1), without cancellation where the power is near 1."""
-    if base == 0:
-        return 1.0
-    half = oc.tanh(exponent * (math.log(base) / 2))
-    return -2 * half / (1 - half)
+    return -oc.expm1(exponent * math.log(base)) if base else 1.0

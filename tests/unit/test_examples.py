@@ -6,6 +6,7 @@ import char_lm
 import digits
 import lenet_digits
 import moons
+import nanogpt
 import numpy as np
 import pytest
 import tensor_puzzles
@@ -75,3 +76,35 @@ def test_the_tensor_puzzles_are_solved():
     solved = tensor_puzzles.main(["--tries", "2"])
     assert len(solved) == 21
     assert all(solved.values()), solved
+
+
+def test_a_gpt_goes_on_where_it_was(tmp_path: Path):
+    """After a checkpoint was lost, training from the one before gives the same bits."""
+    sizes = (
+        "--layers 1 --heads 2 --width 16 --context 16 --batch 4 --steps 30 --every 15 --length 9 --rate 0.03"
+    )
+    whole = nanogpt.main([*sizes.split(), "--runs", str(tmp_path)])
+    assert np.mean(whole.losses[-5:]) < whole.losses[0] - 0.3
+    assert len(whole.text) == 9
+    (tmp_path / "step-000000030.safetensors").unlink()
+    resumed = nanogpt.main([*sizes.split(), "--runs", str(tmp_path)])
+    assert resumed.losses == whole.losses[15:]
+    assert resumed.validation == whole.validation
+    assert resumed.text == whole.text
+    for name, entry in whole.state.items():
+        np.testing.assert_array_equal(
+            resumed.context[resumed.state[name]], whole.context[entry], err_msg=name
+        )
+
+
+def test_sampling():
+    scores, rng = np.array([1.0, 2.0, 1.5, 0.5]), np.random.default_rng(1)
+
+    def ids(temperature: float = 1.0, top_k: int = 4, top_p: float = 1.0) -> set[int]:
+        return {nanogpt.sampled(scores, rng, temperature, top_k, top_p) for _ in range(200)}
+
+    assert ids() == {0, 1, 2, 3}
+    assert ids(top_k=2) == {1, 2}
+    assert ids(top_p=0.45) == {1}
+    assert ids(top_p=0.46) == ids(top_p=0.73) == {1, 2}
+    assert ids(temperature=0.05) == {1}

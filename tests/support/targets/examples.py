@@ -11,6 +11,7 @@ import char_lm
 import digits
 import lenet_digits
 import moons
+import nanogpt
 import numpy as np
 import pytest
 import tensor_puzzles
@@ -83,6 +84,13 @@ def run_char_lm(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
         return {"losses": trained.losses, **parameters(ctx, routines)}
 
 
+def run_nanogpt(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    sizes = "--layers 1 --heads 2 --width 32 --context 12 --batch 3 --steps 4 --length 2"
+    with running_on(ctx):
+        trained = nanogpt.main(sizes.split())
+    return {"losses": np.array(trained.losses), **{n: ctx[entry] for n, entry in trained.state.items()}}
+
+
 def run_puzzles(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
     """All are solved; each compares with NumPy itself."""
     with running_on(ctx):
@@ -95,5 +103,6 @@ EXAMPLES: dict[str, Example] = {
     "digits": run_digits,
     "lenet_digits": run_lenet,
     "char_lm": run_char_lm,
+    "nanogpt": run_nanogpt,
     "tensor_puzzles": run_puzzles,
 }
