@@ -12,7 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
+from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import (
     PIPELINES,
@@ -158,7 +160,12 @@ class Compilation:
             self.seconds[name] = elapsed
             self.dump.stage(name, after)
 
-        run_passes(self.module, passes, verify=self.verify, observe=observe)
+        try:
+            run_passes(self.module, passes, verify=self.verify, observe=observe)
+        except VerifyException as error:
+            raise OcannlError(
+                f"OCANNL_VERIFY finds the program ill-formed between passes: {error}"
+            ) from error
 
     def lower(self) -> CompiledText:
         """Runs the passes after inference; returns the text for the device."""
@@ -216,6 +223,11 @@ class Dump:
     def write(self, name: str, text: str, suffix: str) -> None:
         if self.folder is None:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"{self.routine}.{self.count:02}-{name}.{suffix}").write_text(text)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / f"{self.routine}.{self.count:02}-{name}.{suffix}").write_text(text)
+        except OSError as error:
+            raise OcannlError(
+                f"OCANNL_DUMP={self.folder}: stages cannot be written ({error.strerror})"
+            ) from None
         self.count += 1

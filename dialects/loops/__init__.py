@@ -130,6 +130,9 @@ class NestOp(ScheduledOp):
         check_fresh(self, self.space.names)
         check_no_arguments(self.body)
         check_no_small_arithmetic(self)
+        for op in self.body.walk():
+            if isinstance(op, NodeOp):
+                raise VerifyException(f"a nest computes numbers, found `{op.name}`")
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
 

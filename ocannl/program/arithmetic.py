@@ -120,6 +120,18 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
     def __pos__(self) -> ResultT:
         return self.tensor()
 
+    def __round__(self, digits: int | None = None) -> ResultT:
+        """To the nearest whole number, ties to even. Raises `ArgumentError` for digits behind the point."""
+        if digits:
+            raise ArgumentError("rounding is to whole numbers: 0.01 * oc.round(100 * x) has 2 digits")
+        return self._pointwise("round", self)
+
+    def __floor__(self) -> ResultT:
+        return self._pointwise("floor", self)
+
+    def __ceil__(self) -> ResultT:
+        return self._pointwise("ceil", self)
+
     def __abs__(self) -> ResultT:
         return self._pointwise("abs", self)
 

@@ -26,6 +26,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import positions
 from ocannl.program.location import here
 from ocannl.program.memory import add_data, add_memory
+from ocannl.program.numbers import number
 from ocannl.program.precision import param_precision
 from ocannl.program.scopes import memory_path
 from ocannl.program.shapes import RowSizes, row_of
@@ -184,7 +185,7 @@ def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> 
 
 def constant(value: float, *, label: str | None = None) -> Tensor:
     """A number at every point of its shape, which is inferred from its uses."""
-    return Tensor(graph.add(texpr.ConstantOp(float(value), graph.fresh_type()), label))
+    return Tensor(graph.add(texpr.ConstantOp(number(value), graph.fresh_type()), label))
 
 
 def arange(size: int | Dim, *, label: str | None = None) -> Tensor:

@@ -179,6 +179,11 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         """The gradient node, of the tensor's shape: memory that `backprop` adds to."""
         return Tensor(graph.memory_of_tensor(self.ir_value, texpr.GradOp))
 
+    @grad.setter
+    def grad(self, updated: Tensor) -> None:
+        """What `p.grad *= 2` in a code block ends in: it has set the memory already."""
+        _check_updated(updated, self.grad, "grad")
+
     @property
     def value(self) -> Tensor:
         """The memory of this expression's last computed value. Routines that are compiled afterwards keep it
@@ -187,6 +192,11 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         if is_memory(self.ir_value):
             return self
         return Tensor(graph.memory_of_tensor(self.ir_value, texpr.ValueOp))
+
+    @value.setter
+    def value(self, updated: Tensor) -> None:
+        """What `t.value *= 2` in a code block ends in: it has set the memory already."""
+        _check_updated(updated, self.value, "value")
 
     @property
     def forward(self) -> Code:
@@ -390,6 +400,15 @@ class SlicedMemory(Tensor):
 TensorLike: TypeAlias = Expression | Number
 Target: TypeAlias = TensorLike | Part[Tensor]
 """What code writes: memory, or a part of it."""
+
+
+def _check_updated(updated: object, memory: Tensor, name: str) -> None:
+    if updated != memory:
+        raise OcannlError(
+            here(
+                f"`{memory.label}` is memory: `t.{name}[...] = x` or `t.{name} *= x` in a code block sets it"
+            )
+        )
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:

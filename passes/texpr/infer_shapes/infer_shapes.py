@@ -60,7 +60,7 @@ class ShapeInference:
     def run(self) -> None:
         """Raises `ShapeError`, `SpecError`."""
         ops = operations_of(self.routine.body.block)
-        self.solver.reserve(*variable_counts(ops))
+        self.solver.reserve(*variables(ops))
         op: Operation = self.routine
         leaves: list[Leaf] = []
         try:
@@ -127,14 +127,14 @@ def _leaf_of(name: str, dim: DimTerm, op: Operation) -> Leaf:
     return Leaf(Shape(Row(), Row(), closed_row(dim)), LeafKind.NAME, name, op)
 
 
-def variable_counts(ops: Sequence[Operation]) -> tuple[int, int]:
-    """The numbers of dimension and row variables in the types of these operations."""
+def variables(ops: Sequence[Operation]) -> tuple[set[int], set[int]]:
+    """The numbers of the dimension and row variables in the types of these operations."""
     rows = [row for op in ops if isinstance(op, TensorOp) for row in shape_of(op.result)]
     bound = [dims.data for op in ops if isinstance(dims := op.properties.get("dims"), DimsAttr)]
     terms = [axis for row in rows for axis in row.axes] + [term for dims in bound for _, term in dims]
     return (
-        max((term.id for term in terms if isinstance(term, DimVar)), default=-1) + 1,
-        max((row.var.id for row in rows if row.var is not None), default=-1) + 1,
+        {term.id for term in terms if isinstance(term, DimVar)},
+        {row.var.id for row in rows if row.var is not None},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Sequence, Set
 from contextlib import contextmanager
 
 from ocannl.passes.texpr.infer_shapes.closing import Closing
@@ -35,10 +35,13 @@ class Solver:
         """A new row variable."""
         return self._store.fresh_row()
 
-    def reserve(self, dims: int, rows: int) -> None:
-        """Makes the variables numbered below these counts exist."""
-        self._store.next_dim = max(self._store.next_dim, dims)
-        self._store.next_row = max(self._store.next_row, rows)
+    def reserve(self, dims: Set[int], rows: Set[int]) -> None:
+        """Makes the variables of these numbers exist; new ones get other numbers."""
+        store = self._store
+        store.made_dims |= dims
+        store.made_rows |= rows
+        store.next_dim = max(store.next_dim - 1, *dims, -1) + 1
+        store.next_row = max(store.next_row - 1, *rows, -1) + 1
 
     def add(self, *constraints: Constraint) -> None:
         """Adds constraints with their consequences; none of them, if it raises.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, RowVar, closed_row
 from ocannl.dialects.shapes.spec import (
+    ROW_NAMES,
     Affine,
     Anything,
     Axis,
@@ -49,8 +50,9 @@ class SpecRows:
 
     def capture_rows(self) -> None:
         """Constrains a dimension that is bound to the name of a row variable to the product of its axes."""
+        axes = {name for axis in axes_of(self.spec) for name in names_of(axis)}
         for name, var in self.rows.items():
-            if name in self.dims:
+            if name in self.dims and name not in axes:
                 self.relations.append(
                     DimProduct(self.dims[name], (Row(var=var),), f"..{name}..", self.origin())
                 )
@@ -155,6 +157,11 @@ def check_spec(
         _check_bound(spec, text, dims)
     rows = {row.var for slot in spec.slots for row in slot.rows}
     for axis in axes_of(spec):
+        for name in names_of(axis):
+            if name in rows.difference(ROW_NAMES):
+                raise SpecError(
+                    f"`{name}` is an axis of {text!r}, and `..{name}..` a row of axes: rename one"
+                )
         if isinstance(axis, Affine):
             for term in axis.terms:
                 coefficient_of(term, dims, known)

@@ -106,6 +106,8 @@ class Store:
 
     next_dim: int = 0
     next_row: int = 0
+    made_dims: set[int] = field(default_factory=set[int])
+    made_rows: set[int] = field(default_factory=set[int])
     step: int = 0
     dims: Table[int, DimTerm] = field(default_factory=dict[int, DimTerm])
     rows: Table[int, Row] = field(default_factory=dict[int, Row])
@@ -168,12 +170,18 @@ class Store:
                 table[key] = old
 
     def fresh_dim(self) -> DimVar:
+        number = self.next_dim
         self.next_dim += 1
-        return DimVar(self.variable(self.next_dim - 1))
+        if self.is_closed_later:
+            self.made_dims.add(number)
+        return DimVar(self.variable(number))
 
     def fresh_row(self) -> RowVar:
+        number = self.next_row
         self.next_row += 1
-        return RowVar(self.variable(self.next_row - 1))
+        if self.is_closed_later:
+            self.made_rows.add(number)
+        return RowVar(self.variable(number))
 
     def bind_dim(self, var: DimVar, value: DimTerm, rule: Rule) -> None:
         self.step += 1
@@ -296,11 +304,11 @@ class Store:
 
     def open_dims(self) -> set[int]:
         """The variables of which no value is known, by number."""
-        return {var for var in range(self.next_dim) if var not in self.dims}
+        return {var for var in self.made_dims if var not in self.dims}
 
     def open_rows(self) -> set[int]:
         """The row variables of which no value is known, by number."""
-        return {var for var in range(self.next_row) if var not in self.rows}
+        return {var for var in self.made_rows if var not in self.rows}
 
 
 def _each(watchers: Watchers | None) -> Iterator[Rule]:

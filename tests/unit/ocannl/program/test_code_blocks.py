@@ -99,3 +99,17 @@ def test_updates_of_a_block_run_with_its_gradients():
     with oc.code("only forward") as only:
         oc.forward(norm(x, train_step=1))
     assert [op.name for op in only.statements] == ["texpr.comment", "texpr.forward"]
+
+
+def test_gradients_and_values_are_updated_in_place():
+    w = oc.param("w", 3.0, output=2)
+    double = (w * 2.0).named("double")
+    with oc.code("update") as scale:
+        w.grad *= 0.5
+        double.value += 1.0
+    ctx = oc.Context.cpu(threads=1)
+    step = ctx.compile(train.grad_update((double * double).einsum("...|...=>0")) + scale)
+    ctx.init_params(w)
+    step()
+    np.testing.assert_array_equal(ctx[w.grad], [12.0, 12.0])
+    np.testing.assert_array_equal(ctx[double.value], [7.0, 7.0])

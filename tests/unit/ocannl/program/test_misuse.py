@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,8 +107,29 @@ def test_sizes_are_integers_of_any_kind():
         (lambda: oc.data(np.ones((2, 3)), axes="bx"), oc.SpecError, "axes are letters b, i and o"),
         (lambda: oc.einsum("a=>a"), oc.SpecError, "a spec takes one to three operands, found 0"),
         (lambda: ANY.einsum("a=>a", oc.data([1.0]), a=[2]), oc.SpecError, "is fixed by an integer"),
+        (lambda: oc.data([1.0]) + 10**400, oc.ArgumentError, "is at most 1.8e308"),
+        (lambda: oc.constant(10**400), oc.ArgumentError, "is at most 1.8e308"),
+        (lambda: round(oc.data([1.0]), 2), oc.ArgumentError, "rounding is to whole numbers"),
+        (
+            lambda: oc.einsum("..e.., e => e, ..e..", oc.data(np.ones((2, 3)))),
+            oc.SpecError,
+            "`e` is an axis of '..e.., e => e, ..e..', and `..e..` a row of axes: rename one",
+        ),
+        (
+            lambda: setattr(oc.param("p", output=2), "grad", 1.0),
+            oc.OcannlError,
+            "`p.grad` is memory: `t.grad[...] = x` or `t.grad *= x` in a code block sets it",
+        ),
     ],
 )
 def test_errors_of_one_line_name_it(build: Any, error: type[Exception], words: str):
     with pytest.raises(error, match=rf"^{re.escape(__file__)}:\d+: .*{re.escape(words)}"):
         build()
+
+
+@pytest.mark.parametrize("inside", ["", "folder"])
+def test_stages_that_cannot_be_written(inside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("OCANNL_DUMP", str(tmp_path / "file" / inside))
+    with pytest.raises(oc.OcannlError, match=r"OCANNL_DUMP=.*file.*: stages cannot be written \(.+\)"):
+        oc.Context.cpu(threads=1).compile(oc.data([1.0]) * 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -217,3 +218,11 @@ def test_numbers_beside_tensors_are_part_of_the_operation():
     for operation in ("mul(2.0, %x)", "pow(%x, 2.0)", ", %x, -1.5)"):
         assert operation in text
     assert "texpr.constant 1.0" in oc.relu(1).ir("texpr")
+
+
+def test_rounding_of_python():
+    x = oc.data(np.array([-1.5, -0.3, 0.5, 2.5, 7.8]), label="x")
+    ctx = oc.Context.cpu(threads=1)
+    for rounded, expected in ((round, np.round), (math.floor, np.floor), (math.ceil, np.ceil)):
+        found: Any = rounded(x)
+        np.testing.assert_array_equal(ctx[found], expected(ctx[x]))

@@ -20,7 +20,7 @@ from ocannl.dialects.texpr import TensorOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
-from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variable_counts
+from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variables
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import Constraint, DimTerm, Leaf, Shape
 from ocannl.program import graph
@@ -30,7 +30,7 @@ from ocannl.program.extract import extract, needed
 def operations(code: oc.Code) -> list[Operation]:
     """Those of a program as they were built, before anything was known of other shapes."""
     blank = Solver()
-    blank.reserve(*variable_counts(needed(code.statements)))
+    blank.reserve(*variables(needed(code.statements)))
     with patch.object(graph, "_solver", blank):
         return list(extract(code.statements, "program").routine.body.block.ops)
 
@@ -41,7 +41,7 @@ class Constraints:
     def __init__(self, code: oc.Code) -> None:
         ops = operations(code)
         self.solver = Solver()
-        self.solver.reserve(*variable_counts(ops))
+        self.solver.reserve(*variables(ops))
         demands = [demands_of(op, self.solver) for op in ops]
         self.all: list[Constraint] = [constraint for found in demands for constraint in found.found]
         self.dims: list[DimTerm] = [dim for found in demands for dim in found.names.values()]

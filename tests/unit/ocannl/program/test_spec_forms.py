@@ -215,3 +215,10 @@ def test_clamping_ids_leaves_their_sizes_to_them():
     table, ids = oc.data(np.arange(6.0), label="table"), oc.data(np.zeros((1, 5)), axes="oo", label="ids")
     spec = "v; p, p^q => p"
     assert oc.gather(spec, table, ids, at="v", out_of_range="clamp").shape.output == (1,)
+
+
+def test_axes_called_like_rows_beside_rows():
+    """`...` of the batch row is no row called `batch`."""
+    x = oc.data(np.arange(24.0).reshape(2, 3, 4), axes="bbo", label="x")
+    total = oc.einsum("batch, ... | output => ... | batch", x)
+    np.testing.assert_array_equal(oc.Context.cpu(threads=1)[total], np.arange(24.0).reshape(2, 3, 4).sum(2).T)

@@ -349,8 +349,25 @@ class TestMalformed:
             "    loops.store %a, %x[i]\n  }\n}",
             "%a is used before its definition",
         ),
+        (
+            'loops.func @f {\n  loops.nest "x" (i = 4) {\n'
+            '    %x = assign.node "x" on_device : memref<4xf32>\n  }\n}',
+            "a nest computes numbers, found `assign.node`",
+        ),
+        (
+            'loops.func @f {\n  %x = assign.node "x" on_device : memref<4xf32>\n  loops.group "x" (i = 4) {\n'
+            '    loops.nest "x" (j = 4) schedule <lanes = j : 4> {\n      %a = arith.constant 1.0 : f32\n'
+            "      loops.store %a, %x[i, j]\n    }\n  }\n}",
+            "2 indices for 1 axes",
+        ),
     ],
-    ids=["a property that is missing", "a value of itself", "a value inside its own reduction"],
+    ids=[
+        "a property that is missing",
+        "a value of itself",
+        "a value inside its own reduction",
+        "memory inside a nest",
+        "a store of too many indices in a group",
+    ],
 )
 @pytest.mark.parametrize("passes", [[], ["-p", "cpu"]], ids=["parse", "cpu"])
 def test_ill_formed_programs(text: str, told: str, passes: list[str], opt: Opt):
@@ -528,3 +545,13 @@ class TestOptionsAndOutput:
         command = f"{sys.executable} -m ocannl.tools.opt {file} {redirected}"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
         assert done.stderr == f"error: cannot write standard output: {told}\n"
+
+
+@pytest.mark.parametrize("type", ["...b2147483647", "?d2147483647"])
+def test_numbers_of_variables_are_no_counts(type: str, opt: Opt):
+    text = (
+        f'texpr.routine @f {{\n  %a = texpr.data "a" : !texpr.tensor<{type}, f32>\n  texpr.forward %a\n}}\n'
+    )
+    done = opt(text, "-p", "infer-shapes")
+    assert done.code == 0, done.err
+    assert "2147483647" not in done.out
