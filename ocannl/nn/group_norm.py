@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.program.checks import integer
@@ -72,7 +74,7 @@ def _spatial(spatial_axes: int) -> tuple[str, str]:
 
 
 def _normalized(x: oc.Tensor, slot: str, reduced: str, epsilon: float, names: list[str]) -> oc.Tensor:
-    dims = {name: oc.Dim(name) for name in names}
+    dims: dict[str, Any] = {name: oc.Dim(name) for name in names}
     count = oc.as_tensor(1.0)
     for dim in dims.values():
         count = count * dim

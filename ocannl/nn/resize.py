@@ -43,8 +43,8 @@ def interpolate(
         raise oc.ArgumentError("either the `size` or the `scale` of an interpolation is given")
     sizes = None if size is None else [integer(n, "size", 1) for n in size]
     rank = len(sizes) if sizes is not None else integer(spatial_axes, "spatial_axes", 1)
-    factors = list(scale) if isinstance(scale, list | tuple) else [scale] * rank
-    if len(factors) != rank or not all(f is None or f > 0 for f in factors):
+    factors: list[Any] = list(scale) if isinstance(scale, list | tuple) else [scale] * rank
+    if len(factors) != rank or not all(factor is None or factor > 0 for factor in factors):
         raise oc.ArgumentError(f"scale is a positive number, or one for each of {rank} axes, found {scale!r}")
 
     def apply(x: oc.Tensor) -> oc.Tensor:
