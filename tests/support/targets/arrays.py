@@ -42,7 +42,7 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
     """All reductions over some axes, and their gradients; and what creation makes."""
     x = oc.data(random(dtype, 5, 3, 33), label="x")
     exact = [oc.sum, oc.prod, oc.max, oc.min, oc.any, oc.all, oc.argmax, oc.argmin]
-    smooth = [oc.mean, oc.var, oc.std, oc.sum, oc.max, oc.min]
+    smooth = [oc.mean, oc.var, oc.std, oc.sum, oc.max, oc.min, oc.prod]
     found: dict[str, oc.Tensor] = {}
     for axes, keep in ((None, False), (1, True), ("batch", False), (-1, False)):
         found |= {f"{f.__name__} {axes}": f(x, axes, keep) for f in exact}
