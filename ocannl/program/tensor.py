@@ -32,6 +32,7 @@ from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
+from ocannl.program.html import text_html
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts
 from ocannl.program.numbers import Number, is_number, number
@@ -373,6 +374,9 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
 
     def __repr__(self) -> str:
         return f"<{self.label}: {self.shape}, {element_now(self.ir_value)}>"
+
+    def _repr_html_(self) -> str:
+        return text_html(repr(self))
 
 
 class SlicedMemory(Tensor):
