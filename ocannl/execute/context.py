@@ -342,8 +342,8 @@ class Context:
         if isinstance(tensor, Held):
             tensor.write(array)
             return
-        part = tensor if isinstance(tensor, Part) else None
-        target = self._memory_tensor(tensor if part is None else part.tensor)
+        part: Part[Tensor] | None = tensor if isinstance(tensor, Part) else None
+        target = self._memory_tensor(tensor.tensor if isinstance(tensor, Part) else tensor)
         if RECORDER.living:
             ENGINE.only.settle([memory_key(target.ir_value)])
         node = self.node_of(target)

@@ -20,7 +20,7 @@ def tensor(array: ArrayLike, dtype: DTypeLike | None = None, *, axes: str | None
     """Data with the contents of nested lists or an array. Lists of integers are of int32, of other numbers of
     float32, unless a `dtype` is given.
     """
-    if dtype is None and not isinstance(array, np.ndarray | np.generic):
+    if dtype is None and not hasattr(array, "dtype"):
         contents = numbers(array, "a tensor has numbers")
         dtype = np.int32 if contents.dtype.kind in "iu" and contents.size else np.float32
     return data(array, axes=axes, dtype=dtype)

@@ -127,6 +127,7 @@ def test_creation():
         np.testing.assert_array_equal(t.numpy(), wanted)
         assert t.dtype == wanted.dtype
     assert str(oc.eye(2, axes="oi").shape) == "2->2"
-    for program in (lambda: oc.zeros(-1), lambda: oc.zeros((2, 0.5)), lambda: oc.tensor(["a"])):
+    sizes: Any = (2, 0.5)
+    for program in (lambda: oc.zeros(-1), lambda: oc.zeros(sizes), lambda: oc.tensor(["a"])):
         with pytest.raises(oc.OcannlError):
             program()
