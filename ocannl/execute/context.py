@@ -345,7 +345,7 @@ class Context:
         part: Part[Tensor] | None = tensor if isinstance(tensor, Part) else None
         target = self._memory_tensor(tensor.tensor if isinstance(tensor, Part) else tensor)
         if RECORDER.living:
-            ENGINE.only.settle([memory_key(target.ir_value)])
+            ENGINE.only.settle([memory_key(target.ir_value)], self)
         node = self.node_of(target)
         contents = stored(
             numbers(array, f"`{target.label}` is set to numbers"), node.memory.dtype, f"`{target.label}`"

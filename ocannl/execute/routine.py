@@ -152,7 +152,7 @@ class Routine(Exclusive):
             if not self._ready:
                 self.prepare()
             if RECORDER.living:
-                ENGINE.only.settle(self._written)
+                ENGINE.only.settle(self._written, self.context)
             self._call()
         finally:
             self._running = False
