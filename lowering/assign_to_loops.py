@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, MemRefType, ModuleOp, i32, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, i32, i64
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -21,73 +21,26 @@ from ocannl.dialects.index.linear import Linear, clashing_variables
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.origins import derive
-from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.accumulation import neutral_number
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.combination import Combination
-from ocannl.dialects.scalar.precisions import computed_in, is_float, widest
+from ocannl.dialects.scalar.precisions import computed_in, is_float, work_type
 from ocannl.dialects.scalar.small_floats import small_format
-from ocannl.dialects.scalar.terms import Arg, lower
+from ocannl.dialects.scalar.term_lowering import constant
+from ocannl.dialects.scalar.terms import Arg
+from ocannl.lowering.scalar_body import Body, accumulated, assigned, floats_of
 from ocannl.passes.analysis.names import fresh_label
 from ocannl.passes.analysis.projection import whole
 
 Space = Sequence[tuple[str, int]]
 
 
-@dataclass
-class Body:
-    """The scalar operations of a block under construction, in one float type: loads and stores convert."""
-
-    type: ScalarType
-    builder: ArithBuilder = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.builder = ArithBuilder(self.type)
-
-    def add(self, op: Operation) -> SSAValue:
-        self.builder.ops.append(op)
-        return op.results[0]
-
-    def read(self, value: SSAValue, indices: Sequence[Linear]) -> SSAValue:
-        if isinstance(value.owner, assign.EmbedOp):
-            return self.add(loops.IndexOp(value.owner.index, self.type))
-        return self.convert(self.add(loops.LoadOp(value, indices)), self.type)
-
-    def convert(self, value: SSAValue, type: Attribute) -> SSAValue:
-        return (
-            value if value.type == type else self.builder.convert(conversion(value.type, type), value, type)
-        )
-
-    def write(self, value: SSAValue, node: SSAValue, indices: Sequence[Linear]) -> None:
-        stored = self.convert(value, element_type(node))
-        self.builder.ops.append(loops.StoreOp(stored, node, indices))
-
-    def region(self) -> Region:
-        return Region(Block(self.builder.ops))
-
-
-def conversion(source: Attribute, target: Attribute) -> type[Operation]:
-    """The `arith` operation between two different element types."""
-    assert isinstance(source, FixedBitwidthType)
-    assert isinstance(target, FixedBitwidthType)
-    of_float, to_float = is_float(source), is_float(target)
-    if of_float != to_float:
-        return arith.SIToFPOp if to_float else arith.FPToSIOp
-    if source.bitwidth < target.bitwidth:
-        return arith.ExtFOp if to_float else arith.ExtSIOp
-    return arith.TruncFOp if to_float else arith.TruncIOp
-
-
-def compute_type(op: assign.AccumOp) -> ScalarType:
-    """The widest float among the operands and the result."""
-    nodes = [v for v in (op.lhs, *op.rhs) if not isinstance(v.owner, assign.EmbedOp)]
-    return computed_in(widest([element_type(v) for v in nodes]))
-
-
 def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     """The nests of an assignment: one that writes each element once if that can be; else one that fills the
     node, and one that accumulates into its elements.
     """
-    type, accum = compute_type(op), None if op.accum is None else op.accum.data
+    accum = None if op.accum is None else op.accum.data
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     outer = dict.fromkeys(n for index in lhs_map for n in index.names if n in space)
     own = [(n, space[n]) for n in outer]
@@ -99,19 +52,13 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     reduced = [(n, s) for n, s in op.space.data if n not in outer]
     label = node_label(op.lhs)
 
-    def value(body: Body) -> SSAValue:
-        if is_copy(op):
-            return body.add(loops.LoadOp(op.rhs[0], op.maps[0]))
-        operands = [body.read(v, m) for v, m in zip(op.rhs, op.maps, strict=True)]
-        return lower(op.term.data, operands, body.builder)
-
-    body = Body(type)
-    result = reduce(body, accum, reduced, value) if reduced and accum is not None else value(body)
-    if accum is not None and (clashes or op.reset is None):
-        result = SCALAR_OPS[accum].emit(body.builder, body.read(op.lhs, lhs_map), result)
-    elif accum in TRUTH_VALUES and not reduced:
-        result = SCALAR_OPS[accum].emit(body.builder, result, result)
-    body.write(result, op.lhs, lhs_map)
+    body = Body(floats_of(op))
+    if is_copy(op):
+        body.builder.ops.append(loops.StoreOp(body.add(loops.LoadOp(op.rhs[0], op.maps[0])), op.lhs, lhs_map))
+    elif accum is None:
+        assigned(op, body)
+    else:
+        accumulated(op, accum, body, reduced, add=bool(clashes) or op.reset is None)
     nest = loops.NestOp(label, own, body.region())
     if op.reset is None or covers(lhs_map, dict(own), memref_shape(op.lhs)):
         return [nest]
@@ -142,7 +89,7 @@ def accumulate_apart(
     op: assign.AccumOp, label: str, taken: Iterable[str]
 ) -> tuple[assign.NodeOp, list[assign.AccumOp]]:
     """The nests of an accumulation into a wider node, and one that rounds its values in the end."""
-    type = MemRefType(compute_type(op), shape_of(op))
+    type = MemRefType(floats_of(op), shape_of(op))
     node = assign.NodeOp(label, "local", f"accumulates for {node_label(op.lhs)}", type)
     cells, space = whole(shape_of(op), taken)
 
@@ -169,26 +116,21 @@ def is_copy(op: assign.AccumOp) -> bool:
     return not isinstance(source.owner, assign.EmbedOp) and source.type == op.lhs.type
 
 
-def reduce(body: Body, accum: str, space: Space, value: Callable[[Body], SSAValue]) -> SSAValue:
-    inner = Body(body.type)
-    inner.builder.ops.append(loops.YieldOp(value(inner)))
-    return body.add(loops.ReduceOp(accum, space, inner.region(), body.type))
-
-
 def fill(op: assign.AccumOp, accum: str | None, taken: Iterable[str]) -> Operation:
     """Resets the whole node to the accumulation's neutral element."""
-    neutral = 0.0 if accum is None else SCALAR_OPS[accum].neutral
-    assert neutral is not None
-    body = Body(compute_type(op))
+    body, element = Body(floats_of(op)), element_type(op.lhs)
+    neutral = 0 if accum is None else neutral_number(accum, element)
     indices, space = whole(memref_shape(op.lhs), taken)
-    body.write(body.builder.const(neutral), op.lhs, indices)
+    type = body.type if is_float(element) else work_type(element)
+    body.write(constant(body.builder, neutral, type), type, op.lhs, indices)
     return loops.NestOp(f"{node_label(op.lhs)} reset", space, body.region())
 
 
 def range_to_nest(op: assign.RangeOp, taken: Iterable[str]) -> Operation:
     indices, space = whole(memref_shape(op.lhs), taken)
-    body = Body(computed_in(element_type(op.lhs)))
-    body.write(body.add(loops.IndexOp(indices[0], body.type)), op.lhs, indices)
+    element = element_type(op.lhs)
+    body, type = Body(computed_in(element)), work_type(element)
+    body.write(body.index(indices[0], type), type, op.lhs, indices)
     return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
@@ -197,7 +139,7 @@ def uniform_to_nest(op: assign.UniformOp, taken: Iterable[str]) -> Operation:
     body = Body(computed_in(element_type(op.lhs)))
     place = body.add(loops.IndexOp(place_in_memory(op.lhs, indices), place_type(op.lhs)))
     number = body.add(loops.UniformOp(op.stream.data, place, counter(op, body), body.type))
-    body.write(upper_bits(number, op.lhs, body.builder), op.lhs, indices)
+    body.write(upper_bits(number, op.lhs, body.builder), body.type, op.lhs, indices)
     return loops.NestOp(node_label(op.lhs), space, body.region())
 
 
@@ -226,7 +168,10 @@ def counter(op: assign.UniformOp, body: Body) -> SSAValue:
     if isinstance(op.counter.owner, assign.EmbedOp):
         return body.add(loops.IndexOp(op.counter.owner.index, i64))
     first = [Linear()] * len(memref_shape(op.counter))
-    return body.convert(body.add(loops.LoadOp(op.counter, first)), i64)
+    if not is_float(element_type(op.counter)):
+        return body.read(op.counter, first, i64)
+    # A whole number, which no counter has too many of.
+    return body.builder.convert(arith.FPToSIOp, body.add(loops.LoadOp(op.counter, first)), i64)
 
 
 def node_label(node: SSAValue) -> str:

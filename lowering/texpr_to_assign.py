@@ -221,7 +221,7 @@ class Lowering:
         if any(size != 1 for size in shape.memory_sizes):
             raise ShapeError(at_line(op, f"a counter is one number, found shape {shape}"))
         match op.counter.owner:
-            case texpr.ConstantOp(value=value) if value.is_integer():
+            case texpr.ConstantOp(value=value) if float(value).is_integer():
                 return self._embed_index(Linear((), int(value)), i64, op)
             case texpr.ConstantOp(value=value):
                 raise OcannlError(at_line(op, f"a counter is a whole number, found {value}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import cast
 
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, ShapedType, StringAttr
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, MemRefType, ShapedType, StringAttr, i1, i8
 from xdsl.ir import Attribute, SSAValue
 
 # The memory space of a ring: its first index counts around, modulo its size.
@@ -30,7 +30,20 @@ def is_ring(value: SSAValue) -> bool:
 
 
 def element_type(array: SSAValue) -> Attribute:
+    """What the elements of an array are: with their sign, and truth values as such."""
     return cast(MemRefType[Attribute], array.type).element_type
+
+
+def loaded_as(element: Attribute) -> Attribute:
+    """The type of a value as it is loaded and stored: without a sign, and a byte for a truth value."""
+    if isinstance(element, IntegerType):
+        return i8 if element == i1 else IntegerType(element.bitwidth)
+    return element
+
+
+def loaded_type(array: SSAValue) -> Attribute:
+    """The type of the values that are loaded from an array and stored to it."""
+    return loaded_as(element_type(array))
 
 
 def element_bytes(array: SSAValue) -> int:

@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, map_text, only_index, parse_map
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import element_type, loaded_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import (
     operation_definition,
@@ -102,7 +102,10 @@ def has_position(index: Linear) -> bool:
 
 @operation_definition
 class LoadOp(IRDLOperation):
-    """`loops.load %x[batch_n, b, %v]`: the element of a node at an index map, in which `positions` stand."""
+    """`loops.load %x[batch_n, b, %v]`: the element of a node at an index map, in which `positions` stand.
+
+    Integers have no sign as values, and truth values are bytes, 0 or 1.
+    """
 
     name = "loops.load"
     node = operand_def(MemRefType)
@@ -116,7 +119,7 @@ class LoadOp(IRDLOperation):
             self,
             operands=[node, *positions],
             properties={"indices": MapAttr(tuple(indices))},
-            result_types=[element_type(node)],
+            result_types=[loaded_type(node)],
         )
 
     def print(self, printer: Printer) -> None:
@@ -128,7 +131,7 @@ class LoadOp(IRDLOperation):
         return cls(*parse_access(parser))
 
     def verify_(self) -> None:
-        if self.result.type != element_type(self.node):
+        if self.result.type != loaded_type(self.node):
             raise VerifyException(f"loads {self.result.type} from a node of {element_type(self.node)}")
         check_positions(self)
 
@@ -171,7 +174,7 @@ class StoreOp(IRDLOperation):
         return store
 
     def verify_(self) -> None:
-        if self.value.type != element_type(self.node):
+        if self.value.type != loaded_type(self.node):
             raise VerifyException(f"stores {self.value.type} into a node of {element_type(self.node)}")
         parent = self.parent_op()
         if parent is not None and parent.results:

@@ -17,6 +17,7 @@ ConstantKey: TypeAlias = tuple[str, Attribute]
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _OVERFLOW: Mapping[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 _CMPF = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPF_COMPARISON_OPERATIONS)}
+_CMPI = {name: IntegerAttr(i, i64) for i, name in enumerate(arith.CMPI_COMPARISON_OPERATIONS)}
 
 
 @dataclass(slots=True)
@@ -71,6 +72,9 @@ class ArithBuilder:
             return self.constants[key]
         return self._new_constant(key, IntegerAttr(value, type, truncate_bits=True))
 
+    def truth_const(self, value: bool) -> SSAValue:
+        return self.int_const(-int(value), i1)
+
     def float_op(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         """Any `arith` or `math` operation of floats to one float."""
         return self._append(op, operands, self.type, _FASTMATH)
@@ -106,6 +110,10 @@ class ArithBuilder:
         """`arith.cmpf`, an `i1`."""
         return self._append(arith.CmpfOp, (a, b), i1, {"predicate": _CMPF[predicate], **_FASTMATH})
 
+    def int_cmp(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """`arith.cmpi`, an `i1`."""
+        return self._append(arith.CmpiOp, (a, b), i1, {"predicate": _CMPI[predicate]})
+
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(arith.SelectOp, (condition, a, b), a.type, {})
 
@@ -130,6 +138,9 @@ class ArithBuilder:
 
     def int_sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(arith.SubiOp, (a, b), a.type, _OVERFLOW)
+
+    def int_mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._append(arith.MuliOp, (a, b), a.type, _OVERFLOW)
 
     def shift_left(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._append(arith.ShLIOp, (a, b), a.type, _OVERFLOW)

@@ -21,6 +21,9 @@ from ocannl.dialects.ir.op_helpers import parse_optional_defined_operand
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 
+# Whole numbers are of 64 bits at most.
+LARGEST_INTEGER = 2**63
+
 
 @irdl_attr_definition
 class TermAttr(Data[Term]):
@@ -65,16 +68,18 @@ def _parse_closed_term(parser: AttrParser) -> Term:
 
 
 def number_text(value: float) -> str:
-    """A literal that reads back to the same double, with a point before an exponent; `inf`, `nan` by name."""
+    """A literal that reads back to the same number, a float with a point before an exponent; `inf`, `nan` by
+    name.
+    """
     text = repr(value)
     return text if "." in text else text.replace("e", ".0e")
 
 
 def parse_number(parser: AttrParser) -> float | None:
+    """An int for a literal without a point."""
     negative = parser.parse_optional_punctuation("-") is not None
-    sign = -1.0 if negative else 1.0
     if parser.parse_optional_keyword("inf"):
-        return sign * math.inf
+        return -math.inf if negative else math.inf
     if parser.parse_optional_keyword("nan"):
         return math.nan
     pos = parser.pos
@@ -83,10 +88,9 @@ def parse_number(parser: AttrParser) -> float | None:
         if negative:
             parser.raise_error("expected a number after `-`")
         return None
-    try:
-        return sign * float(value)
-    except OverflowError:
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         parser.raise_error("the number is too large", pos, parser.pos)
+    return -value if negative else value
 
 
 def _parse_application(parser: AttrParser, argument: Callable[[], Term]) -> Term:

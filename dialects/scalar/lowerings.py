@@ -26,18 +26,6 @@ def emit_op(op: type[Operation]) -> Callable[..., SSAValue]:
     return emit
 
 
-def emit_compare(predicate: str) -> EmitBinary:
-    return lambda b, x, y: b.truth(b.cmp(predicate, x, y))
-
-
-def emit_logic(op: type[Operation]) -> EmitBinary:
-    return lambda b, x, y: b.truth(b.bit_op(op, is_nonzero(b, x), is_nonzero(b, y)))
-
-
-def is_nonzero(b: ArithBuilder, x: SSAValue) -> SSAValue:
-    return b.cmp("une", x, b.const(0.0))
-
-
 def emit_recip(b: ArithBuilder, x: SSAValue) -> SSAValue:
     return b.div(b.const(1.0), x)
 
@@ -77,3 +65,21 @@ def emit_mod(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     signs_differ = b.bit_op(arith.XOrIOp, b.cmp("olt", remainder, zero), b.cmp("olt", y, zero))
     moved = b.select(signs_differ, b.add(remainder, y), remainder)
     return b.select(b.cmp("oeq", remainder, zero), b.float_op(math_dialect.CopySignOp, zero, y), moved)
+
+
+def emit_floor_divide(b: ArithBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """The quotient of what the exact remainder leaves, one less where that is moved to the divisor's sign.
+
+    It is whole but for its rounding.
+    """
+    zero, one = b.const(0.0), b.const(1.0)
+    remainder = b.bit_op(RemainderOp, x, y)
+    quotient = b.div(b.sub(x, remainder), y)
+    signs_differ = b.bit_op(arith.XOrIOp, b.cmp("olt", remainder, zero), b.cmp("olt", y, zero))
+    moved = b.bit_op(arith.AndIOp, signs_differ, b.cmp("une", remainder, zero))
+    quotient = b.select(moved, b.sub(quotient, one), quotient)
+    floor = b.float_op(math_dialect.FloorOp, quotient)
+    whole = b.select(b.cmp("ogt", b.sub(quotient, floor), b.const(0.5)), b.add(floor, one), floor)
+    ratio = b.div(x, y)
+    signed = b.select(b.cmp("oeq", whole, zero), b.float_op(math_dialect.CopySignOp, zero, ratio), whole)
+    return b.select(b.cmp("oeq", y, zero), ratio, signed)

@@ -1,18 +1,39 @@
-"""The element types of tensors: which are floats, what several have in common, and their NumPy dtypes."""
+"""The element types of tensors: floats, integers and truth values; what several have in common, in what their
+arithmetic is, and their NumPy dtypes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import FixedBitwidthType, Float32Type, Float64Type, IntegerType, f32
+from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    f32,
+    f64,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute
 
 from ocannl.dialects.scalar.arith_builder import ScalarType
 from ocannl.dialects.scalar.small_floats import FORMATS, small_format
 
+BOOL = i1
+"""A truth value: one byte in memory, 0 or 1."""
+U8, U16, U32 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32))
+
 
 def is_float(element: Attribute) -> bool:
     return isinstance(element, Float32Type | Float64Type) or element.__class__ in FORMATS
+
+
+def is_unsigned(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
 
 
 def has_infinity(element: Attribute) -> bool:
@@ -26,8 +47,19 @@ def float_or(element: Attribute) -> Attribute:
 
 
 def computed_in(element: Attribute | None) -> ScalarType:
-    """The type of the arithmetic on numbers of a type: f64 for that, f32 for all others."""
+    """The type of the arithmetic on floats of a type, and on integers as floats: f64 for that, f32 for all
+    others.
+    """
     return element if isinstance(element, Float64Type) else f32
+
+
+def work_type(element: Attribute) -> Attribute:
+    """The type of the arithmetic on numbers of a type, as precise as theirs: of small integers i32, which
+    holds them all.
+    """
+    if is_float(element):
+        return computed_in(element)
+    return element if element in (BOOL, U32, i64) else i32
 
 
 def widest(types: Iterable[Attribute]) -> Attribute | None:
@@ -41,10 +73,45 @@ def widest(types: Iterable[Attribute]) -> Attribute | None:
     return next((t for t in floats if isinstance(t, Float64Type)), f32)
 
 
+def promote(x: Attribute, y: Attribute) -> Attribute:
+    """The type in which two numbers are combined, as in JAX: a float prevails over an integer, an integer
+    over a truth value; of integers the narrowest that has all of both.
+    """
+    if x == y or y == BOOL:
+        return x
+    floats = widest((x, y))
+    if floats is not None:
+        return floats
+    if x == BOOL:
+        return y
+    assert isinstance(x, IntegerType)
+    assert isinstance(y, IntegerType)
+    if is_unsigned(x) == is_unsigned(y):
+        return x if x.bitwidth > y.bitwidth else y
+    signed, unsigned = (y, x) if is_unsigned(x) else (x, y)
+    return IntegerType(max(signed.bitwidth, 2 * unsigned.bitwidth))
+
+
+def float_of(element: Attribute) -> Attribute:
+    """The float in which functions of numbers of a type are computed and quotients given: for i64 f64."""
+    return f64 if element == i64 else float_or(element)
+
+
+def integer_range(element: IntegerType) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits = element.bitwidth
+    if element == BOOL or is_unsigned(element):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
 def dtype_name(element: Attribute) -> str:
     """The name of the NumPy dtype, which `ml_dtypes` adds for some."""
     format = small_format(element)
     if format is not None:
         return format.dtype
+    if element == BOOL:
+        return "bool"
     assert isinstance(element, FixedBitwidthType)
-    return f"{'int' if isinstance(element, IntegerType) else 'float'}{element.bitwidth}"
+    kind = "uint" if is_unsigned(element) else "int" if isinstance(element, IntegerType) else "float"
+    return f"{kind}{element.bitwidth}"

@@ -18,8 +18,8 @@ class Arg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A number, in the precision of the operands. Equal numbers are written alike: 0.0 is not -0.0, NaN is
-    NaN.
+    """A number, in the precision of the operands; an int also stands beside integers. Equal numbers are
+    written alike: 0.0 is not -0.0, NaN is NaN.
     """
 
     value: float

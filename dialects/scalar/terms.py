@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS, Array
-from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.kinds import WHOLE
 from ocannl.dialects.scalar.term_type import ONE, ZERO, App, Arg, Const, Term, app
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "arguments",
     "derivative",
     "evaluate",
-    "lower",
     "product",
     "simplify",
     "substitute",
@@ -68,31 +66,10 @@ def evaluate(term: Term, args: Sequence[Array]) -> Array:
             case Const(number):
                 return np.asarray(number, dtype)
             case App(op, operands):
-                return SCALAR_OPS[op].reference(*map(value, operands))
+                return np.asarray(SCALAR_OPS[op].reference(*map(value, operands)), dtype)
 
     with np.errstate(all="ignore"):
         return value(term)
-
-
-def lower(term: Term, operands: Sequence[SSAValue], builder: ArithBuilder) -> SSAValue:
-    """Appends the operations of a term to a builder, equal subterms once; the value of the term."""
-    known: dict[Term, SSAValue] = {}
-
-    def value(term: Term) -> SSAValue:
-        if term not in known:
-            known[term] = emit(term)
-        return known[term]
-
-    def emit(term: Term) -> SSAValue:
-        match term:
-            case Arg(index):
-                return operands[index]
-            case Const(number):
-                return builder.const(number)
-            case App(op, args):
-                return SCALAR_OPS[op].emit(builder, *map(value, args))
-
-    return value(term)
 
 
 def derivative(term: Term, wrt: int, result: int | None = None) -> Term | None:
@@ -156,8 +133,10 @@ def simplify(term: Term) -> Term:
 
 
 def _fold(term: App) -> Const | None:
-    """Constants are computed in double precision; a result that is not finite is left to run time."""
-    if not all(isinstance(a, Const) for a in term.args):
+    """Floats are computed in double precision; a result that is not finite is left to run time."""
+    if not all(isinstance(a, Const) and isinstance(a.value, float) for a in term.args):
+        return None
+    if SCALAR_OPS[term.op].kind in WHOLE:
         return None
     value = float(evaluate(term, ()))
     return Const(value) if math.isfinite(value) else None
@@ -269,7 +248,11 @@ def _rewrite_div(x: Term, y: Term) -> Term | None:
 
 
 def _rewrite_power(x: Term, exponent: float) -> Term | None:
-    """Small whole exponents without the power function, which costs some hundred instructions."""
+    """Small whole exponents without the power function, which costs some hundred instructions. Powers of
+    integers are products.
+    """
+    if isinstance(exponent, int):
+        return None
     match exponent:
         case 0.0:
             return ONE

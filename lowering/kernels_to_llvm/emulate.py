@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.addresses import Address
-from ocannl.dialects.index.memref import element_type, memref_shape
+from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.kernel import (
     BarrierOp,
     CombineOp,
@@ -270,7 +270,7 @@ class EmulatedKernel(ThreadEmitter):
             pointer,
             address,
             self.positions,
-            value_type(element_type(array)),
+            value_type(loaded_type(array)),
             found,
             self.described[array],
             text,
@@ -279,7 +279,7 @@ class EmulatedKernel(ThreadEmitter):
 
     def describe(self, array: SSAValue) -> str:
         """Declares the cells and the text of an array; returns the arguments of the check."""
-        type, count = value_type(element_type(array)), math.prod(memref_shape(array))
+        type, count = value_type(loaded_type(array)), math.prod(memref_shape(array))
         place = f"{self.number}.{len(self.described)}"
         node = array.owner
         name = f"`{node.label.data}`" if isinstance(node, NodeOp) else "shared memory"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.dialects.index.addresses import Address
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import ACROSS
@@ -48,7 +48,7 @@ def matrices(launch: LaunchOp, op: LoadOp, address: Address, over: Variables) ->
     if [size for _, size in lanes] != [MATRIX_ROWS, ACROSS]:
         return None
     (group, _), (across, _) = lanes
-    bytes = value_type(element_type(op.node)).bytes
+    bytes = value_type(loaded_type(op.node)).bytes
     pack = REGISTER_BYTES // bytes
     pair = over[-1] if pack == 2 and over else None
     if pack == 0 or pack > 2 or (pack == 2 and pair is None):

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import Linear, Map
-from ocannl.dialects.index.memref import element_type, is_ring, memref_shape
+from ocannl.dialects.index.memref import is_ring, loaded_type, memref_shape
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, StoreOp
@@ -128,7 +128,7 @@ class ThreadValues:
         self, array: SSAValue, pointer: str, address: Address, found: Mapping[str, Found]
     ) -> ElementAccess:
         """The access to an array at an address, from a pointer into it."""
-        type = value_type(element_type(array))
+        type = value_type(loaded_type(array))
         return ElementAccess(self.b, pointer, address, self.positions, type, found)
 
     def load(self, op: LoadOp) -> None:
@@ -178,7 +178,7 @@ class ThreadValues:
         address = accesses.address
         if not over or over[-1] in self.fixed or over[-1] in accesses.over or address.stride(over[-1]) != 1:
             return 1
-        width, bytes = self.sizes[over[-1]], value_type(element_type(accesses.op.node)).bytes
+        width, bytes = self.sizes[over[-1]], value_type(loaded_type(accesses.op.node)).bytes
         if width < 2 or width * bytes not in VECTORS or not is_aligned(accesses.op.node):
             return 1
         constant = address.constant

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES
@@ -87,7 +87,7 @@ def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence
     arrays = {node: f"p{k}" for k, node in enumerate(nodes)}
     written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
     pointers = [
-        f"{'' if node in written else 'const '}device {metal_type(element_type(node))} *" for node in nodes
+        f"{'' if node in written else 'const '}device {metal_type(loaded_type(node))} *" for node in nodes
     ]
     parameters = [f"{type}{name}" for type, name in zip(pointers, arrays.values(), strict=True)]
     structure, locals = "", list[str]()

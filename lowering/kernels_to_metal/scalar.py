@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import IntegerType, i1, i64
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
@@ -25,6 +25,10 @@ EXPRESSIONS: dict[type[Operation], str] = {
     arith.AddiOp: "{type}({bits}({0}) + {bits}({1}))",
     arith.SubiOp: "{type}({bits}({0}) - {bits}({1}))",
     arith.MuliOp: "{type}({bits}({0}) * {bits}({1}))",
+    arith.DivSIOp: "{0} / {1}",
+    arith.DivUIOp: "{type}({bits}({0}) / {bits}({1}))",
+    arith.RemSIOp: "{0} % {1}",
+    arith.RemUIOp: "{type}({bits}({0}) % {bits}({1}))",
     arith.AndIOp: "{0} & {1}",
     arith.OrIOp: "{0} | {1}",
     arith.XOrIOp: "{0} ^ {1}",
@@ -129,9 +133,28 @@ def expression(op: Operation, operands: Sequence[str]) -> str:
     )
 
 
+# Truth values are accumulated as 0 and 1.
+INTEGER_ACCUMULATIONS = {
+    "add": EXPRESSIONS[arith.AddiOp],
+    "mul": EXPRESSIONS[arith.MuliOp],
+    "max": EXPRESSIONS[arith.MaxSIOp],
+    "min": EXPRESSIONS[arith.MinSIOp],
+    "or": EXPRESSIONS[arith.OrIOp],
+    "and": EXPRESSIONS[arith.AndIOp],
+}
+
+
 def accumulation(accum: str, type: Attribute, value: str, other: str) -> str:
     """One step of an accumulation."""
-    return ACCUMULATIONS[accum].format(value, other, type=metal_type(type))
+    steps = INTEGER_ACCUMULATIONS if isinstance(type, IntegerType) else ACCUMULATIONS
+    return steps[accum].format(value, other, type=metal_type(type), bits=unsigned(type))
+
+
+def shuffled(type: Attribute, value: str, mask: int) -> str:
+    """The value of the thread whose number differs in the bits of a mask. Numbers of 64 bits go in two."""
+    if type == i64:
+        return f"as_type<long>(simd_shuffle_xor(as_type<int2>({value}), {mask}))"
+    return f"simd_shuffle_xor({value}, {mask})"
 
 
 def _template(op: Operation, first: Attribute, result: Attribute) -> str:

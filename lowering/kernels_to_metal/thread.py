@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.index.addresses import flatten
-from ocannl.dialects.index.memref import element_bytes, element_type, memref_shape
+from ocannl.dialects.index.memref import element_bytes, loaded_type, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import (
     BarrierOp,
@@ -30,17 +30,17 @@ from ocannl.dialects.kernel import (
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.kernels.registers import Variables, is_aligned, last_step, names_of
 from ocannl.lowering.kernels_to_metal.names import VariableNames
-from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression
+from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression, shuffled
 from ocannl.lowering.kernels_to_metal.text_writer import INT_VALUES, TextWriter
 from ocannl.lowering.kernels_to_metal.types import (
     FLOATS,
     VECTOR_WIDTHS,
-    NotInMetal,
     float_literal,
+    int_literal,
     literal,
     metal_type,
     vector_type,
@@ -66,7 +66,7 @@ class ThreadWriter(TextWriter):
         for number, op in enumerate(op for op in ops if isinstance(op, SharedOp)):
             self.arrays[op.result] = name = f"s{number}"
             self.apart.add(op.result)
-            type, count = metal_type(element_type(op.result)), math.prod(memref_shape(op.result))
+            type, count = metal_type(loaded_type(op.result)), math.prod(memref_shape(op.result))
             self.line(f"alignas({VECTOR_BYTES}) threadgroup {type} {name}[{max(count, 1)}];")
         self.variables_of("block_number", self.launch.grid.data)
         self.variables_of("thread_number", self.launch.block.data)
@@ -221,7 +221,7 @@ class ThreadWriter(TextWriter):
         """The vector that begins where an access reaches the first element along a variable."""
         place = "threadgroup" if isinstance(op.node.owner, SharedOp) else "device"
         space = f"const {place}" if isinstance(op, LoadOp) else place
-        type = f"{metal_type(element_type(op.node))}{self.sizes[along]}"
+        type = f"{metal_type(loaded_type(op.node))}{self.sizes[along]}"
         return f"*({space} {type} *)&{self.element(op, along)}"
 
     # Control.
@@ -235,12 +235,10 @@ class ThreadWriter(TextWriter):
         return self.free(name for name in self.sizes if name in names)
 
     def reduce(self, op: ReduceOp) -> None:
-        if not type_is_float(op.result.type):
-            raise NotInMetal(f"there are no accumulations of numbers of type {op.result.type}")
         over, type = self.free(self.over[op.result]), self.type_of(op.result)
-        neutral = SCALAR_OPS[op.accum.data].neutral
-        assert neutral is not None
-        self.values[op.result] = self.filled(type, over, float_literal(neutral, type))
+        neutral = neutral_number(op.accum.data, op.result.type)
+        text = int_literal(neutral, type) if isinstance(neutral, int) else float_literal(neutral, type)
+        self.values[op.result] = self.filled(type, over, text)
         self.accumulate(op, self.values[op.result])
 
     def accumulate(self, op: ReduceOp, total: str) -> None:
@@ -285,7 +283,7 @@ class ThreadWriter(TextWriter):
             with self.braces(f"if ({number} < {count})") if count % threads else nullcontext():
                 self.variables_of(number, space, {last: op.by})
                 with self.bounded(op, op.bounds):
-                    self.line(self.copied(source, target, op.by, element_type(op.target)))
+                    self.line(self.copied(source, target, op.by, loaded_type(op.target)))
                 if op.bounds:
                     with self.braces("else"):
                         for k in range(op.by):
@@ -309,7 +307,7 @@ class ThreadWriter(TextWriter):
         self.values[op.result] = total
         with self.loops(over):
             for mask in how.masks:
-                other = f"simd_shuffle_xor({total}, {mask})"
+                other = shuffled(type, total, mask)
                 self.line(f"{total} = {accumulation(op.accum.data, type, total, other)};")
             if how.through_memory:
                 assert op.scratch is not None

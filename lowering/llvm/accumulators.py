@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from ocannl.dialects.scalar import SCALAR_OPS
+from xdsl.dialects.builtin import IntegerType, f64
+
+from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.lowering.llvm.builder import FunctionBuilder
-from ocannl.lowering.llvm.instructions import MAXIMUM, MINIMUM, extremum
+from ocannl.lowering.llvm.instructions import MAXIMUM, MINIMUM, call, extremum
 from ocannl.lowering.llvm.types import ValueType, float_literal, vector
 
 
 def neutral(accum: str, type: ValueType) -> str:
     """The literal of the neutral element of an accumulation."""
-    value = SCALAR_OPS[accum].neutral
-    assert value is not None
     # Adding to -0.0 would keep the sign of a zero, but a sum of nothing is 0.0.
-    text = float_literal(value, type)
+    if type.is_float:
+        text = float_literal(neutral_number(accum, f64), type)
+    else:
+        text = str(neutral_number(accum, IntegerType(8 * type.bytes)))
     return f"splat ({type.element} {text})" if type.width else text
 
 
 def combine(b: FunctionBuilder, accum: str, x: str, y: str, type: ValueType) -> str:
     """One step of an accumulation."""
+    if not type.is_float:
+        return _combine_integers(b, accum, x, y, type)
     match accum:
         case "add":
             return b.emit(f"fadd {type.text} {x}, {y}")
@@ -30,6 +35,13 @@ def combine(b: FunctionBuilder, accum: str, x: str, y: str, type: ValueType) -> 
             return extremum(b, MINIMUM, x, y, type)
         case _:
             return _combine_truths(b, accum, x, y, type)
+
+
+def _combine_integers(b: FunctionBuilder, accum: str, x: str, y: str, type: ValueType) -> str:
+    """Truth values are 0 and 1."""
+    if accum in ("max", "min"):
+        return call(b, f"s{accum}", [x, y], type)
+    return b.emit(f"{accum} {type.text} {x}, {y}")
 
 
 def _combine_truths(b: FunctionBuilder, accum: str, x: str, y: str, type: ValueType) -> str:

@@ -31,6 +31,10 @@ BINARY: Ops = {
     arith.ShLIOp: "shl",
     arith.ShRUIOp: "lshr",
     arith.ShRSIOp: "ashr",
+    arith.DivSIOp: "sdiv",
+    arith.DivUIOp: "udiv",
+    arith.RemSIOp: "srem",
+    arith.RemUIOp: "urem",
 }
 
 CASTS: Ops = {

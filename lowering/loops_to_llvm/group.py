@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.loops import GroupOp, LoadOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -48,7 +49,7 @@ class GroupEmitter:
 
     def allocate(self, node: NodeOp) -> str:
         elements = max(1, math.prod(node.result.type.get_shape()))
-        element = value_type(node.result.type.get_element_type()).element
+        element = value_type(loaded_type(node.result)).element
         return self.b.emit(f"alloca [{elements} x {element}], align {LINE}")
 
     def emit_loops(self, space: Sequence[tuple[str, int]]) -> None:

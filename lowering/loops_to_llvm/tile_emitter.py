@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.index.memref import element_type, memref_shape
+from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import POSITION
@@ -105,7 +105,7 @@ class TileEmitter(ABC):
     def access(self, op: LoadOp | StoreOp) -> RowAccess:
         """The accesses of a load or store at all rows and lanes of the tile."""
         address = self.placement.addresses[op].after(self.first.get(op.node, 0))
-        element = value_type(element_type(op.node))
+        element = value_type(loaded_type(op.node))
         tiles = {f"{POSITION}{k}": self.values[position] for k, position in enumerate(op.positions)}
         rows: list[TileAccess] = []
         for row in range(max([len(tile.rows) for tile in tiles.values()], default=1)):

@@ -54,9 +54,7 @@ class EagerEngine:
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
-        return self._present(default_context(), value)
-
-    def _present(self, context: Context, value: Value) -> NDArray[Any]:
+        context = default_context()
         with mode(False):
             self._prepare(context, [value])
             self._decide(value)
@@ -74,7 +72,7 @@ class EagerEngine:
     def write(self, target: Value, value: Value | float) -> None:
         """Sets memory to the value of an expression, or to a number."""
         context = default_context()
-        self.settle([memory_key(target)], context)
+        self.settle([memory_key(target)])
         if isinstance(value, Value):
             self._run(context, ("set", target, value), lambda: [texpr.AssignOp(target, value, logic=".")])
         else:
@@ -147,17 +145,17 @@ class EagerEngine:
             if key[1]:
                 context[_memory(key)] = 0.0
 
-    def settle(self, keys: Iterable[Key], context: Context) -> None:
+    def settle(self, keys: Iterable[Key]) -> None:
         """Computes what living expressions read in memory that is about to be written."""
         data: dict[Value, Value] = {}
-        for handle in RECORDER.waiting(keys, context):
+        for handle in RECORDER.waiting(keys):
             value = handle.ir_value
             if value not in data:
-                data[value] = self._data_of(value, context)
+                data[value] = self._data_of(value)
             RECORDER.replace(handle, data[value])
 
-    def _data_of(self, value: Value, context: Context) -> Value:
-        contents = np.array(self._present(context, value))
+    def _data_of(self, value: Value) -> Value:
+        contents = np.array(self.look(value))
         type = TensorType.of(type_now(value).shape.data, element_of(contents.dtype))
         found = self.data(contents, type, Tensor(value).label)
         if any(isinstance(op, texpr.ParamOp) for op in needed([value.op])):

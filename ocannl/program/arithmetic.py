@@ -15,6 +15,7 @@ OF_NUMPY = {
     "bitwise_and": "and",
     "bitwise_or": "or",
     "divide": "div",
+    "invert": "bitwise_not",
     "less": "lt",
     "less_equal": "le",
     "logical_and": "and",
@@ -96,6 +97,12 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
     def __rtruediv__(self, other: OperandT) -> ResultT:
         return self._pointwise("div", other, self)
 
+    def __floordiv__(self, other: OperandT) -> ResultT:
+        return self._pointwise("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: OperandT) -> ResultT:
+        return self._pointwise("floor_divide", other, self)
+
     def __mod__(self, other: OperandT) -> ResultT:
         return self._pointwise("mod", self, other)
 
@@ -107,6 +114,39 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
 
     def __rpow__(self, other: OperandT) -> ResultT:
         return self._pointwise("pow", other, self)
+
+    def __lshift__(self, other: OperandT) -> ResultT:
+        return self._pointwise("left_shift", self, other)
+
+    def __rlshift__(self, other: OperandT) -> ResultT:
+        return self._pointwise("left_shift", other, self)
+
+    def __rshift__(self, other: OperandT) -> ResultT:
+        return self._pointwise("right_shift", self, other)
+
+    def __rrshift__(self, other: OperandT) -> ResultT:
+        return self._pointwise("right_shift", other, self)
+
+    def __and__(self, other: OperandT) -> ResultT:
+        return self._pointwise("bitwise_and", self, other)
+
+    def __rand__(self, other: OperandT) -> ResultT:
+        return self._pointwise("bitwise_and", other, self)
+
+    def __or__(self, other: OperandT) -> ResultT:
+        return self._pointwise("bitwise_or", self, other)
+
+    def __ror__(self, other: OperandT) -> ResultT:
+        return self._pointwise("bitwise_or", other, self)
+
+    def __xor__(self, other: OperandT) -> ResultT:
+        return self._pointwise("bitwise_xor", self, other)
+
+    def __rxor__(self, other: OperandT) -> ResultT:
+        return self._pointwise("bitwise_xor", other, self)
+
+    def __invert__(self) -> ResultT:
+        return self._pointwise("bitwise_not", self)
 
     def __matmul__(self, other: OperandT) -> ResultT:
         return self._compose(self, other)

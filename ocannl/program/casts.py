@@ -6,7 +6,7 @@ from numpy.typing import DTypeLike
 from xdsl.ir import Attribute
 
 from ocannl.program import expressions
-from ocannl.program.dtypes import float_element
+from ocannl.program.dtypes import ELEMENTS, stored_dtype
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -16,9 +16,11 @@ def convert(x: TensorLike, element: Attribute) -> Tensor:
 
 
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
-    """The value in a floating dtype, rounded to nearest, ties to even; the shape is kept.
+    """The value in a dtype; the shape is kept.
 
-    Overflow gives infinity, or NaN in a dtype without infinity. The gradient is converted back. Raises
-    `PrecisionError` for a dtype that no target stores, and for integers.
+    To floats, rounded to nearest, ties to even; overflow gives infinity, or NaN in a dtype without infinity.
+    From floats to integers, towards zero; NaN gives 0, and what is out of range the nearest integer. Between
+    integers, modulo 2**n. To truth values, whether it is not 0. The gradient between floats is converted
+    back; integers have none. Raises `PrecisionError` for a dtype that no target stores.
     """
-    return convert(x, float_element(dtype, "a cast is to a value"))
+    return convert(x, ELEMENTS[stored_dtype(dtype)])

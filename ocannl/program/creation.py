@@ -10,19 +10,16 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ocannl.program.checks import integer
 from ocannl.program.dtypes import stored_dtype
-from ocannl.program.leaves import data, numbers
+from ocannl.program.leaves import data
 from ocannl.program.tensor import Tensor
 
 Sizes: TypeAlias = int | Sequence[int]
 
 
 def tensor(array: ArrayLike, dtype: DTypeLike | None = None, *, axes: str | None = None) -> Tensor:
-    """Data with the contents of nested lists or an array. Lists of integers are of int32, of other numbers of
-    float32, unless a `dtype` is given.
+    """Data with the contents of nested lists or an array. Lists of integers are of int32, of booleans bool,
+    of other numbers of float32, unless a `dtype` is given.
     """
-    if dtype is None and not hasattr(array, "dtype"):
-        contents = numbers(array, "a tensor has numbers")
-        dtype = np.int32 if contents.dtype.kind in "iu" and contents.size else np.float32
     return data(array, axes=axes, dtype=dtype)
 
 

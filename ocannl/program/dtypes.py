@@ -7,11 +7,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import DTypeLike
-from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, f64, i32, i64
+from xdsl.dialects.builtin import bf16, f8E4M3FN, f8E5M2, f16, f32, f64, i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import PrecisionError
-from ocannl.dialects.scalar.precisions import computed_in, is_float
+from ocannl.dialects.scalar.precisions import BOOL, U8, U16, U32, computed_in, is_float
 from ocannl.program.location import here
 
 bfloat16 = ml_dtypes.bfloat16
@@ -28,7 +28,13 @@ ELEMENTS: dict[np.dtype[Any], Attribute] = {
     np.dtype(float16): f16,
     np.dtype(float32): f32,
     np.dtype(float64): f64,
+    np.dtype(np.bool_): BOOL,
+    np.dtype(np.int8): i8,
+    np.dtype(np.uint8): U8,
+    np.dtype(np.int16): i16,
+    np.dtype(np.uint16): U16,
     np.dtype(np.int32): i32,
+    np.dtype(np.uint32): U32,
     np.dtype(np.int64): i64,
 }
 DTYPES: dict[Attribute, np.dtype[Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
@@ -73,8 +79,9 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 def computed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which values that are stored in `dtype` are computed."""
-    return DTYPES[computed_in(ELEMENTS[dtype])]
+    """The dtype in which initial values of memory of `dtype` are computed."""
+    element = ELEMENTS[dtype]
+    return DTYPES[computed_in(element)] if is_float(element) else dtype
 
 
 def is_numeric(dtype: np.dtype[Any]) -> bool:

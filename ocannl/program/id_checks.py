@@ -41,6 +41,6 @@ class IdCheck:
 def least_wrong() -> Term:
     """The id, of the arguments id, size and id in f32, if it is no position; else infinity."""
     is_whole = App("eq", (Arg(0), App("floor", (Arg(0),))))
-    is_inside = App("and", (App("le", (Const(0.0), Arg(0))), App("lt", (Arg(0), Arg(1)))))
+    is_inside = App("and", (App("le", (Const(0), Arg(0))), App("lt", (Arg(0), Arg(1)))))
     id = App("min", (Arg(2), Const(GREATEST)))
     return App("where", (App("and", (is_inside, is_whole)), Const(math.inf), id))

@@ -145,7 +145,7 @@ def _where_equal(count: int, neutral: float) -> Term:
 
 def _clamped(ids: Value, size: DimTerm) -> Value:
     """By a spec, because a pointwise result could have more cells than the ids."""
-    term = App("min", (App("max", (Arg(0), Const(0.0))), App("sub", (Arg(1), Const(1.0)))))
+    term = App("min", (App("max", (Arg(0), Const(0))), App("sub", (Arg(1), Const(1)))))
     return apply(term, [ids, size_of(size)], logic="... | ... -> ...; => ... | ... -> ...")
 
 

@@ -21,7 +21,7 @@ from ocannl.init import constant as constant_init
 from ocannl.program import graph
 from ocannl.program.casts import convert
 from ocannl.program.checks import integer
-from ocannl.program.dtypes import ELEMENTS, element_of, is_numeric, stored_dtype
+from ocannl.program.dtypes import element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import positions
 from ocannl.program.location import here
@@ -46,8 +46,8 @@ def data(
 
     All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one
     letter an array axis in memory order, as "bbo", "oi" or "b|i->o". `flat` data are only so many numbers in
-    a row (batch, output, input axes, row-major): their uses give them a shape. Floating dtypes keep their
-    precision (lists are f32), integers stay integers of 32 or 64 bits, booleans become 0 and 1.
+    a row (batch, output, input axes, row-major): their uses give them a shape. Arrays keep their dtype, one
+    of uint64 as int64; lists of floats are float32, of integers int32, of booleans bool.
     """
     contents = _contents(array, dtype)
     if flat and axes is not None:
@@ -72,15 +72,21 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     contents = numbers(array, "data needs an array of numbers")
     if dtype is not None:
         return contents.astype(stored_dtype(dtype))
-    if contents.dtype == np.bool_:
+    if contents.dtype == np.uint64:
+        if contents.size and contents.max() > np.iinfo(np.int64).max:
+            raise ArgumentError(f"integers are of 64 bits with a sign, found {contents.max()}")
+        contents = contents.astype(np.int64)
+    if isinstance(array, np.ndarray | np.generic) or contents.dtype == np.bool_:
+        return contents
+    if contents.dtype.kind != "i":
         return contents.astype(np.float32)
-    if not isinstance(array, np.ndarray | np.generic):
-        return contents.astype(np.float32)
-    if contents.dtype == np.uint64 and contents.size and contents.max() > np.iinfo(np.int64).max:
-        raise ArgumentError(f"integers are of 64 bits with a sign, found {contents.max()}")
-    if contents.dtype.kind in "iu" and contents.dtype not in ELEMENTS:
-        return contents.astype(np.int64 if contents.dtype.itemsize >= 4 else np.int32)
-    return contents
+    return contents if contents.size and is_beyond(contents, np.int32) else contents.astype(np.int32)
+
+
+def is_beyond(contents: NDArray[Any], dtype: type[np.integer[Any]]) -> bool:
+    """Whether a dtype lacks some of the integers."""
+    bounds = np.iinfo(dtype)
+    return bool(contents.min() < bounds.min or contents.max() > bounds.max)
 
 
 def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
@@ -134,7 +140,7 @@ def param(
     elif isinstance(init, Initializer):
         initializer = init
     elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
-        initializer = constant_init(float(contents))
+        initializer = constant_init(contents.item())
     else:
         initializer = _array_init(contents)
         if dtype is None and contents.dtype == np.float64 and isinstance(init, np.ndarray):

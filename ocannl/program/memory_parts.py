@@ -20,15 +20,7 @@ class Part(Generic[TensorT]):
     @property
     def items(self) -> tuple[object, ...]:
         """The positions of axes in turn."""
-        return items_of(self.key)
-
-
-def items_of(key: object) -> tuple[object, ...]:
-    """What stands in brackets, as a tuple."""
-    if not isinstance(key, tuple):
-        return (key,)
-    items: tuple[object, ...] = key
-    return items
+        return self.key if isinstance(self.key, tuple) else (self.key,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,13 +19,17 @@ def is_number(value: object) -> TypeGuard[Number]:
     )
 
 
-def number(value: Number) -> float:
-    """A number as it stands in an expression. Raises `ArgumentError` for everything else."""
+def number(value: Number) -> int | float:
+    """A number as it stands in an expression: whole ones of 64 bits as ints. Raises `ArgumentError` for
+    everything else.
+    """
     if not is_number(value):
         raise ArgumentError(
             f"expected a tensor or a number, found {type(value).__name__}; "
             "an array becomes a tensor by oc.data"
         )
+    if isinstance(value, int | np.integer | np.bool_) and -(2**63) <= value < 2**63:
+        return int(value)
     try:
         return float(value)
     except OverflowError:

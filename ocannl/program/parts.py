@@ -62,8 +62,7 @@ def _items(given: object, value: Value) -> list[Item]:
             _refuse_mask(term.op, value)
         return [given]
     if isinstance(given, list | np.ndarray):
-        contents: Any = given
-        array: Array = np.asarray(contents)
+        array = np.asarray(given)
         if array.dtype == np.bool_:
             return _of_mask(array)
         if array.dtype.kind in "iu" or not array.size:
@@ -105,10 +104,7 @@ def _sliced(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     positions = _positions(MemoryAxes(value), items)
     if any(position is not None for position in positions.values()):
         value = graph.add(_slice(value, positions))
-    left: list[Item] = []
-    for item in items:
-        if not isinstance(item, int):
-            left.append(ALL if isinstance(item, slice) else item)
+    left = [ALL if isinstance(item, slice) else item for item in items if not isinstance(item, int)]
     return value, left
 
 

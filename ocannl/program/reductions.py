@@ -108,11 +108,11 @@ class Reduction:
         extreme = self.reduce(accum, last=False)
         sizes = self.sizes
         others: list[tuple[Value, Slot | str]] = [(extreme, self.left)]
-        number: Term = Const(0.0)
+        number: Term = Const(0)
         for place, axis in enumerate(self.reduced):
             stride = prod(size for size in sizes[place + 1 :] if size is not None)
             others.append((positions(self.dims[_name(axis)]), f"{_name(axis)},"))
-            step = Arg(2 + place) if stride == 1 else App("mul", (Arg(2 + place), Const(float(stride))))
+            step = Arg(2 + place) if stride == 1 else App("mul", (Arg(2 + place), Const(stride)))
             number = step if place == 0 else App("add", (number, step))
         attained = App("or", (App("eq", (X, Arg(1))), App("ne", (X, X))))
         return self.reduce("min", App("where", (attained, number, Const(float("inf")))), *others)

@@ -17,6 +17,14 @@ def number(value: SSAValue) -> float | None:
     return None
 
 
+def integer(value: SSAValue) -> int | None:
+    """The number, with its sign, if the value is a constant of an integer type."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
 def truth(value: SSAValue) -> bool | None:
     """The truth, if the value is a constant `i1`."""
     owner = value.owner

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, Float64Type
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Block, SSAValue
 
 from ocannl.dialects.index.memref import element_bytes, element_type
@@ -121,9 +121,12 @@ def conversion(op: LoadOp | StoreOp) -> int:
 
 
 def computed_bytes(nest: NestOp) -> int:
-    """The bytes of the widest float that a nest computes with: small floats are widened in registers."""
+    """The bytes of the widest float that a nest computes with, of integers where there is none: small ones
+    are widened in registers.
+    """
     results = [result.type for op in nest.body.walk() for result in op.results]
-    return max([t.size for t in results if isinstance(t, Float32Type | Float64Type)], default=0)
+    floats = [t.size for t in results if isinstance(t, Float32Type | Float64Type)]
+    return max(floats or [t.size for t in results if isinstance(t, IntegerType)], default=0)
 
 
 def is_at_access(op: arith.ExtFOp | arith.TruncFOp) -> bool:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS
+from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
 from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.loops import IndexOp, ReduceOp
-from ocannl.passes.analysis.constants import number
+from ocannl.dialects.scalar.precisions import is_float
+from ocannl.passes.analysis.constants import TRUE, integer, number
 from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced
 from ocannl.passes.analysis.slices import backward_slice
 
@@ -24,7 +25,7 @@ EXACT = {Float32Type: 2**24, Float64Type: 2**53}
 class OneHot:
     """A comparison `variable == id`, where the variable runs over `range(size)`."""
 
-    comparison: arith.CmpfOp
+    comparison: arith.CmpfOp | arith.CmpiOp
     variable: str
     size: int
     id: SSAValue
@@ -33,9 +34,7 @@ class OneHot:
 def one_hots(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[OneHot]:
     """The comparisons among `ops` of a variable in `sizes` with a number that does not depend on it."""
     for op in ops:
-        if not isinstance(op, arith.CmpfOp):
-            continue
-        if CMPF_COMPARISON_OPERATIONS[op.predicate.value.data] != "oeq":
+        if not isinstance(op, arith.CmpfOp | arith.CmpiOp) or relation(op) not in ("oeq", "eq"):
             continue
         for index, id in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             variable = index.owner.index.variable if isinstance(index.owner, IndexOp) else None
@@ -45,9 +44,14 @@ def one_hots(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[One
 
 
 def exact(value: SSAValue) -> int:
-    """The integers up to which a float type represents all exactly."""
-    assert isinstance(value.type, Float32Type | Float64Type)
-    return EXACT[type(value.type)]
+    """The integers up to which a type represents all exactly."""
+    return EXACT[type(value.type)] if is_float(value.type) else 2**31
+
+
+def relation(op: arith.CmpfOp | arith.CmpiOp) -> str:
+    """The predicate of a comparison by name."""
+    names = CMPF_COMPARISON_OPERATIONS if isinstance(op, arith.CmpfOp) else CMPI_COMPARISON_OPERATIONS
+    return names[op.predicate.value.data]
 
 
 def variables_of(value: SSAValue) -> set[str]:
@@ -67,29 +71,32 @@ class NeutralElsewhere:
     Products with 0 count as 0, although the other factor may be infinite or NaN.
     """
 
-    comparison: arith.CmpfOp
+    comparison: arith.CmpfOp | arith.CmpiOp
     neutral: float
 
     def holds(self, value: SSAValue) -> bool:
         """Whether a value is neutral wherever the comparison does not hold."""
-        if number(value) == self.neutral:
+        if self.neutral in (number(value), integer(value)):
             return True
         op = value.owner
         match op:
             case arith.SelectOp():
                 return self.holds(op.rhs) and (self.implied(op.cond) or self.holds(op.lhs))
-            case arith.ExtFOp() | arith.TruncFOp():
+            case arith.ExtFOp() | arith.TruncFOp() | arith.ExtSIOp():
                 return self.holds(op.operands[0])
             case _:
                 return self.neutral == 0 and self._is_zero(op)
 
     def _is_zero(self, op: Operation | Block) -> bool:
         match op:
-            case arith.UIToFPOp():
-                return self.implied(op.operands[0])
-            case arith.MulfOp():
+            case arith.UIToFPOp() | arith.ExtUIOp():
+                (source,) = op.operands
+                return self.implied(source) if source.type == TRUE.type else self.holds(source)
+            case arith.SIToFPOp() | arith.TruncIOp():
+                return self.holds(op.operands[0])
+            case arith.MulfOp() | arith.MuliOp():
                 return any(self.holds(operand) for operand in op.operands)
-            case arith.AddfOp() | arith.SubfOp():
+            case arith.AddfOp() | arith.SubfOp() | arith.AddiOp() | arith.SubiOp():
                 return all(self.holds(operand) for operand in op.operands)
             case math_dialect.FmaOp():
                 return self.holds(op.c) and (self.holds(op.a) or self.holds(op.b))
@@ -107,8 +114,11 @@ class NeutralElsewhere:
             case arith.AndIOp():
                 return any(self.implied(operand) for operand in op.operands)
             case arith.CmpfOp() if op is not self.comparison:
-                predicate = CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+                predicate = relation(op)
                 is_truth = predicate in ("une", "one", "ogt") and number(op.rhs) == 0
                 return is_truth and NeutralElsewhere(self.comparison, 0.0).holds(op.lhs)
+            case arith.CmpiOp() if op is not self.comparison:
+                is_truth = relation(op) == "ne" and integer(op.rhs) == 0
+                return is_truth and NeutralElsewhere(self.comparison, 0).holds(op.lhs)
             case _:
                 return op is self.comparison

@@ -12,19 +12,21 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType, ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import MemRefType, ModuleOp, i32, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.ir.origins import derive, inherit
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import POSITION
-from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.accumulation import accumulate, builder_for, neutral_constant, neutral_number
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.precisions import is_float
+from ocannl.dialects.scalar.term_lowering import constant, converted, resized_float
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of
 from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
 from ocannl.passes.analysis.one_hot import NeutralElsewhere, OneHot, one_hots, variables_of
@@ -32,21 +34,14 @@ from ocannl.passes.analysis.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import Copier
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
-from ocannl.passes.rewrites.scalar_algebra import boolean
 
 # Accumulations of which a single value is the result: others, such as `or`, change it.
-ACCUMULATIONS: Mapping[str, type[Operation]] = {
-    "add": arith.AddfOp,
-    "mul": arith.MulfOp,
-    "max": arith.MaximumfOp,
-    "min": arith.MinimumfOp,
+ACCUMULATIONS: Mapping[str, tuple[type[Operation], type[Operation]]] = {
+    "add": (arith.AddfOp, arith.AddiOp),
+    "mul": (arith.MulfOp, arith.MuliOp),
+    "max": (arith.MaximumfOp, arith.MaxSIOp),
+    "min": (arith.MinimumfOp, arith.MinSIOp),
 }
-
-
-def neutral_of(accum: str) -> float:
-    neutral = SCALAR_OPS[accum].neutral
-    assert neutral is not None
-    return neutral
 
 
 def substitute_id(block: Block, one_hot: OneHot) -> SSAValue:
@@ -59,9 +54,9 @@ def substitute_id(block: Block, one_hot: OneHot) -> SSAValue:
     for op in first:
         op.detach()
     following = list(block.ops)
-    b = ArithBuilder(float_type(one_hot.id))
+    b = builder_for(one_hot.id.type)
     found = PositionOp(integer_id(one_hot.id), one_hot.size)
-    holds = boolean(b, True)
+    holds = b.truth_const(True)
     derive([found, *b.ops], one_hot.comparison.location)
     block.insert_ops_before([*first, found, *b.ops], following[0])
     for op in with_reduced(following):
@@ -74,13 +69,12 @@ def substitute_id(block: Block, one_hot: OneHot) -> SSAValue:
 
 
 def integer_id(id: SSAValue) -> SSAValue:
-    """The integer that was converted to a float for the comparison, if there was one; else the id."""
-    return id.owner.operands[0] if isinstance(id.owner, arith.SIToFPOp) else id
-
-
-def float_type(value: SSAValue) -> ScalarType:
-    assert isinstance(value.type, Float32Type | Float64Type)
-    return value.type
+    """The integer of 32 or 64 bits that was converted to a float for the comparison, if there was one; else
+    the id.
+    """
+    if isinstance(id.owner, arith.SIToFPOp) and id.owner.operands[0].type in (i32, i64):
+        return id.owner.operands[0]
+    return id
 
 
 def move_access(op: LoadOp | StoreOp, variable: str, position: SSAValue) -> None:
@@ -100,18 +94,16 @@ def move_index(op: IndexOp, one_hot: OneHot) -> None:
     coefficient = op.index.coefficient(one_hot.variable)
     if coefficient == 0:
         return
-    b = ArithBuilder(float_type(op.result))
-    value = one_hot.id
-    if value.type != b.type:
-        widens = isinstance(b.type, Float64Type)
-        value = b.convert(arith.ExtFOp if widens else arith.TruncFOp, value, b.type)
+    type = op.result.type
+    b = builder_for(type)
+    value = number_as(b, one_hot.id, type)
     if coefficient != 1:
-        value = b.mul(value, b.const(coefficient))
+        value = accumulate(b, "mul", value, constant(b, coefficient, type))
     remainder = op.index + Linear.var(one_hot.variable) * -coefficient
     if remainder != Linear():
-        others = IndexOp(remainder, b.type)
+        others = IndexOp(remainder, type)
         b.ops.append(others)
-        value = b.add(value, others.result)
+        value = accumulate(b, "add", value, others.result)
     block = op.parent
     if b.ops:
         assert block is not None
@@ -121,13 +113,21 @@ def move_index(op: IndexOp, one_hot: OneHot) -> None:
     Rewriter.erase_op(op)
 
 
+def number_as(b: ArithBuilder, value: SSAValue, type: Attribute) -> SSAValue:
+    """An index, a number of 32 or 64 bits, in another type."""
+    if is_float(value.type) and is_float(type):
+        return resized_float(b, value, type)
+    return converted(b, value, value.type, type)
+
+
 def gather(reduce: ReduceOp) -> bool:
     """Removes a variable from a reduction of which only one value contributes; returns whether it did."""
     accum, block = reduce.accum.data, reduce.body.block
     if accum not in ACCUMULATIONS:
         return False
+    neutral = neutral_number(accum, reduce.result.type)
     for one_hot in one_hots(block.ops, dict(reduce.space.data)):
-        if NeutralElsewhere(one_hot.comparison, neutral_of(accum)).holds(reduce.yielded):
+        if NeutralElsewhere(one_hot.comparison, neutral).holds(reduce.yielded):
             _gather(reduce, one_hot)
             return True
     return False
@@ -137,8 +137,8 @@ def _gather(reduce: ReduceOp, one_hot: OneHot) -> None:
     inside = substitute_id(reduce.body.block, one_hot)
     last = reduce.body.block.last_op
     assert isinstance(last, YieldOp)
-    b = ArithBuilder(float_type(last.value))
-    chosen = b.select(inside, last.value, b.const(neutral_of(reduce.accum.data)))
+    b = builder_for(last.value.type)
+    chosen = b.select(inside, last.value, neutral_constant(b, reduce.accum.data, last.value.type))
     derive(b.ops, reduce.location)
     reduce.body.block.insert_ops_before(b.ops, last)
     last.operands[0] = chosen
@@ -174,7 +174,7 @@ def find_scatter(nest: NestOp, searched: int) -> Scatter | None:
 
 def scattered_one_hots(nest: NestOp, reduce: ReduceOp) -> Iterator[OneHot]:
     """For each variable of the nest one comparison that makes it a scatter, where there is one."""
-    neutral = neutral_of(reduce.accum.data)
+    neutral = neutral_number(reduce.accum.data, reduce.result.type)
     placed: set[str] = set()
     for one_hot in one_hots(reduce.body.block.ops, dict(nest.space.data)):
         id_varies_with = variables_of(one_hot.id)
@@ -213,7 +213,7 @@ class Scatterer:
             return None
         (store,) = stores
         reduce = scatter.reduce
-        if not reduce.result.has_one_use() or element_type(store.node) != reduce.result.type:
+        if not reduce.result.has_one_use() or loaded_type(store.node) != reduce.result.type:
             return None
         if any(isinstance(op, LoadOp) and op.node is store.node for op in backward_slice([reduce.result])):
             return None
@@ -255,8 +255,8 @@ class Scatterer:
         Rewriter.insert_op(own, InsertPoint.after(nest))
         others = self.others_of(scatter, store)
         if others is None:
-            b = ArithBuilder(float_type(store.value))
-            others = b.const(neutral_of(scatter.reduce.accum.data))
+            b = builder_for(store.value.type)
+            others = neutral_constant(b, scatter.reduce.accum.data, store.value.type)
             derive(b.ops, store.location)
             nest.body.block.insert_ops_before(b.ops, store)
         store.operands[0] = others
@@ -271,14 +271,14 @@ class Scatterer:
         around = [copier.copy(op) for op in slice_in(nest.body.block, [reduce.result]) if op is not reduce]
         inner = [copier.copy(op) for op in reduce.body.block.ops if not isinstance(op, YieldOp)]
         old = LoadOp(store.node, store.indices.data)
-        b = ArithBuilder(float_type(reduce.result))
-        new = SCALAR_OPS[reduce.accum.data].emit(b, old.result, copier.values[reduce.yielded])
+        b = builder_for(reduce.result.type)
+        new = accumulate(b, reduce.accum.data, old.result, copier.values[reduce.yielded])
         stored = StoreOp(new, store.node, store.indices.data)
         block = Block([*around, *inner, old, *b.ops, stored])
         placed = {one_hot.variable for one_hot in scatter.one_hots}
         for one_hot in scatter.one_hots:
             comparison = copier.values[one_hot.comparison.result].owner
-            assert isinstance(comparison, arith.CmpfOp)
+            assert isinstance(comparison, arith.CmpfOp | arith.CmpiOp)
             id = copier.values.get(one_hot.id, one_hot.id)
             inside = substitute_id(block, OneHot(comparison, one_hot.variable, one_hot.size, id))
             guard = ArithBuilder(b.type)
@@ -324,7 +324,7 @@ class IndexByComparisonPass(ModulePass):
 
 
 def rewrite_nest(func: FuncOp, nest: NestOp, searched: int) -> None:
-    if not any(isinstance(op, arith.CmpfOp) for op in operations(nest.body.block)):
+    if not any(isinstance(op, arith.CmpfOp | arith.CmpiOp) for op in operations(nest.body.block)):
         return
     changed = False
     for op in reversed(operations(nest.body.block)):

@@ -7,16 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import Float32Type, Float64Type, MemRefType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Map, Space, identity_map
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.loops.values import address_of
-from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.accumulation import accumulate, builder_for, neutral_constant
 from ocannl.passes.analysis.nests import with_reduced
 from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
@@ -44,22 +43,19 @@ def rfactor(
     default as the operands of the reduction.
     """
     type, accum = reduction.result.type, reduction.accum.data
-    assert isinstance(type, Float32Type | Float64Type)
     space = (*parts, *(cells or in_memory_order(nest.space.data, reduction)))
     indices = identity_map(name for name, _ in space)
     shape = MemRefType(type, [size for _, size in space])
     node = NodeOp(label, "local", f"partial results of {nest.label.data}", shape)
 
-    b = ArithBuilder(type)
-    neutral = SCALAR_OPS[accum].neutral
-    assert neutral is not None
-    value = b.const(neutral)
+    b = builder_for(type)
+    value = neutral_constant(b, accum, type)
     before = nest_of(f"{label} reset", space, [*b.ops, StoreOp(value, node.result, indices)])
 
     copied, total = copies_for(reduction)
     old = LoadOp(node.result, indices)
-    b = ArithBuilder(type)
-    value = SCALAR_OPS[accum].emit(b, old.result, total)
+    b = builder_for(type)
+    value = accumulate(b, accum, old.result, total)
     store = StoreOp(value, node.result, indices)
     inside = nest_of(label, nest.space.data, [*copied, old, *b.ops, store])
 
@@ -92,9 +88,7 @@ def in_memory_order(space: Space, reduction: ReduceOp) -> Space:
     return tuple(sorted(space, key=lambda extent: -nearest.get(extent[0], 0)))
 
 
-def replace_reduction(
-    reduction: ReduceOp, node: SSAValue, cells: Map, parts: Space, type: ScalarType
-) -> None:
+def replace_reduction(reduction: ReduceOp, node: SSAValue, cells: Map, parts: Space, type: Attribute) -> None:
     """Replaces a reduction by the sum of its partial results."""
     block = reduction.parent
     nest = reduction.parent_op()

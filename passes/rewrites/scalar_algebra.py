@@ -16,6 +16,13 @@ from ocannl.dialects.loops import IndexOp
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.small_floats import small_format, small_value
 from ocannl.passes.analysis.constants import TRUE, number, truth
+from ocannl.passes.rewrites.integer_algebra import (
+    simplify_int_cmp,
+    simplify_integer_index,
+    simplify_integers,
+    simplify_resize,
+    simplify_to_float,
+)
 
 LARGEST = {Float32Type: 3.4028234663852886e38, Float64Type: 1.7976931348623157e308}
 INFINITE_NEUTRAL: Mapping[type[Operation], float] = {arith.MaximumfOp: -math.inf, arith.MinimumfOp: math.inf}
@@ -189,13 +196,13 @@ def simplify_cmp(b: ArithBuilder, op: Operation) -> SSAValue | None:
     name = arith.CMPF_COMPARISON_OPERATIONS[predicate.value.data]
     known_x, known_y = number(x), number(y)
     if known_x is not None and known_y is not None:
-        return boolean(b, compare(name, known_x, known_y))
+        return b.truth_const(compare(name, known_x, known_y))
     if known_y == 0 and isinstance(x.owner, arith.UIToFPOp) and x.owner.operands[0].type == TRUE.type:
         bit = x.owner.operands[0]
         if name in ("une", "one", "ogt", "ugt"):
             return bit
         if name in ("oeq", "ueq", "ole", "ule"):
-            return b.bit_op(arith.XOrIOp, bit, boolean(b, True))
+            return b.bit_op(arith.XOrIOp, bit, b.truth_const(True))
     return None
 
 
@@ -210,12 +217,6 @@ def compare(predicate: str, x: float, y: float) -> bool:
         return predicate[0] == "u"
     relations = {"eq": x == y, "gt": x > y, "ge": x >= y, "lt": x < y, "le": x <= y, "ne": x != y}
     return relations[predicate[1:]]
-
-
-def boolean(b: ArithBuilder, value: bool) -> SSAValue:
-    op = arith.ConstantOp(TRUE if value else IntegerAttr(0, 1))
-    b.ops.append(op)
-    return op.result
 
 
 def simplify_select(b: ArithBuilder, op: Operation) -> SSAValue | None:
@@ -237,7 +238,7 @@ def _is_same_constant(x: SSAValue, y: SSAValue) -> bool:
 
 def simplify_truth(b: ArithBuilder, op: Operation) -> SSAValue | None:
     known = truth(op.operands[0])
-    return None if known is None else b.const(float(known))
+    return simplify_to_float(b, op) if known is None else b.const(float(known))
 
 
 def simplify_logic(b: ArithBuilder, op: Operation) -> SSAValue | None:
@@ -251,6 +252,10 @@ def simplify_logic(b: ArithBuilder, op: Operation) -> SSAValue | None:
             return inverted(value) if known else value
         return value if known == isinstance(op, arith.AndIOp) else other
     return x if x is y and not isinstance(op, arith.XOrIOp) else None
+
+
+def simplify_bits(b: ArithBuilder, op: Operation) -> SSAValue | None:
+    return simplify_logic(b, op) if op.results[0].type == TRUE.type else simplify_integers(b, op)
 
 
 def simplify_extend(b: ArithBuilder, op: Operation) -> SSAValue | None:
@@ -276,7 +281,9 @@ def simplify_truncate(b: ArithBuilder, op: Operation) -> SSAValue | None:
 
 def simplify_index(b: ArithBuilder, op: Operation) -> SSAValue | None:
     assert isinstance(op, IndexOp)
-    if op.result.type != b.type or not op.index.is_constant:
+    if op.result.type != b.type:
+        return simplify_integer_index(b, op)
+    if not op.index.is_constant:
         return None
     return b.const(float(op.index.constant))
 
@@ -292,9 +299,24 @@ RULES: Mapping[type[Operation], Callable[[ArithBuilder, Operation], SSAValue | N
     arith.CmpfOp: simplify_cmp,
     arith.SelectOp: simplify_select,
     arith.UIToFPOp: simplify_truth,
-    arith.AndIOp: simplify_logic,
-    arith.OrIOp: simplify_logic,
-    arith.XOrIOp: simplify_logic,
+    arith.AndIOp: simplify_bits,
+    arith.OrIOp: simplify_bits,
+    arith.XOrIOp: simplify_bits,
+    **dict.fromkeys(
+        (
+            arith.AddiOp,
+            arith.SubiOp,
+            arith.MuliOp,
+            arith.DivSIOp,
+            arith.DivUIOp,
+            arith.MaxSIOp,
+            arith.MinSIOp,
+        ),
+        simplify_integers,
+    ),
+    **dict.fromkeys((arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp), simplify_resize),
+    arith.CmpiOp: simplify_int_cmp,
+    arith.SIToFPOp: simplify_to_float,
     arith.ExtFOp: simplify_extend,
     arith.TruncFOp: simplify_truncate,
     math_dialect.AbsFOp: simplify_abs,

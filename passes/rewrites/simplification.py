@@ -9,7 +9,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.index.linear import SpaceAttr
 from ocannl.dialects.ir.origins import inherit
 from ocannl.dialects.loops import ReduceOp
-from ocannl.dialects.scalar import SCALAR_OPS
+from ocannl.dialects.scalar.accumulation import builder_for, neutral_constant
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.passes.analysis.nests import Indexed, is_unused, names_in, operations, points
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
@@ -84,10 +84,9 @@ def simplify_reduce(op: ReduceOp) -> None:
         _drop_unused_variables(op)
     if not op.space.data:
         inline_reduction(op)
-    elif not points(op.space.data) and isinstance(op.result.type, Float32Type | Float64Type):
-        b, neutral = ArithBuilder(op.result.type), SCALAR_OPS[op.accum.data].neutral
-        assert neutral is not None
-        value = b.const(neutral)
+    elif not points(op.space.data):
+        b = builder_for(op.result.type)
+        value = neutral_constant(b, op.accum.data, op.result.type)
         inherit(value, op, b.ops)
         Rewriter.replace_op(op, b.ops, [value])
 

@@ -119,7 +119,6 @@ def cycles(nest: NestOp, found: Contraction, parts: int) -> float:
 def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     """Splits off a nest that computes partial results before a nest, which then adds these."""
     reduce, type = split.reduce, split.reduce.result.type
-    assert isinstance(type, Float32Type | Float64Type)
     names = Names.of(func, nest)
     part = names.fresh(f"{split.name}_part")
     space = ((part, split.parts), *nest.space.data)

@@ -26,8 +26,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_of,
     sum_to,
 )
-from ocannl.passes.texpr.differentiate.products import product_beside_zero
-from ocannl.passes.texpr.differentiate.slopes import partial, through
+from ocannl.passes.texpr.differentiate.slopes import gated, partial
 
 
 def adjoints(
@@ -92,30 +91,22 @@ def _contributions(
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)
     elif isinstance(op, ApplyOp):
-        beside_zero = product_beside_zero(op, before)
-        results = (op.result,) if beside_zero is None else (op.result, beside_zero)
         for part in parts_of(op):
             for index, operand in enumerate(part.combination.operands):
-                found = _contribution(op, part, index, adjoint, results) if operand in active else None
-                if found is not None:
+                if operand in active and (found := _contribution(op, part, index, adjoint)) is not None:
                     yield operand, insert(found, before, op).result
 
 
-def _contribution(
-    op: ApplyOp, part: Part, index: int, adjoint: SSAValue, results: Sequence[SSAValue]
-) -> ApplyOp | None:
-    """The adjoint expression of one argument; None where the derivative is identically zero. `results` are
-    the operation's result, and what the derivative needs of its cells besides.
-    """
+def _contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
+    """The adjoint expression of one argument; None where the derivative is identically zero."""
     args, arg_maps = part.combination.operands, part.combination.maps
     target, target_map = args[index], arg_maps[index]
     result = Arg(len(args))
-    slope = product(partial(op, part, index, result), Arg(len(args) + len(results)))
+    slope = product(partial(op, part, index, result), Arg(len(args) + 1))
     if slope is None:
         return None
-    term = through(op, part, slope, result, Arg(len(args) + 1))
-    operands = [*args, *results, adjoint]
-    maps = [*arg_maps, *[part.result_map] * (1 + len(results))]
+    term = gated(op, part, slope, result)
+    operands, maps = [*args, op.result, adjoint], [*arg_maps, part.result_map, part.result_map]
     accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
     combination = Combination.of(term, operands, maps)
     adjoined = ApplyOp.projected(combination, gradient_type(target), accum, target_map, part.space)

@@ -110,7 +110,7 @@ class ShapeInference:
     def _settle_size(self, op: SizeOp) -> None:
         dim = self.solver.dim(op.dim)
         assert isinstance(dim, Dim), "closing leaves no dimension open"
-        constant = ConstantOp(float(dim.size), op.result.type)
+        constant = ConstantOp(dim.size, op.result.type)
         constant.location = op.location
         Rewriter.replace_op(op, constant)
 

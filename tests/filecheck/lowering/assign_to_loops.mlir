@@ -157,16 +157,31 @@ assign.routine @number {
 // CHECK-NEXT:      %9 = loops.load %q[a]
 // CHECK-NEXT:      %10 = arith.sitofp %9 : i64 to f32
 // CHECK-NEXT:      %11 = arith.addf %10, %8 : f32
-// CHECK-NEXT:      %12 = arith.fptosi %11 : f32 to i64
-// CHECK-NEXT:      loops.store %12, %q[a]
+// CHECK-NEXT:      %12 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      %13 = arith.constant -9.22337204e+18 : f32
+// CHECK-NEXT:      %14 = arith.cmpf oge, %11, %13 : f32
+// CHECK-NEXT:      %15 = arith.constant 9.22337204e+18 : f32
+// CHECK-NEXT:      %16 = arith.cmpf olt, %11, %15 : f32
+// CHECK-NEXT:      %17 = arith.andi %14, %16 : i1
+// CHECK-NEXT:      %18 = arith.select %17, %11, %12 : f32
+// CHECK-NEXT:      %19 = arith.fptosi %18 : f32 to i64
+// CHECK-NEXT:      %20 = arith.cmpf olt, %11, %12 : f32
+// CHECK-NEXT:      %21 = arith.constant -9223372036854775808 : i64
+// CHECK-NEXT:      %22 = arith.constant 0 : i64
+// CHECK-NEXT:      %23 = arith.select %20, %21, %22 : i64
+// CHECK-NEXT:      %24 = arith.cmpf ogt, %11, %12 : f32
+// CHECK-NEXT:      %25 = arith.constant 9223372036854775807 : i64
+// CHECK-NEXT:      %26 = arith.select %24, %25, %23 : i64
+// CHECK-NEXT:      %27 = arith.select %17, %19, %26 : i64
+// CHECK-NEXT:      loops.store %27, %q[a]
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "s" () {
-// CHECK-NEXT:      %13 = loops.reduce add (a = 3) : f64 {
-// CHECK-NEXT:        %14 = loops.load %y[a]
-// CHECK-NEXT:        loops.yield %14
+// CHECK-NEXT:      %28 = loops.reduce add (a = 3) : f64 {
+// CHECK-NEXT:        %29 = loops.load %y[a]
+// CHECK-NEXT:        loops.yield %29
 // CHECK-NEXT:      }
-// CHECK-NEXT:      %15 = arith.truncf %13 : f64 to f32
-// CHECK-NEXT:      loops.store %15, %s[]
+// CHECK-NEXT:      %30 = arith.truncf %28 : f64 to f32
+// CHECK-NEXT:      loops.store %30, %s[]
 // CHECK-NEXT:    }
 // CHECK-NEXT:  }
 assign.routine @precisions {

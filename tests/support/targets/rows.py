@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,11 +15,12 @@ from support.nn.tables import NAMES, fresh_cases
 from support.operators import random_operands, special
 from support.targets.arrays import ARRAY_PROGRAMS
 from support.targets.examples import EXAMPLES
-from support.targets.functions import PROGRAMS, SMALL_PROGRAMS
+from support.targets.functions import PROGRAMS, SMALL_PROGRAMS, computed
 
 import ocannl as oc
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.program.functions import OPERATORS, PUBLIC_NAMES
+from ocannl.dialects.scalar.kinds import WHOLE
+from ocannl.program.functions import OPERATORS, PUBLIC_NAMES, Operator
 
 Array = NDArray[Any]
 DType: TypeAlias = type[np.floating[Any]]
@@ -72,10 +73,21 @@ def with_gradients(ctx: oc.Context, build: Callable[..., oc.Tensor], inputs: lis
     return {"value": ctx[result], **{f"x{k}.grad": ctx[g] for k, g in enumerate(gradients)}}
 
 
+def on_integers(function: Operator, arity: int, ctx: oc.Context, dtype: DType) -> Values:
+    """An operator of integers, on numbers of 8 and of 32 bits."""
+    inner = [np.array([0, 1, 2, 7, 31, 100, -1, -3, -128, 127], dtype) for dtype in (np.int8, np.int32)]
+    inner[1][-2:] = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    pairs = [np.meshgrid(inner[k], inner[1 - k]) for k in range(2)]
+    tensors = {f"value {k}": function(*map(oc.data, pair[:arity])) for k, pair in enumerate(pairs)}
+    return computed(ctx, tensors)
+
+
 def operator(name: str) -> Row:
     """An operator of all special values, and its gradients at random ones."""
     function = OPERATORS[name]
     (op,) = (op for op in SCALAR_OPS.values() if PUBLIC_NAMES.get(op.name, op.name) == name)
+    if op.kind in WHOLE:
+        return Row(partial(on_integers, function, op.arity))
 
     def run(ctx: oc.Context, dtype: DType) -> Values:
         values = np.meshgrid(special(dtype), special(dtype))

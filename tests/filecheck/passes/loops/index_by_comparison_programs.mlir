@@ -175,16 +175,15 @@ texpr.routine @embedding {
 // CHECK-NEXT:    }
 // CHECK:         loops.nest "x.grad" (b = 4, o = 6) {
 // CHECK-NEXT:      %32 = loops.load %ids[b]
-// CHECK-NEXT:      %33 = arith.sitofp %32 : i32 to f32
-// CHECK-NEXT:      %34 = loops.index o : f32
-// CHECK-NEXT:      %35 = arith.constant -2.500000e-01 : f32
-// CHECK-NEXT:      %36 = arith.cmpf oeq, %33, %34 : f32
-// CHECK-NEXT:      %37 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:      %38 = arith.select %36, %35, %37 : f32
-// CHECK-NEXT:      %39 = loops.load %n7_grad[b]
-// CHECK-NEXT:      %40 = loops.load %exp[b, o]
-// CHECK-NEXT:      %41 = math.fma %39, %40, %38 : f32
-// CHECK-NEXT:      loops.store %41, %x_grad[b, o]
+// CHECK-NEXT:      %33 = loops.index o : i32
+// CHECK-NEXT:      %34 = arith.constant -2.500000e-01 : f32
+// CHECK-NEXT:      %35 = arith.cmpi eq, %32, %33 : i32
+// CHECK-NEXT:      %36 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      %37 = arith.select %35, %34, %36 : f32
+// CHECK-NEXT:      %38 = loops.load %n7_grad[b]
+// CHECK-NEXT:      %39 = loops.load %exp[b, o]
+// CHECK-NEXT:      %40 = math.fma %38, %39, %37 : f32
+// CHECK-NEXT:      loops.store %40, %x_grad[b, o]
 // CHECK-NEXT:    }
 texpr.routine @cross_entropy {
   %ids = texpr.data "ids" : !texpr.tensor<4 | i32>

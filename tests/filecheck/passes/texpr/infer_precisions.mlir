@@ -37,7 +37,7 @@ texpr.routine @down {
 // CHECK-NEXT:    %i = texpr.data "i" : !texpr.tensor<4, i64>
 // CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<4, f64>
 // CHECK-NEXT:    %a = texpr.apply = mul(%i, %x) logic "." : !texpr.tensor<4, f64>
-// CHECK-NEXT:    %b = texpr.apply = neg(%i) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %b = texpr.apply = neg(%i) logic "." : !texpr.tensor<4, i64>
 // CHECK-NEXT:    %g = texpr.grad %i : !texpr.tensor<4, f32>
 // CHECK-NEXT:  }
 texpr.routine @integers {
@@ -80,11 +80,11 @@ texpr.routine @memory {
   texpr.assign %n = %a logic "."
 }
 
-// Nothing is known: f32.
+// Nothing is known: f32, and i32 for whole numbers that no float is computed from.
 // CHECK-LABEL: texpr.routine @nothing {
 // CHECK-NEXT:    %w = texpr.param "w" : !texpr.tensor<4, f32>
 // CHECK-NEXT:    %r = texpr.range : !texpr.tensor<4, f32>
-// CHECK-NEXT:    %e = texpr.embed 3 : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %e = texpr.embed 3 : !texpr.tensor<4, i32>
 // CHECK-NEXT:    %c = texpr.constant 3.0 : !texpr.tensor<4, f32>
 // CHECK-NEXT:    %a = texpr.apply = fma(%w, %r, %c) logic "." : !texpr.tensor<4, f32>
 // CHECK-NEXT:  }
@@ -161,4 +161,64 @@ texpr.routine @given_result {
   %a = texpr.apply = neg(%w) logic "." : !texpr.tensor<4, f64>
   %v = texpr.param "v" : !texpr.tensor<2, 4>
   %s = texpr.slice %v at 0 : !texpr.tensor<4, f64>
+}
+
+// Integers are combined in the narrowest type that has all of both; truth values count as i32, quotients are floats.
+// CHECK-LABEL: texpr.routine @combined {
+// CHECK:         %a = texpr.apply = add(%i, %u) logic "." : !texpr.tensor<4, i16>
+// CHECK-NEXT:    %b = texpr.apply = lt(%i, %u) logic "." : !texpr.tensor<4, i1>
+// CHECK-NEXT:    %c = texpr.apply = add(%b, %b) logic "." : !texpr.tensor<4, i32>
+// CHECK-NEXT:    %d = texpr.apply = bitwise_and(%b, %b) logic "." : !texpr.tensor<4, i1>
+// CHECK-NEXT:    %e = texpr.apply = div(%i, %u) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %f = texpr.apply = exp(%j) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %g = texpr.apply = mul(%i, %h) logic "." : !texpr.tensor<4, f16>
+// CHECK-NEXT:    %s = texpr.apply add= %b logic "a => " : !texpr.tensor<i32>
+// CHECK-NEXT:    %m = texpr.apply max= %b logic "a => " : !texpr.tensor<i1>
+// CHECK-NEXT:    %o = texpr.apply or= %h logic "a => " : !texpr.tensor<i1>
+// CHECK-NEXT:  }
+texpr.routine @combined {
+  %i = texpr.data "i" : !texpr.tensor<4, i8>
+  %u = texpr.data "u" : !texpr.tensor<4, ui8>
+  %j = texpr.data "j" : !texpr.tensor<4, i64>
+  %h = texpr.data "h" : !texpr.tensor<4, f16>
+  %a = texpr.apply = add(%i, %u) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = lt(%i, %u) logic "." : !texpr.tensor<4>
+  %c = texpr.apply = add(%b, %b) logic "." : !texpr.tensor<4>
+  %d = texpr.apply = bitwise_and(%b, %b) logic "." : !texpr.tensor<4>
+  %e = texpr.apply = div(%i, %u) logic "." : !texpr.tensor<4>
+  %f = texpr.apply = exp(%j) logic "." : !texpr.tensor<4>
+  %g = texpr.apply = mul(%i, %h) logic "." : !texpr.tensor<4>
+  %s = texpr.apply add= %b logic "a => " : !texpr.tensor<>
+  %m = texpr.apply max= %b logic "a => " : !texpr.tensor<>
+  %o = texpr.apply or= %h logic "a => " : !texpr.tensor<>
+}
+
+// Whole numbers take the type of what they stand beside, and positions have 32 bits at least.
+// CHECK-LABEL: texpr.routine @whole_numbers {
+// CHECK:         %two = texpr.constant 2 : !texpr.tensor<4, i32>
+// CHECK-NEXT:    %at = texpr.range : !texpr.tensor<4, i32>
+// CHECK-NEXT:    %other = texpr.range : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %a = texpr.apply = mul(%i, 2) logic "." : !texpr.tensor<4, i8>
+// CHECK-NEXT:    %b = texpr.apply = mul(%i, %two) logic "." : !texpr.tensor<4, i8>
+// CHECK-NEXT:    %c = texpr.apply = eq(%i, %at) logic "." : !texpr.tensor<4, i1>
+// CHECK-NEXT:    %d = texpr.apply = mul(%i, 2.0) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %e = texpr.apply = mul(%x, 2.0) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %f = texpr.apply = lt(%x, 2.0) logic "." : !texpr.tensor<4, i1>
+// CHECK-NEXT:    %g = texpr.apply = add(%other, %x) logic "." : !texpr.tensor<4, f32>
+// CHECK-NEXT:    %h = texpr.apply max= where(%c, %i, -128) logic "." : !texpr.tensor<4, i8>
+// CHECK-NEXT:  }
+texpr.routine @whole_numbers {
+  %i = texpr.data "i" : !texpr.tensor<4, i8>
+  %x = texpr.data "x" : !texpr.tensor<4, f32>
+  %two = texpr.constant 2 : !texpr.tensor<4>
+  %at = texpr.range : !texpr.tensor<4>
+  %other = texpr.range : !texpr.tensor<4>
+  %a = texpr.apply = mul(%i, 2) logic "." : !texpr.tensor<4>
+  %b = texpr.apply = mul(%i, %two) logic "." : !texpr.tensor<4>
+  %c = texpr.apply = eq(%i, %at) logic "." : !texpr.tensor<4>
+  %d = texpr.apply = mul(%i, 2.0) logic "." : !texpr.tensor<4>
+  %e = texpr.apply = mul(%x, 2) logic "." : !texpr.tensor<4>
+  %f = texpr.apply = lt(%x, 2) logic "." : !texpr.tensor<4>
+  %g = texpr.apply = add(%other, %x) logic "." : !texpr.tensor<4>
+  %h = texpr.apply max= where(%c, %i, -inf) logic "." : !texpr.tensor<4>
 }

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from support import operators
 from support.device_programs import Array, close, moons, train_decoder, train_moons
+from support.operators import FLOAT_OPERATORS
 
 import ocannl as oc
 from ocannl import nn
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.dialects.scalar import SCALAR_OPS
 
 
 def checked() -> oc.Context:
@@ -23,7 +23,7 @@ def checked() -> oc.Context:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_operators_at_special_values(dtype: type[np.floating[Any]]):
     found = operators.all_operators(dtype, "emulated_gpu")
-    for name, op in SCALAR_OPS.items():
+    for name, op in FLOAT_OPERATORS.items():
         operators.check(name, found.inputs[: op.arity], found.results[name])
 
 

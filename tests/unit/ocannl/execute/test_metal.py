@@ -10,10 +10,10 @@ import pytest
 from support import device_programs as programs
 from support import operators
 from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.operators import FLOAT_OPERATORS
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.dialects.scalar import SCALAR_OPS
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 
@@ -30,7 +30,7 @@ def device() -> Iterator[FakeDevice]:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_operators_at_special_values():
     found = operators.all_operators(np.float32, "metal")
-    for name, op in SCALAR_OPS.items():
+    for name, op in FLOAT_OPERATORS.items():
         operators.check(name, found.inputs[: op.arity], found.results[name])
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from support.differentiable import FORMS, LOGICS, TOTAL, Array, arrays_of
+from support.operators import FLOAT_OPERATORS
 from support.tensor_programs import Program, Val, programs, rows_of
 
 import ocannl as oc
 from ocannl import train
 from ocannl.dialects import texpr
-from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.shapes import spec, spec_parser
 from ocannl.program.extract import needed
 
@@ -129,11 +129,11 @@ def check_gradients(
 POSITIVE = {"log", "log2", "sqrt", "recip_sqrt", "pow", "recip", "div", "mod"}
 
 
-@pytest.mark.parametrize("name", SCALAR_OPS)
+@pytest.mark.parametrize("name", FLOAT_OPERATORS)
 @pytest.mark.parametrize("shapes", [[(2, 3)] * 3, [(2, 1), (3,), ()]], ids=["equal", "broadcast"])
 def test_operators(name: str, shapes: list[tuple[int, ...]]):
     """Every operator; the steps and gates have gradients too, mostly zero."""
-    op = SCALAR_OPS[name]
+    op = FLOAT_OPERATORS[name]
     low = 0.3 if name in POSITIVE else -2
     arrays = arrays_of(*shapes[: op.arity], low=low)
     check_gradients(

@@ -5,30 +5,32 @@ import pytest
 
 import ocannl as oc
 
+DTYPES = [
+    *(np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64),
+    *(np.float16, oc.bfloat16, oc.float8_e5m2, oc.float8_e4m3fn, np.float32, np.float64),
+]
 
-@pytest.mark.parametrize(
-    ("given", "stored"),
-    [
-        (np.bool_, np.float32),
-        (np.int8, np.int32),
-        (np.uint8, np.int32),
-        (np.int16, np.int32),
-        (np.int32, np.int32),
-        (np.uint32, np.int64),
-        (np.int64, np.int64),
-        (np.float16, np.float16),
-        (oc.bfloat16, oc.bfloat16),
-        (oc.float8_e5m2, oc.float8_e5m2),
-        (oc.float8_e4m3fn, oc.float8_e4m3fn),
-        (np.float32, np.float32),
-        (np.float64, np.float64),
-    ],
-)
-def test_every_dtype_is_read_and_computed_with(given: type[np.generic], stored: type[np.generic]):
-    x = oc.data(np.array([[1, 0, 1]], given), label="x")
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_is_kept_and_computed_with(dtype: type[np.generic]):
+    x = oc.data(np.array([[1, 0, 1]], dtype), label="x")
     context = oc.Context.cpu()
-    assert context[x].dtype == stored
+    assert context[x].dtype == dtype
+    assert context[x * 3].dtype == (np.int32 if dtype == np.bool_ else dtype)
     np.testing.assert_array_equal(context[x * 3], [[3, 0, 3]])
+
+
+def test_lists_have_the_dtype_of_what_is_in_them():
+    lists: list[tuple[object, type[np.generic]]] = [
+        ([1, -2], np.int32),
+        ([2**31], np.int64),
+        ([True, False], np.bool_),
+        ([1, 2.5], np.float32),
+        ([], np.float32),
+        (np.array([1], np.uint64), np.int64),
+    ]
+    for given, dtype in lists:
+        assert oc.Context.cpu()[oc.data(given)].dtype == dtype
 
 
 @pytest.mark.parametrize("given", [np.complex64, object])

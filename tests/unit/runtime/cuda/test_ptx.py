@@ -7,12 +7,11 @@ import pytest
 from support import device_programs as programs
 from support.kernels import layer, lowered, many_nodes, sums
 from support.nests import parse_module
-from support.operators import function, operands
+from support.operators import FLOAT_OPERATORS, function, operands
 from xdsl.context import Context
 
 import ocannl as oc
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.lowering.kernels_to_llvm.device import MOST_ARGUMENTS
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.expand_math import ExpandMathPass
@@ -144,7 +143,7 @@ def test_rows_and_columns(length: int, arch: str):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
 def test_every_operator(dtype: type[np.floating], arch: str):
     tensors = [oc.data(array) for array in operands(dtype)]
-    results = [function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()]
+    results = [function(name)(*tensors[: op.arity]) for name, op in FLOAT_OPERATORS.items()]
     code = sum(map(oc.forward, results), oc.Code())
     assemble(oc.Context.emulated_gpu().compile(code, name="operators").ptx(arch), arch)
 
@@ -161,7 +160,7 @@ def test_small_floats(dtype: type[np.generic], arch: str):
     """Every operator, and products, of what is stored in 8 or 16 bits."""
     x = np.linspace(-2, 2, 64 * 64, dtype=np.float32).reshape(64, 64).astype(dtype)
     tensors = [oc.data(x), oc.data(x[::-1].copy()), oc.data(x.T.copy())]
-    results = [function(name)(*tensors[: op.arity]) for name, op in SCALAR_OPS.items()]
+    results = [function(name)(*tensors[: op.arity]) for name, op in FLOAT_OPERATORS.items()]
     results += [oc.data(x, axes="oi") @ oc.data(x, axes="bo"), tensors[0].einsum("...b | c => c")]
     code = sum(map(oc.forward, results), oc.Code())
     ptx = oc.Context.emulated_gpu().compile(code, name="operators").ptx(arch)

@@ -77,7 +77,7 @@ texpr.routine @fixed {
 // CHECK-NEXT:    %q = texpr.param "q" : !texpr.tensor<8, 12>
 // CHECK-NEXT:    %x = texpr.data "x" : !texpr.tensor<12>
 // CHECK-NEXT:    %a = texpr.apply add= mul(%q, %x) logic "h d; d => h" dims <h = 8, d = 12> : !texpr.tensor<8>
-// CHECK-NEXT:    %d = texpr.constant 12.0 : !texpr.tensor<8>
+// CHECK-NEXT:    %d = texpr.constant 12 : !texpr.tensor<8>
 // CHECK-NEXT:    %s = texpr.apply = div(%a, %d) logic "." : !texpr.tensor<8>
 // CHECK-NEXT:    texpr.forward %s
 // CHECK-NEXT:  }

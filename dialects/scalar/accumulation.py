@@ -1,0 +1,63 @@
+"""One step of an accumulation, and where it starts, in the types in which accumulations are computed.
+
+Those are f32, f64, i32 and i64: truth values are accumulated as 0 and 1, small and unsigned integers as
+others that hold them.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.precisions import U32, computed_in, integer_range, is_float, work_type
+
+OF_TRUTHS: dict[str, type[Operation]] = {"or": arith.OrIOp, "and": arith.AndIOp}
+ORDERED = ("max", "min")
+
+
+def accumulated_in(accum: str, element: Attribute) -> Attribute:
+    """The type in which numbers of a type are accumulated."""
+    if accum in TRUTH_VALUES:
+        return i32
+    work = work_type(element)
+    if accum in ORDERED and work == U32:
+        return i64
+    return work if is_float(work) or work == i64 else i32
+
+
+def neutral_number(accum: str, type: Attribute) -> float:
+    """The number that an accumulation starts from; the extremes of an integer type stand for infinities."""
+    neutral = SCALAR_OPS[accum].neutral
+    assert neutral is not None
+    if not isinstance(type, IntegerType):
+        return neutral
+    least, most = integer_range(type)
+    return least if neutral < least else most if neutral > most else int(neutral)
+
+
+def neutral_constant(b: ArithBuilder, accum: str, type: Attribute) -> SSAValue:
+    number = neutral_number(accum, type)
+    return b.int_const(int(number), type) if isinstance(type, IntegerType) else b.const(number)
+
+
+def accumulate(b: ArithBuilder, accum: str, x: SSAValue, y: SSAValue) -> SSAValue:
+    """One step of an accumulation in registers."""
+    op = SCALAR_OPS[accum]
+    if accum in OF_TRUTHS:
+        if is_float(x.type):
+            zero = b.const(0.0)
+            truths = [b.cmp("une", value, zero) for value in (x, y)]
+            return b.truth(b.bit_op(OF_TRUTHS[accum], *truths))
+        return b.bit_op(OF_TRUTHS[accum], x, y)
+    if is_float(x.type):
+        return op.emit(b, x, y)
+    assert op.emit_integer is not None
+    return op.emit_integer(b, False, x, y)
+
+
+def builder_for(type: Attribute) -> ArithBuilder:
+    """A builder for operations on values of a type of the arithmetic."""
+    return ArithBuilder(computed_in(type))

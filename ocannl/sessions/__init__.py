@@ -1,1 +1,0 @@
-"""TorchLean's sessions: its operations by their names, eager or compiled."""

@@ -1,0 +1,142 @@
+"""The types of integers and truth values, which follow from operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ocannl.dialects.ir.errors import PrecisionError, at_line
+from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
+from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, promote
+from ocannl.dialects.scalar.terms import App, Arg, Const, Term
+from ocannl.dialects.scalar.types_of_terms import WEAK, FloatError, map_leaves, term_type
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, SliceOp, ValueOp
+from ocannl.dialects.texpr.tensor_op import TensorOp
+from ocannl.dialects.texpr.tensor_type import TensorType
+
+
+def given_element(value: SSAValue) -> Attribute | None:
+    assert isinstance(value.type, TensorType)
+    return value.type.element_or_none
+
+
+@dataclass
+class WholeNumbers:
+    """The types of values that are no floats, and of floats that are computed from integers alone.
+
+    Whole numbers computed from numbers alone are `soft`: they are floats where only floats are computed from
+    them, and else integers of at least 32 bits.
+    """
+
+    kinds: dict[SSAValue, Attribute | None] = field(default_factory=dict[SSAValue, Attribute | None])
+    """The element types of all values, some float for those that are floats."""
+    settled: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    soft: set[SSAValue] = field(default_factory=set[SSAValue])
+    wanted: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    """The integer types that soft values are used as."""
+
+    @staticmethod
+    def of(ops: Sequence[Operation], numbers: set[SSAValue]) -> WholeNumbers:
+        found = WholeNumbers()
+        for op in ops:
+            if isinstance(op, TensorOp):
+                found.read(op, numbers)
+        if found.soft:
+            for op in reversed(ops):
+                found.want(op)
+            found.settled |= {value: promote(i32, type) for value, type in found.wanted.items()}
+        return found
+
+    def read(self, op: TensorOp, numbers: set[SSAValue]) -> None:
+        """Notes the type of a result, as far as the operands tell it."""
+        value, given = op.result, given_element(op.result)
+        kind = self.kinds[value] = self.kind(op) if given is None else given
+        if given is not None:
+            return
+        if kind is WEAK or not is_float(kind):
+            if value in numbers and kind != BOOL:
+                self.soft.add(value)
+            elif kind is not WEAK:
+                self.settled[value] = kind
+        elif isinstance(op, ApplyOp) and value not in numbers and not self.has_floats(op):
+            self.settled[value] = kind
+
+    def has_floats(self, op: ApplyOp) -> bool:
+        """Whether floats are among the operands and numbers of an operation."""
+        kinds = [self.kinds[operand] for operand in op.args]
+        return any(kind is not WEAK and is_float(kind) for kind in kinds) or has_float(op.term.data)
+
+    def kind(self, op: TensorOp) -> Attribute | None:
+        match op:
+            case ConstantOp(value=value) if isinstance(value, int):
+                least, most = integer_range(i32)
+                return WEAK if least <= value <= most else i64
+            case RangeOp() | EmbedOp():
+                return i32
+            case SliceOp() | ValueOp():
+                return self.kinds[op.source]
+            case ApplyOp():
+                return self.result(op)
+            case _:
+                return f32
+
+    def result(self, op: ApplyOp) -> Attribute | None:
+        try:
+            found = term_type(typed_term(op), [self.kinds[operand] for operand in op.args])
+        except FloatError as error:
+            raise PrecisionError(at_line(op, str(error))) from None
+        accum = op.accum_name
+        if accum in TRUTH_VALUES:
+            return BOOL
+        return i32 if accum in ("add", "mul") and found == BOOL else found
+
+    def want(self, op: Operation) -> None:
+        """Notes which integers an operation wants of soft operands."""
+        if isinstance(op, AssignOp):
+            self.note(op.value, self.kinds[op.target])
+        elif isinstance(op, ApplyOp) and not self.soft.isdisjoint(op.args):
+            kinds = [WEAK if operand in self.soft else self.kinds[operand] for operand in op.args]
+            own = self.wanted.get(op.result) if op.result in self.soft else self.kinds[op.result]
+
+            def leaf(term: Arg | Const, type: Attribute | None) -> Term:
+                if isinstance(term, Arg):
+                    self.note(op.args[term.index], type)
+                return term
+
+            map_leaves(typed_term(op), kinds, WEAK if own == BOOL else own, leaf)
+
+    def note(self, value: SSAValue, type: Attribute | None) -> None:
+        if value in self.soft and type is not WEAK and not is_float(type) and type != BOOL:
+            self.wanted[value] = promote(self.wanted.get(value, type), type)
+
+
+def has_float(term: Term) -> bool:
+    match term:
+        case Const(value):
+            return isinstance(value, float)
+        case App(_, args):
+            return any(map(has_float, args))
+        case Arg():
+            return False
+
+
+def typed_term(op: ApplyOp) -> Term:
+    """The term whose type the operation has: where the neutral element of the accumulation is chosen, it has
+    the type of what else is chosen.
+    """
+    term = op.term.data
+    if not isinstance(term, App) or not chooses_neutral(op):
+        return term
+    return App("where", (*term.args[:2], term.args[1]))
+
+
+def chooses_neutral(op: ApplyOp) -> bool:
+    """Whether an accumulation is of values where a condition holds, and of its neutral element elsewhere."""
+    term, accum = op.term.data, op.accum_name
+    if accum is None or not isinstance(term, App) or term.op != "where":
+        return False
+    neutral = SCALAR_OPS[accum].neutral
+    return neutral is not None and term.args[2] == Const(neutral)
