@@ -8,7 +8,9 @@ from functools import cache, wraps
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
-import llvmlite.binding.ffi
+import llvmlite.binding
+
+llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,7 +21,7 @@ shared = RLock()
 Passes and code generation run without it. Who holds it may call LLVM, never the other way round.
 """
 
-_llvm: Any = llvmlite.binding.ffi.lib._lock  # held around every call of LLVM
+_llvm_lock = llvm.ffi.lib._lock  # held around every call of LLVM
 
 
 def once(function: Callable[P, T]) -> Callable[P, T]:
@@ -36,11 +38,11 @@ def once(function: Callable[P, T]) -> Callable[P, T]:
 
 def _before_fork() -> None:
     shared.acquire()
-    _llvm.__enter__()
+    _llvm_lock.__enter__()
 
 
 def _after_fork() -> None:
-    _llvm.__exit__()
+    _llvm_lock.__exit__()
     shared.release()
 
 

@@ -136,11 +136,14 @@ class TestBuilding:
         ctx = oc.Context.cpu(threads=1)
         calls: list[int] = []
 
+        def compile_other(number: int) -> None:
+            ctx.compile(b + oc.data(np.ones(1), axes="o"))
+
         def compiling(*arguments: Any) -> Executable:
             executable = compile_module(*arguments)
             calls.append(len(calls))
             if calls == [0]:
-                in_threads(1, lambda number: ctx.compile(b + oc.data(np.ones(1), axes="o")) and None)
+                in_threads(1, compile_other)
             return executable
 
         monkeypatch.setattr("ocannl.execute.context.compile_module", compiling)
