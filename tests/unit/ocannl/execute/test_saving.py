@@ -131,9 +131,10 @@ def test_a_program_goes_on_where_it_was(build: Build, suffix: str, tmp_path: Pat
 
 GO_ON = """
 import sys
+from pathlib import Path
 from support.stateful_programs import PROGRAMS, Running
-for name, file in zip(PROGRAMS, sys.argv[1:], strict=True):
-    program = Running(PROGRAMS[name], seed=3)
+for file in sys.argv[1:]:
+    program = Running(PROGRAMS[Path(file).stem], seed=3)
     program.context.load(file, program.routines)
     program.run(3)
     program.context.save(file, program.routines)
@@ -141,7 +142,7 @@ for name, file in zip(PROGRAMS, sys.argv[1:], strict=True):
 
 
 def test_a_fresh_process_goes_on_where_it_was(tmp_path: Path):
-    running = {name: Running(build) for name, build in PROGRAMS.items()}
+    running = {name: Running(PROGRAMS[name]) for name in ("running_statistics", "gradients_that_add_up")}
     files = [tmp_path / f"{name}.npz" for name in running]
     for program, file in zip(running.values(), files, strict=True):
         program.run(3)

@@ -62,7 +62,7 @@ def test_forms_of_batches():
     assert found == [(20, 3), ((20, 3), (20, 2)), ((20, 3), (20, 2))]
 
 
-@pytest.mark.parametrize("parts", [(1, 2, 5), (4, 5)])
+@pytest.mark.parametrize("parts", [(1, 3), pytest.param((1, 2, 5), marks=pytest.mark.exhaustive)])
 def test_training_in_parts_is_training_at_once(parts: tuple[int, ...], tmp_path: Path):
     """Bits, metrics and tables; with a learning rate that falls by evaluation, and a count of bad ones."""
 
