@@ -27,9 +27,8 @@ from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.texpr_to_assign import LowerTexprToAssignPass
-from ocannl.passes.analysis.schedule_candidates import FindChoices
+from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonSubexpressionsPass
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
@@ -117,6 +116,9 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
 # The pipelines whose kernels are for NVIDIA GPUs; in the second one, products of f32 may be rounded.
 GPU_PIPELINES = ("gpu", "gpu-tf32")
 
+# The other passes that weigh costs on a processor.
+TARGETED = (RematerializePass, TileAndFusePass, NontemporalStoresPass)
+
 # Stages by the name of their level: the last pass whose text is at that level.
 LEVELS: dict[str, type[ModulePass]] = {
     "assign": LowerTexprToAssignPass,
@@ -159,12 +161,13 @@ def for_target(
     passes: Sequence[PassMaker], target: TargetDescription, find: FindChoices | None = None
 ) -> Sequence[PassMaker]:
     """The passes for a processor, with schedules as they are found for the text of a nest or group."""
-    return [
-        partial(p, described=target, **({"find": find} if find and p is SchedulePass else {}))
-        if isinstance(p, type) and issubclass(p, TargetOptions)
-        else p
-        for p in passes
-    ]
+
+    def chosen(made: PassMaker) -> PassMaker:
+        if made is SchedulePass:
+            return partial(SchedulePass, described=target, find=find or no_choices)
+        return next((partial(kind, described=target) for kind in TARGETED if made is kind), made)
+
+    return [chosen(made) for made in passes]
 
 
 def module_text(module: ModuleOp, origins: bool = False) -> str:

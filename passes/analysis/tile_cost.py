@@ -192,7 +192,7 @@ class TileCost:
             lines += APART
         direct = self.access(access, view, 1.0) + (distance - 1) * lines
         direct += self.page_misses(total, tile, pitch)
-        if stride == 1 and view.sizes[view.lanes] % view.width > 0:
+        if view.lanes is not None and stride == 1 and view.sizes[view.lanes] % view.width:
             return direct, direct  # a copy is in no panels, and so as it is
         return direct, instructions + (self.distance(total) - 1) * tile / LINE
 

@@ -49,7 +49,7 @@ def test_functions_are_right_on_every_target(target: str):
             ctx = oc.Context.cpu(target=target)
             ctx.compile(found)()
             exact = function(numbers.astype(dtype).astype(np.float64)).astype(dtype)
-            np.testing.assert_allclose(ctx[found], exact, rtol=tolerance, atol=np.finfo(dtype).tiny)
+            np.testing.assert_allclose(ctx[found], exact, rtol=tolerance, atol=float(np.finfo(dtype).tiny))
 
 
 def test_a_target_that_cannot_run_here_has_text():
