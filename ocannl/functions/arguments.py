@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -58,7 +58,8 @@ def array_of(leaf: object, name: str) -> NDArray[Any] | None:
     other libraries come by DLPack, or else as NumPy converts them.
     """
     if isinstance(leaf, np.ndarray | np.generic):
-        return np.asarray(leaf)
+        found: Any = leaf
+        return np.asarray(found)
     if isinstance(leaf, bool):
         return np.asarray(leaf)
     if isinstance(leaf, int):
@@ -100,7 +101,7 @@ def static_of(leaf: object, name: str) -> Static:
     return Static(type(leaf), leaf)
 
 
-def shared_letters(axes: dict[str, str], path: str) -> str | None:
+def shared_letters(axes: Mapping[str, str], path: str) -> str | None:
     """The letters that `axes` has for a leaf: by its own path, or by that of a collection around it."""
     parts = path.split(".")
     names: Sequence[str] = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]

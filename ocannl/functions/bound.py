@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -77,7 +78,7 @@ def _writer(memory: Memory) -> Callable[[Array], None]:
 def _reader(leaf: Any, routine: Routine, context: Context) -> Callable[[], Any]:
     """Reads a result, as an array of its own or as a NumPy scalar."""
     if not isinstance(leaf, Tensor):
-        return lambda: leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+        return partial(copy, leaf)
     memory = routine.memory_of(leaf)
     if memory is None:
         return lambda: np.array(context[leaf])[()]

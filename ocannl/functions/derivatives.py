@@ -35,7 +35,8 @@ def grad(y: Any, xs: Any = None, *, argnums: int | Sequence[int] = 0) -> Any:
     """
     if _is_function(y):
         return _as_function(y).gradient(argnums)
-    return derivatives.grad(y, xs)
+    found: Any = derivatives.grad(y, xs)
+    return found
 
 
 def vjp(y: Any, xs: Any, cotangent: Any = None) -> Any:
@@ -50,7 +51,8 @@ def vjp(y: Any, xs: Any, cotangent: Any = None) -> Any:
     """
     if _is_function(y):
         return _as_function(y).vjp(xs, cotangent)
-    return derivatives.vjp(y, xs, cotangent)
+    found: Any = derivatives.vjp(y, xs, cotangent)
+    return found
 
 
 def jvp(y: Any, xs: Any, tangents: Any) -> Any:
@@ -65,7 +67,8 @@ def jvp(y: Any, xs: Any, tangents: Any) -> Any:
     """
     if _is_function(y):
         return _as_function(y).jvp(xs, tangents)
-    return derivatives.jvp(y, xs, tangents)
+    found: Any = derivatives.jvp(y, xs, tangents)
+    return found
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., NDArray[Any]]:

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ocannl.functions.trace import FLAT
 from ocannl.program.derivatives import jvp, vjp
@@ -116,7 +116,12 @@ class Differentiable(ABC):
             if form_of(changed) != form_of(tangents):
                 raise ArgumentError(f"the tangents have the form of the arguments of {self.name}")
             xs, by = [*leaves_of(changed)], [*leaves_of(tangents)]
-            return mapped(lambda y: jvp(y, xs, by), self._applied(given))
+
+            def along(y: Any) -> Any:
+                found: Any = jvp(y, xs, by)
+                return found
+
+            return mapped(along, self._applied(given))
 
         axes = {f"tangents.{path}": letters for path, letters in self.axes.items()}
         return self.derived("jvp", body, "tangents", axes)
@@ -135,13 +140,22 @@ class Differentiable(ABC):
                 vjp(y, xs, None if by is None else _of_shape(by, y))
                 for y, by in zip(ys, weights, strict=True)
             ]
-            return _like(given.args, [sum(parts[1:], parts[0]) for parts in zip(*found, strict=True)])
+            return _like(given.args, [_total(parts) for parts in zip(*found, strict=True)])
 
         return self.derived("vjp", body, "cotangent", {"cotangent": FLAT})
 
 
 def _several(xs: Any) -> tuple[Any, ...]:
-    return xs if isinstance(xs, tuple) and not hasattr(xs, "_fields") else (xs,)
+    if isinstance(xs, tuple) and not hasattr(cast("object", xs), "_fields"):
+        return cast("tuple[Any, ...]", xs)
+    return (xs,)
+
+
+def _total(tensors: Sequence[Tensor]) -> Tensor:
+    first, *others = tensors
+    for other in others:
+        first = first + other
+    return first
 
 
 def _like(tree: Any, leaves: Sequence[Tensor]) -> Any:

@@ -8,7 +8,7 @@ import types
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,8 +115,9 @@ class Function(Differentiable, Exclusive):
         return [trace.code for trace in self._traces.values()] or [self.function]
 
     def _inlined(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        def part(leaf: object) -> object:
-            return data(leaf) if isinstance(leaf, np.ndarray) else leaf
+        def part(leaf: Any) -> Any:
+            is_array = isinstance(leaf, np.ndarray)
+            return data(cast("Array", leaf)) if is_array else leaf
 
         with retracing(self.memory):
             return self.function(*mapped(part, args), **mapped(part, dict(named)))

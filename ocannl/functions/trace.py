@@ -110,8 +110,9 @@ def _input(path: str, leaf: ArrayType | Static, axes: Mapping[str, str]) -> Tens
 def _result(leaf: object, path: str) -> Any:
     if isinstance(leaf, Expression):
         return leaf.tensor()
+    plain: Any = leaf
     if isinstance(leaf, PLAIN):
-        return leaf
+        return plain
     place = f"`{path}` of its result" if path else "its result"
     raise ArgumentError(f"a function returns tensors and numbers, found {type(leaf).__name__} as {place}")
 

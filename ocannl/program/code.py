@@ -60,7 +60,7 @@ class Recording(Code):
         super().__init__(statements, label)
         self.added = [now()] * len(self.statements)
         """When each statement was added."""
-        self._made = set[Operation]()
+        self._made: set[Operation] = set()
 
     def add(self, statements: Iterable[Operation], *, made: bool) -> None:
         """Adds statements, and takes those of them that were made here from where they were made. With

@@ -135,10 +135,10 @@ class Recorder:
         found: list[Any] = []
         for name, given in attribute.data:
             dim = resolve(given)
-            is_new = isinstance(dim, DimVar) and dim not in self.dims
-            if is_new:
+            if isinstance(dim, DimVar) and dim not in self.dims:
                 holes.append(dim)
-            found += [name, None if is_new else dim]
+                dim = None
+            found += [name, dim]
         return tuple(found)
 
     def _row(self, row: Row) -> Row | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -134,7 +135,8 @@ def _numbered(counter: TensorLike) -> Tensor:
     """A counter of which the upper half is the number of the call, as data: so each call draws others, and is
     found again.
     """
-    number = (next(Seed.calls) << 32) + int(counter) % 2**32
+    given: Any = counter
+    number = (next(Seed.calls) << 32) + int(given) % 2**32
     return Tensor(add_data(np.asarray(number, np.int64), TensorType.of(SCALAR, i64), "call"))
 
 

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.program.needed import needed
-from ocannl.program.values import Value, is_memory, memory_key, value_of, values_of
+from ocannl.program.values import Value, is_memory, memory_key, operation_of, value_of, values_of
 
 Key: TypeAlias = tuple[Value, bool]
 """A value that owns memory, and whether that is its gradient."""
@@ -18,7 +18,7 @@ Key: TypeAlias = tuple[Value, bool]
 def reads_of(value: Value, known: dict[Value, frozenset[Key]]) -> frozenset[Key]:
     """The memory that a value reads, at any depth; `known` has what was found before, and gets the rest."""
     if value not in known:
-        for op in [*needed([value.op]), value.op]:
+        for op in [*needed([value.op]), operation_of(value)]:
             each = value_of(op)
             if each not in known:
                 is_leaf = is_memory(each)
