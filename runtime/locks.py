@@ -31,7 +31,7 @@ def once(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         with shared:
-            return cached(*args, **kwargs)  # pyright: ignore[reportArgumentType]
+            return cached(*args, **kwargs)
 
     return call
 

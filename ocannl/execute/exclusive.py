@@ -39,7 +39,7 @@ class Exclusive:
             "let threads take turns, or compile a routine for each"
         )
 
-    def _stopped(self) -> None:
+    def stopped(self) -> None:
         """A forked child has only the thread that forked, and that is in no run."""
         self._running = False
 
@@ -49,7 +49,7 @@ _all: WeakSet[Exclusive] = WeakSet()
 
 def _after_fork() -> None:
     for each in _all:
-        each._stopped()
+        each.stopped()
 
 
 if hasattr(os, "register_at_fork"):

@@ -107,7 +107,7 @@ class TestBuilding:
             for _ in range(20):
                 if number % 2:
                     with pytest.raises(oc.ShapeError):
-                        oc.data(np.ones((1, 2)), axes="bo") + oc.data(np.ones((1, 3)), axes="bo") + w
+                        _ = oc.data(np.ones((1, 2)), axes="bo") + oc.data(np.ones((1, 3)), axes="bo") + w
                 else:
                     assert (w @ oc.data(np.ones((5, 2)), axes="bo")).shape.is_final is False
 
