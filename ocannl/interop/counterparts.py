@@ -24,6 +24,7 @@ class Converted:
 
     array: Array
     rows: Rows
+    batch: Sequence[int] = ()
 
 
 Parts: TypeAlias = Mapping[str, oc.Tensor]
@@ -72,8 +73,14 @@ def _row(array: Array) -> Converted:
     return Converted(array, (array.shape, ()))
 
 
+def _positions(array: Array) -> Converted:
+    """Vectors for positions, which are a batch axis."""
+    return Converted(array, (array.shape[1:], ()), array.shape[:1])
+
+
 LINEAR = _renamed({"weight": "w", "bias": "b"}, _matrix)
 EMBEDDING = _renamed({"weight": "w"}, _matrix)
+POSITIONS = _renamed({"weight": "w"}, _positions)
 NORM = _renamed({"weight": "gain", "bias": "offset"}, _row)
 BATCH_NORM = _renamed(
     {"weight": "gain", "bias": "offset", "running_mean": "running_mean", "running_var": "running_variance"},
@@ -202,6 +209,7 @@ COUNTERPARTS: Mapping[str, Counterpart] = {
     "linear": LINEAR,
     "mlp_layer": LINEAR,
     "embedding": EMBEDDING,
+    "learned_positions": POSITIONS,
     "layer_norm": NORM,
     "rms_norm": NORM,
     "batch_norm1d": BATCH_NORM,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
-from ocannl.dialects.shapes.shape import Row, Shape, closed_row
+from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.execute.saving import close_shape
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of
 from ocannl.program import graph
@@ -150,7 +150,8 @@ def _array(value: Any) -> NDArray[Any]:
 
 def _shape_of(converted: Converted) -> Shape:
     output, input = converted.rows
-    return Shape(Row(), closed_row(*map(int, input)), closed_row(*map(int, output)))
+    batch, input, output = (closed_row(*map(int, row)) for row in (converted.batch, input, output))
+    return Shape(batch, input, output)
 
 
 def _fits(tensor: oc.Tensor, converted: Converted) -> bool:
@@ -163,6 +164,7 @@ def _fits(tensor: oc.Tensor, converted: Converted) -> bool:
 
 
 def _one_axis_a_row(tensor: oc.Tensor, array: NDArray[Any]) -> NDArray[Any]:
-    split = len(tensor.shape.output)
-    sizes = [math.prod(row) for row in (array.shape[:split], array.shape[split:]) if row]
-    return array.reshape(sizes)
+    shape = graph.known_shape(tensor.ir_value)
+    return array.reshape(
+        [math.prod(row.sizes) for row in (shape.batch, shape.output, shape.input) if row.axes]
+    )
