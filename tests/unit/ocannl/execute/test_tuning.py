@@ -21,6 +21,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.text_printer import op_text
 from ocannl.execute import tuning
 from ocannl.passes.analysis.nest_facts import ScopeFacts
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost
 from ocannl.runtime.cpu.profile import Clocked
 from ocannl.runtime.interface import the_func
@@ -74,8 +75,8 @@ class Clock:
 class MadeUpTicks(Clocked):
     """Runs, and tells ticks by the schedules."""
 
-    def __init__(self, module: ModuleOp, args: ArgBlock) -> None:
-        super().__init__(module, args)
+    def __init__(self, module: ModuleOp, args: ArgBlock, target: TargetDescription) -> None:
+        super().__init__(module, args, target)
         steps = (op for op in the_func(module).body.block.ops if not isinstance(op, NodeOp))
         self.costs = np.array([FAST if "lanes" in op_text(step) else SLOW for step in steps])
 
