@@ -54,6 +54,7 @@ from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
 from ocannl.program.updates import add_update, updates
+from ocannl.sessions.session import Session
 
 __all__ = [
     "ArgumentError",
@@ -70,6 +71,7 @@ __all__ = [
     "Routine",
     "RowSizes",
     "Scope",
+    "Session",
     "ShapeError",
     "ShapeView",
     "SpecError",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
@@ -49,8 +50,13 @@ class Address:
 
 
 def flatten(node: SSAValue, indices: tuple[Linear, ...]) -> Address:
-    """The position of an element in a row-major node."""
+    """The position of an element in a row-major node.
+
+    Raises `VerifyException` for another number of indices than of axes.
+    """
     shape = memref_shape(node)
+    if len(indices) != len(shape):
+        raise VerifyException(f"{len(indices)} indices for {len(shape)} axes")
     terms: dict[str, int] = {}
     constant, stride = 0, math.prod(shape)
     for index, size in zip(indices, shape, strict=True):

@@ -27,6 +27,7 @@ from ocannl.program.default_context import DEFAULT
 from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
+from ocannl.program.html import table_html, text_html
 from ocannl.program.leaves import numbers
 from ocannl.program.memory_parts import Part
 from ocannl.program.needed import needed
@@ -155,6 +156,9 @@ class Context:
     def arch(self) -> str:
         """The architecture that PTX is for by default: that of the NVIDIA GPU, else `sm_80`."""
         return self.device.arch if isinstance(self.device, CudaDevice) else DEFAULT_ARCH
+
+    def _repr_html_(self) -> str:
+        return text_html(repr(self)) + table_html(self._nodes.rows())
 
     def __repr__(self) -> str:
         return f"<context {self.backend}: {self.device.name or self.team}>"
@@ -338,10 +342,10 @@ class Context:
         if isinstance(tensor, Held):
             tensor.write(array)
             return
-        part = tensor if isinstance(tensor, Part) else None
-        target = self._memory_tensor(tensor if part is None else part.tensor)
+        part: Part[Tensor] | None = tensor if isinstance(tensor, Part) else None
+        target = self._memory_tensor(tensor.tensor if isinstance(tensor, Part) else tensor)
         if RECORDER.living:
-            ENGINE.only.settle([memory_key(target.ir_value)])
+            ENGINE.only.settle([memory_key(target.ir_value)], self)
         node = self.node_of(target)
         contents = stored(
             numbers(array, f"`{target.label}` is set to numbers"), node.memory.dtype, f"`{target.label}`"

@@ -54,7 +54,9 @@ class EagerEngine:
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""
-        context = default_context()
+        return self._present(default_context(), value)
+
+    def _present(self, context: Context, value: Value) -> NDArray[Any]:
         with mode(False):
             self._prepare(context, [value])
             self._decide(value)
@@ -72,7 +74,7 @@ class EagerEngine:
     def write(self, target: Value, value: Value | float) -> None:
         """Sets memory to the value of an expression, or to a number."""
         context = default_context()
-        self.settle([memory_key(target)])
+        self.settle([memory_key(target)], context)
         if isinstance(value, Value):
             self._run(context, ("set", target, value), lambda: [texpr.AssignOp(target, value, logic=".")])
         else:
@@ -145,17 +147,17 @@ class EagerEngine:
             if key[1]:
                 context[_memory(key)] = 0.0
 
-    def settle(self, keys: Iterable[Key]) -> None:
+    def settle(self, keys: Iterable[Key], context: Context) -> None:
         """Computes what living expressions read in memory that is about to be written."""
         data: dict[Value, Value] = {}
-        for handle in RECORDER.waiting(keys):
+        for handle in RECORDER.waiting(keys, context):
             value = handle.ir_value
             if value not in data:
-                data[value] = self._data_of(value)
+                data[value] = self._data_of(value, context)
             RECORDER.replace(handle, data[value])
 
-    def _data_of(self, value: Value) -> Value:
-        contents = np.array(self.look(value))
+    def _data_of(self, value: Value, context: Context) -> Value:
+        contents = np.array(self._present(context, value))
         type = TensorType.of(type_now(value).shape.data, element_of(contents.dtype))
         found = self.data(contents, type, Tensor(value).label)
         if any(isinstance(op, texpr.ParamOp) for op in needed([value.op])):

@@ -78,8 +78,9 @@ def host_array(memory: Memory) -> NDArray[Any] | None:
 
 def at_key(array: NDArray[Any], part: Part[Any]) -> NDArray[Any]:
     """A part of an array. Raises `PositionError`."""
+    key: Any = part.key
     try:
-        return np.asarray(array[part.key])  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return np.asarray(array[key])
     except (IndexError, TypeError) as error:
         raise PositionError(f"in a part of `{part.tensor.label}`, {error}") from None
 
@@ -88,9 +89,10 @@ def write_part(memory: Memory, part: Part[Any], contents: NDArray[Any]) -> None:
     """Sets a part of memory; on a device of its own, by way of a copy. Raises `ShapeError`."""
     array = host_array(memory)
     whole = memory.read() if array is None else array
+    key: Any = part.key
     size = at_key(whole, part).shape
     try:
-        whole[part.key] = contents  # pyright: ignore[reportArgumentType, reportCallIssue]
+        whole[key] = contents
     except ValueError:
         raise ShapeError(
             f"a part of `{part.tensor.label}` is an array of {size}; found {contents.shape}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -16,7 +17,7 @@ from ocannl.execute.node import Node
 from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.final_types import type_now
-from ocannl.program.values import Value, memory_key
+from ocannl.program.values import Value, label_of, memory_key
 from ocannl.runtime.device import Device
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.locks import shared
@@ -41,6 +42,19 @@ class Nodes:
     def present(self, value: Value, is_gradient: bool) -> Node | None:
         """The node of a value or of its gradient, if there is one."""
         return (self._gradients if is_gradient else self._nodes).get(value)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A table of the memory that there is."""
+        found = [("memory", "shape", "dtype", "bytes", "written")]
+        for suffix, nodes in (("", self._nodes), (".grad", self._gradients)):
+            for value, node in list(nodes.items()):
+                sizes, dtype = node.memory.shape, node.memory.dtype
+                size = str(math.prod(sizes) * dtype.itemsize)
+                written = "yes" if node.written else "no"
+                found.append(
+                    (f"{label_of(value)}{suffix}", str(graph.known_shape(value)), str(dtype), size, written)
+                )
+        return found
 
     def of(self, value: Value) -> Node:
         """The node of memory of a final type, allocated on first use."""

@@ -28,6 +28,7 @@ from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.extract import ExtractedRoutine, Numbering, origin_of
+from ocannl.program.html import text_html
 from ocannl.program.needed import needed
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
@@ -151,7 +152,7 @@ class Routine(Exclusive):
             if not self._ready:
                 self.prepare()
             if RECORDER.living:
-                ENGINE.only.settle(self._written)
+                ENGINE.only.settle(self._written, self.context)
             self._call()
         finally:
             self._running = False
@@ -452,6 +453,9 @@ class Routine(Exclusive):
     def compile_seconds(self) -> dict[str, float]:
         """The seconds of compilation, by pass."""
         return dict(self._executable.seconds)
+
+    def _repr_html_(self) -> str:
+        return text_html(f"{self!r}\n{self.schedule()}")
 
     def __repr__(self) -> str:
         return (

@@ -23,6 +23,7 @@ from ocannl.nn.conv_bn_relu import conv_bn_relu
 from ocannl.nn.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
+from ocannl.nn.group_norm import group_norm, instance_norm
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
@@ -57,6 +58,8 @@ from ocannl.nn.pool import (
     smooth_max_pool2d,
 )
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
+from ocannl.nn.reparametrized import spectral_norm, weight_norm
+from ocannl.nn.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from ocannl.nn.resnet import resnet_block
 from ocannl.nn.softmax import log_softmax, softmax
 from ocannl.nn.transformer import (
@@ -65,6 +68,7 @@ from ocannl.nn.transformer import (
     encoder_layer,
     feed_forward,
     residual,
+    transformer,
     transformer_decoder,
     transformer_encoder,
 )
@@ -106,9 +110,12 @@ __all__ = [
     "gelu",
     "global_avg_pool2d",
     "glu",
+    "group_norm",
     "hardswish",
     "hinge",
     "huber",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1",
     "layer_norm",
@@ -132,6 +139,8 @@ __all__ = [
     "output_mean",
     "pad",
     "perplexity",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "r2",
     "relu6",
     "residual",
@@ -146,12 +155,15 @@ __all__ = [
     "smooth_max_pool2d",
     "softmax",
     "softplus",
+    "spectral_norm",
     "swiglu",
     "top_k_accuracy",
+    "transformer",
     "transformer_decoder",
     "transformer_encoder",
     "triplet",
     "vgg_block",
+    "weight_norm",
 ]
 
 explain_all(__all__, globals())

@@ -12,7 +12,7 @@ def embedding(
 ) -> Layer:
     """A vector for each of `num` ids: batch | -> batch | dim, with the parameter `label.w`: dim -> num.
 
-    Ids are integers with an empty output row. One outside 0..num-1 gives zeros. In memory each vector is one
+    Ids are integers with an empty output row. One outside 0..num-1 is an error. In memory each vector is one
     row of `label.w`; `w @ hidden` are scores for all ids. `init` is the initial value of `w`, by default
     normal.
     """

@@ -42,20 +42,27 @@ def learned_positions(*, num: int | None = None, init: Init = None, label: str =
 
 
 @oc.configurable
-def rotary(*, base: float = 10000.0, label: str = "rotary") -> Layer:
+def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "rotary") -> Layer:
     """Rotary positional embedding (Su et al., 2021) of queries or keys, whose products then depend on the
     distance of positions: batch, position | heads, features, shape kept.
 
-    Features k and k + features / 2 are rotated by the angle `position / base ** (2k / features)`.
+    Features k and k + features / 2 are rotated by the angle `position / base ** (2k / features)`; with
+    `interleaved`, features 2k and 2k + 1.
     """
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         size = oc.Dim("features")
         feature, half = oc.range(size), size / 2
         source = oc.einsum("f => f -> ", feature)
-        quarter_turn = oc.eq(feature, source + half) - oc.eq(source, feature + half)
+        odd = feature % 2
+        if interleaved:
+            quarter_turn = (oc.eq(feature, source + 1) * odd) - (oc.eq(source, feature + 1) * (1 - odd))
+            pair = (feature - odd) / 2
+        else:
+            quarter_turn = oc.eq(feature, source + half) - oc.eq(source, feature + half)
+            pair = feature % half
         turned = oc.einsum("... | ... s; s -> f => ... | ... f", x, quarter_turn, f=size)
-        angle = _positions() * oc.exp((feature % half) * (-2 * math.log(base) / size))
+        angle = _positions() * oc.exp(pair * (-2 * math.log(base) / size))
         return (x * oc.cos(angle) + turned * oc.sin(angle)).named(label)
 
     return apply

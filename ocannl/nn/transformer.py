@@ -7,9 +7,11 @@ from typing import Any, Protocol
 import ocannl as oc
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.dropout import dropout
+from ocannl.nn.embedding import embedding
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.linear import linear
 from ocannl.nn.norms import layer_norm
+from ocannl.nn.positions import sinusoidal_positions
 
 
 class Decoder(Protocol):
@@ -255,3 +257,73 @@ def decoder_only(
     return lambda x, mask=None, train_step=None: encode(
         x, causal_mask() if mask is None else mask, train_step
     )
+
+
+class Transformer(Protocol):
+    """An encoder of a source and a decoder of a target; they have dropout if there is a `train_step`."""
+
+    def __call__(
+        self,
+        source: oc.Tensor,
+        target: oc.Tensor,
+        mask: oc.Tensor | None = None,
+        source_mask: oc.Tensor | None = None,
+        train_step: oc.TensorLike | None = None,
+    ) -> oc.Tensor: ...
+
+
+@oc.configurable
+def transformer(
+    num_layers: int,
+    num_heads: int,
+    d_k: int,
+    d_v: int,
+    d_ff: int,
+    *,
+    num_decoder_layers: int | None = None,
+    num: int | None = None,
+    source_num: int | None = None,
+    dim: int | None = None,
+    pre_norm: bool = True,
+    activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
+    label: str = "transformer",
+) -> Transformer:
+    """The encoder-decoder of Vaswani et al. (2017): batch, s | features and batch, t | features to batch, t |
+    features. The decoder looks at the encoded source; its self-attention is causal without a `mask`.
+    `source_mask` hides positions of the source from both. There are as many layers of the decoder as of the
+    encoder, or `num_decoder_layers`.
+
+    With `num`, source and target are ids (batch, position |) of vocabularies of `source_num`, by default also
+    `num`, and `num`: parts `embed_source` and `embed` give vectors of `dim` features, to which sinusoidal
+    positions are added, and `head` gives batch, t | num scores. Raises `ArgumentError` for `num` without
+    `dim`.
+    """
+    if num is not None and dim is None:
+        raise oc.ArgumentError("a transformer of ids has embeddings, whose `dim` is given")
+    shared: dict[str, Any] = {"pre_norm": pre_norm, "activation": activation, "dropout_rate": dropout_rate}
+    decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+    with oc.scope(label):
+        embed_source = (
+            None if num is None else embedding(num=source_num or num, dim=dim, label="embed_source")
+        )
+        embed = None if num is None else embedding(num=num, dim=dim, label="embed")
+        encoder = transformer_encoder(num_layers, num_heads, d_k, d_v, d_ff, **shared)
+        decoder = transformer_decoder(decoder_layers, num_heads, d_k, d_v, d_ff, **shared)
+        head = None if num is None else linear(out_dim=num, label="head")
+    place = sinusoidal_positions()
+
+    def apply(
+        source: oc.Tensor,
+        target: oc.Tensor,
+        mask: oc.Tensor | None = None,
+        source_mask: oc.Tensor | None = None,
+        train_step: oc.TensorLike | None = None,
+    ) -> oc.Tensor:
+        if embed_source is not None and embed is not None:
+            source, target = place(embed_source(source)), place(embed(target))
+        memory = encoder(source, source_mask, train_step)
+        result = decoder(target, memory, mask, source_mask, train_step)
+        return result if head is None else head(result)
+
+    return apply

@@ -14,6 +14,7 @@ from ocannl.program.block_parts import WithFunction, changed, parts_of
 from ocannl.program.block_summary import Summary, note_call, summarize
 from ocannl.program.derivatives import stop_gradient
 from ocannl.program.errors import ArgumentError
+from ocannl.program.html import text_html
 from ocannl.program.misuse import blame
 from ocannl.program.state import State, state
 from ocannl.program.tensor import Tensor
@@ -144,6 +145,9 @@ class Block(WithFunction, Generic[Q, R]):
 
     def __repr__(self) -> str:
         return "\n".join([self.title, *(f"{'  ' * depth}{text}" for depth, text in _tree(self, 1))])
+
+    def _repr_html_(self) -> str:
+        return text_html(repr(self))
 
 
 _STEP = re.compile(r"\.?[^\W\d]\w*|\[\w+\]")

@@ -22,6 +22,7 @@ from ocannl.program.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, extract
+from ocannl.program.html import table_html
 from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
 from ocannl.program.text_table import table
@@ -53,9 +54,15 @@ class Summary:
     rows: tuple[SummaryRow, ...]
 
     def __str__(self) -> str:
+        return table(self._cells())
+
+    def _repr_html_(self) -> str:
+        return table_html(self._cells())
+
+    def _cells(self) -> list[tuple[str, ...]]:
         heading = ("part", "block", "output", "parameters", "multiply-adds")
         cells = [(r.part, r.block, r.output, f"{r.parameters:,}", f"{r.multiply_adds:,}") for r in self.rows]
-        return table([heading, *cells])
+        return [heading, *cells]
 
     __repr__ = __str__
 

@@ -24,6 +24,7 @@ from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_shapes.terms import DimEq
+from ocannl.program.default_context import DEFAULT
 from ocannl.program.reads import Key, reads_of
 from ocannl.program.values import Value, is_memory, values_of
 
@@ -40,9 +41,11 @@ class Handle(Protocol):
 class _Living(ref[Any]):
     """A reference to a handle or statement, with the data that it depends on."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ("at", "context", "data")
     at: int
     data: tuple[Value, ...]
+    context: object
+    """Where its value is: the context that was the default when it was made."""
 
 
 Resolve: TypeAlias = Callable[[DimTerm], DimTerm]
@@ -174,7 +177,7 @@ class Recorder:
                 self._release(living)
 
         living = _Living(what, gone)
-        living.at, living.data = id(what), tuple(data)
+        living.at, living.data, living.context = id(what), tuple(data), DEFAULT.get()
         kept[living.at] = living
         for each in data:
             self.users[each] += 1
@@ -191,11 +194,12 @@ class Recorder:
         for each in living.data:
             self.users[each] -= 1
 
-    def waiting(self, keys: Iterable[Key]) -> list[Handle]:
-        """The living expressions that read some memory."""
+    def waiting(self, keys: Iterable[Key], context: object) -> list[Handle]:
+        """The living expressions that read some memory of a context."""
         written = frozenset(keys)
-        handles = [living() for living in list(self.living.values())]
-        found = [handle for handle in handles if handle is not None and not is_memory(handle.ir_value)]
+        living = [each for each in list(self.living.values()) if each.context is context]
+        handles = [handle for each in living if (handle := each()) is not None]
+        found = [handle for handle in handles if not is_memory(handle.ir_value)]
         return [handle for handle in found if not written.isdisjoint(self.reads_of(handle.ir_value))]
 
     def replace(self, handle: Handle, value: Value) -> None:
@@ -267,7 +271,7 @@ class Engine(Protocol):
         """Adds to the gradients of everything that a value depends on."""
         ...
 
-    def settle(self, keys: Iterable[Key]) -> None:
+    def settle(self, keys: Iterable[Key], context: Any) -> None:
         """Computes what living expressions read in memory that is about to be written."""
         ...
 

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
+from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
+from ocannl.dialects.shapes.spec import Spec
+from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
+from ocannl.program.checks import integer
+from ocannl.program.contraction_order import contraction_steps
 from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import MOST_OPERANDS, check_spec
+from ocannl.program.location import here
 from ocannl.program.tensor import Dim, Tensor, TensorLike, as_tensor, by_spec
 
 
 def einsum(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
-    """Sums of products of one to three operands by a spec: `oc.einsum("i j; j k => i k", a, b)`.
+    """Sums of products by a spec: `oc.einsum("i j; j k => i k", a, b)`.
 
     Axes that the result does not have are summed over. `dims` fix (`h=8`) or capture (`d=oc.Dim("d")`)
     dimensions of the spec by name, and give the numbers of named coefficients. Windows `s*o + d*k` are padded
-    with zeros if `use_padding` is set; else they stay inside the axis.
+    with zeros if `use_padding` is set; else they stay inside the axis. More than three operands, whose axes
+    are names, are multiplied a few at a time, in the order of least cost by the sizes that are known now.
 
     Raises `SpecError` for a malformed spec or a wrong number of operands, `ShapeError` where shapes do not
     fit it.
     """
-    return by_spec(spec, "add", "mul", args, dims, use_padding=use_padding)
+    if len(args) <= MOST_OPERANDS:
+        return by_spec(spec, "add", "mul", args, dims, use_padding=use_padding)
+    left = [as_tensor(arg) for arg in args]
+    for step in contraction_steps(_parsed(spec, len(args)), [t.ir_value for t in left], _given(dims)):
+        taken = [left[place] for place in step.places]
+        left = [t for place, t in enumerate(left) if place not in step.places]
+        text = str(step.spec)
+        used = {name: dim for name, dim in dims.items() if re.search(rf"\b{name}\b", text)}
+        left.append(by_spec(text, "add", "mul", taken, used))
+    return left[0]
+
+
+def _parsed(spec: str, operands: int) -> Spec:
+    check_spec(spec, operands, None)
+    try:
+        return parse_spec(spec, operands)
+    except SpecSyntaxError as error:
+        raise SpecError(here(str(error))) from None
+
+
+def _given(dims: Mapping[str, int | Dim]) -> dict[str, int]:
+    known = {name: dim.known if isinstance(dim, Dim) else integer(dim, name) for name, dim in dims.items()}
+    return {name: size for name, size in known.items() if size is not None}
 
 
 def einmax(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:

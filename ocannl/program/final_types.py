@@ -16,7 +16,7 @@ from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.extract import sketch
 from ocannl.program.needed import needed
-from ocannl.program.values import Value
+from ocannl.program.values import Value, operation_of
 from ocannl.runtime.locks import shared
 
 
@@ -42,7 +42,7 @@ def determined_shape(value: Value) -> Shape:
 
     Raises `ShapeError` otherwise.
     """
-    if not _has_final_shape(value.op):
+    if not _has_final_shape(operation_of(value)):
         for op in needed([ForwardOp(value)], _has_final_shape):
             if isinstance(op, MemoryOp | OfOp) and not _has_final_shape(op):
                 shape = graph.known_shape(op.result)

@@ -20,7 +20,15 @@ class Part(Generic[TensorT]):
     @property
     def items(self) -> tuple[object, ...]:
         """The positions of axes in turn."""
-        return self.key if isinstance(self.key, tuple) else (self.key,)
+        return items_of(self.key)
+
+
+def items_of(key: object) -> tuple[object, ...]:
+    """What stands in brackets, as a tuple."""
+    if not isinstance(key, tuple):
+        return (key,)
+    items: tuple[object, ...] = key
+    return items
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -62,7 +62,8 @@ def _items(given: object, value: Value) -> list[Item]:
             _refuse_mask(term.op, value)
         return [given]
     if isinstance(given, list | np.ndarray):
-        array = np.asarray(given)
+        contents: Any = given
+        array: Array = np.asarray(contents)
         if array.dtype == np.bool_:
             return _of_mask(array)
         if array.dtype.kind in "iu" or not array.size:
@@ -104,7 +105,10 @@ def _sliced(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     positions = _positions(MemoryAxes(value), items)
     if any(position is not None for position in positions.values()):
         value = graph.add(_slice(value, positions))
-    left = [ALL if isinstance(item, slice) else item for item in items if not isinstance(item, int)]
+    left: list[Item] = []
+    for item in items:
+        if not isinstance(item, int):
+            left.append(ALL if isinstance(item, slice) else item)
     return value, left
 
 

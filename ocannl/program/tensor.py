@@ -32,8 +32,9 @@ from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
+from ocannl.program.html import text_html
 from ocannl.program.location import here
-from ocannl.program.memory_parts import Part, Parts
+from ocannl.program.memory_parts import Part, Parts, items_of
 from ocannl.program.numbers import Number, is_number, number
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
@@ -252,7 +253,7 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         An id of a tensor that is no position gives 0, and the run raises `OcannlError` at its end. Raises
         `ShapeError` where the axes are not known yet, and `IndexError` for positions that there are not.
         """
-        items = key if isinstance(key, tuple) else (key,)
+        items = items_of(key)
         if isinstance(key, Index):
             batch = SliceOp.of_batch(self.ir_value, Linear.var(key.name), graph.fresh_type())
             part = graph.add(tagged(batch, key))
@@ -270,7 +271,7 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
 
     def __setitem__(self, key: object, value: TensorLike) -> None:
         """Sets memory, or a part at positions of its axes in the order of memory, in a code block."""
-        part = Part(self, key)
+        part: Part[Tensor] = Part(self, key)
         if not (isinstance(value, SlicedMemory) and value.is_of(part)):
             self._record(value, part)
 
@@ -373,6 +374,9 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
 
     def __repr__(self) -> str:
         return f"<{self.label}: {self.shape}, {element_now(self.ir_value)}>"
+
+    def _repr_html_(self) -> str:
+        return text_html(repr(self))
 
 
 class SlicedMemory(Tensor):

@@ -80,12 +80,12 @@ class UsageError(Exception):
 def verify(module: ModuleOp) -> None:
     """Verifies each operation; the error says at which line.
 
-    Definitions are verified first, and operations after those inside them, which their verifiers may read.
+    All definitions are verified first, since the verifier of an operation may read those inside it.
     """
     for op in module.walk():
         if isinstance(op, IRDLOperation):
             _verify(op, op.get_irdl_definition().verify)
-    for op in module.walk(region_first=True):
+    for op in module.walk():
         _verify(op, lambda op: op.verify(verify_nested_ops=False))
     check_defined(module.body, set())
 

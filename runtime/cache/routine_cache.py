@@ -81,7 +81,7 @@ def _interface(fields: dict[str, Any]) -> Interface:
         EntryLayout(**layout),
         fields["ranges"],
         RoutineFacts(
-            *(set(facts[name]) for name in ("reads", "writes", "parts")), [*map(_limit, facts["limits"])]
+            set(facts["reads"]), set(facts["writes"]), set(facts["parts"]), [*map(_limit, facts["limits"])]
         ),
         {
             label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"])

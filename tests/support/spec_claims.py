@@ -63,6 +63,7 @@ def check_result(place: Place, case: Case, function: str, sizes: Mapping[str, in
     expected = evaluate(case, arrays, combine, accum)
     result = apply(case.text, *tensors, use_padding=case.use_padding, **sizes)
     found = place.ctx[result]
+    oc.infer(result)
     assert result.shape.output == case.row_shapes(case.result)["output"]
     assert found.shape == expected.shape
     np.testing.assert_array_equal(found, expected)

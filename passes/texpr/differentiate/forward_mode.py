@@ -29,8 +29,9 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     parts_of,
     sum_of,
 )
+from ocannl.passes.texpr.differentiate.products import product_beside_zero
 from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
-from ocannl.passes.texpr.differentiate.slopes import ZERO, gated, partial
+from ocannl.passes.texpr.differentiate.slopes import ZERO, partial, through
 
 
 class Tangents:
@@ -72,7 +73,9 @@ class Tangents:
         if isinstance(op, CustomOp):
             return self._through_custom(op, before)
         assert isinstance(op, ApplyOp)
-        parts = [self._part(op, part) for part in parts_of(op)]
+        beside_zero = product_beside_zero(op, before)
+        results = (op.result,) if beside_zero is None else (op.result, beside_zero)
+        parts = [self._part(op, part, results) for part in parts_of(op)]
         if all(part.combination.term == ZERO for part in parts):
             return None
         if op.accum is not None:
@@ -82,10 +85,10 @@ class Tangents:
         tangent.name_hint = f"{op.result.name_hint}_tangent" if op.result.name_hint else None
         return tangent
 
-    def _part(self, op: ApplyOp, part: Part) -> Part:
+    def _part(self, op: ApplyOp, part: Part, results: Sequence[SSAValue]) -> Part:
         args, maps = part.combination.operands, part.combination.maps
         result = Arg(len(args))
-        operands, indices = [*args, op.result], [*maps, part.result_map]
+        operands, indices = [*args, *results], [*maps, *[part.result_map] * len(results)]
         products: list[Term | None] = []
         for index, (operand, map) in enumerate(zip(args, maps, strict=True)):
             tangent = self._known(operand)
@@ -94,7 +97,7 @@ class Tangents:
                 operands.append(tangent)
                 indices.append(map)
         slope = total(products)
-        term = ZERO if slope is None else gated(op, part, slope, result)
+        term = ZERO if slope is None else through(op, part, slope, result, Arg(len(args) + 1))
         combination = Combination.of(term, operands, indices)
         return Part(combination, part.result_map, part.space)
 

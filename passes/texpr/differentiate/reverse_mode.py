@@ -26,7 +26,8 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_of,
     sum_to,
 )
-from ocannl.passes.texpr.differentiate.slopes import gated, partial
+from ocannl.passes.texpr.differentiate.products import product_beside_zero
+from ocannl.passes.texpr.differentiate.slopes import partial, through
 
 
 def adjoints(
@@ -91,22 +92,30 @@ def _contributions(
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)
     elif isinstance(op, ApplyOp):
+        beside_zero = product_beside_zero(op, before)
+        results = (op.result,) if beside_zero is None else (op.result, beside_zero)
         for part in parts_of(op):
             for index, operand in enumerate(part.combination.operands):
-                if operand in active and (found := _contribution(op, part, index, adjoint)) is not None:
+                found = _contribution(op, part, index, adjoint, results) if operand in active else None
+                if found is not None:
                     yield operand, insert(found, before, op).result
 
 
-def _contribution(op: ApplyOp, part: Part, index: int, adjoint: SSAValue) -> ApplyOp | None:
-    """The adjoint expression of one argument; None where the derivative is identically zero."""
+def _contribution(
+    op: ApplyOp, part: Part, index: int, adjoint: SSAValue, results: Sequence[SSAValue]
+) -> ApplyOp | None:
+    """The adjoint expression of one argument; None where the derivative is identically zero. `results` are
+    the operation's result, and what the derivative needs of its cells besides.
+    """
     args, arg_maps = part.combination.operands, part.combination.maps
     target, target_map = args[index], arg_maps[index]
     result = Arg(len(args))
-    slope = product(partial(op, part, index, result), Arg(len(args) + 1))
+    slope = product(partial(op, part, index, result), Arg(len(args) + len(results)))
     if slope is None:
         return None
-    term = gated(op, part, slope, result)
-    operands, maps = [*args, op.result, adjoint], [*arg_maps, part.result_map, part.result_map]
+    term = through(op, part, slope, result, Arg(len(args) + 1))
+    operands = [*args, *results, adjoint]
+    maps = [*arg_maps, *[part.result_map] * (1 + len(results))]
     accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
     combination = Combination.of(term, operands, maps)
     adjoined = ApplyOp.projected(combination, gradient_type(target), accum, target_map, part.space)

@@ -1,7 +1,7 @@
 """The derivative of one accumulation of a projected operation, for reverse and forward mode.
 
 For a `max` or `min` accumulation it is gated by equality with the result, so every point that attains it
-counts in full.
+counts in full. For one by `mul` it is multiplied by the product of the other points' terms.
 """
 
 from __future__ import annotations
@@ -34,14 +34,22 @@ def partial(op: ApplyOp, part: Part, index: int, result: Arg) -> Term | None:
     match accumulation(op, part):
         case None:
             return derivative(part.combination.term, index, result.index)
-        case "add" | "max" | "min":
+        case "add" | "max" | "min" | "mul":
             return derivative(part.combination.term, index)
         case other:
             raise OcannlError(at_line(op, f"there is no gradient through an accumulation by `{other}`"))
 
 
-def gated(op: ApplyOp, part: Part, slope: Term, result: Arg) -> Term:
-    """A derivative where the point attains the result, else zero."""
-    if accumulation(op, part) not in ("max", "min"):
-        return slope
-    return App("where", (App("eq", (result, part.combination.term)), slope, ZERO))
+def through(op: ApplyOp, part: Part, slope: Term, result: Arg, beside_zero: Arg) -> Term:
+    """The derivative of a cell of the result by that of a point's term: for an extreme, it counts where the
+    point attains the result. `beside_zero` stands for `product_beside_zero`.
+    """
+    term = part.combination.term
+    match accumulation(op, part):
+        case "max" | "min":
+            return App("where", (App("eq", (result, term)), slope, ZERO))
+        case "mul":
+            others = App("where", (App("eq", (term, ZERO)), beside_zero, App("div", (result, term))))
+            return App("mul", (slope, others))
+        case _:
+            return slope

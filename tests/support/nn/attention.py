@@ -145,12 +145,14 @@ def torch_norm(p: Any, name: str, x: Any) -> Any:
     return functional.layer_norm(x, x.shape[-1:], p[f"{name}.gain"], p[f"{name}.offset"])
 
 
-def torch_encoder(p: Any, x: Any, *, pre: bool, causal: bool = False, name: str = "encoder") -> Any:
+def torch_encoder(
+    p: Any, x: Any, *, pre: bool, causal: bool = False, name: str = "encoder", layers: int = 2
+) -> Any:
     torch = pytest.importorskip("torch")
     kind = torch.nn.TransformerEncoderLayer
     module = kind(6, HEADS, 10, 0.0, batch_first=True, norm_first=pre, dtype=torch.float64)
     mask = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64) if causal else None
-    for k in (1, 2):
+    for k in range(1, layers + 1):
         state = torch_layer_state(p, f"{name}.layer{k}", {"attention": "self_attn"}, 2)
         x = torch.func.functional_call(module, state, (x,), {"src_mask": mask})
     return torch_norm(p, f"{name}.norm", x) if pre else x
@@ -203,6 +205,29 @@ def masked(layer: Any, array: Array, axes: str) -> nn.Layer:
 def stack(block: Any, layers: int = 2, **settings: Any) -> Any:
     """PyTorch's layers have heads of features / heads."""
     return block(layers, HEADS, 3, 3, 10, **settings)
+
+
+def apart(x: Any) -> Any:
+    """Even features before odd ones."""
+    return x[..., [0, 2, 4, 1, 3, 5]]
+
+
+def together(x: Any) -> Any:
+    return x[..., [0, 3, 1, 4, 2, 5]]
+
+
+def inner(p: Any) -> dict[str, Any]:
+    """The parameters of a transformer by the names that they have in its parts."""
+    return {name.removeprefix("transformer."): array for name, array in p.items()}
+
+
+def placed(p: Any, name: str, ids: Array) -> Array:
+    return p[f"transformer.{name}.w"][ids] + sinusoids(ids.shape[-1], 6)
+
+
+def torch_placed(p: Any, name: str, ids: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    return p[f"transformer.{name}.w"][ids] + torch.tensor(sinusoids(ids.shape[-1], 6))
 
 
 PAIRS = arrays_of((2, 5, HEADS, 6))[0]
@@ -276,6 +301,46 @@ CASES = {
     },
     "learned positions": Case(
         nn.learned_positions(label="at"), [X3], lambda p, x: x + p["at.w"], lambda p, x: x + p["at.w"]
+    ),
+    "rotary, interleaved": Case(
+        nn.rotary(interleaved=True),
+        [PAIRS],
+        lambda p, x: together(rotated(apart(x))),
+        lambda p, x: together(torch_rotated(apart(x))),
+        ["bboo"],
+    ),
+    "transformer": Case(
+        nn.transformer(1, HEADS, 3, 3, 10),
+        [MEMORY[:, :, :6], X2],
+        lambda p, m, x: decoder(inner(p), x, encoder(inner(p), m, pre=True, layers=1), pre=True),
+        lambda p, m, x: torch_decoder(inner(p), x, torch_encoder(inner(p), m, pre=True, layers=1), pre=True),
+    ),
+    "transformer of ids": Case(
+        lambda s, t: nn.transformer(
+            1, HEADS, 3, 3, 10, num_decoder_layers=1, num=5, source_num=4, dim=6, pre_norm=False
+        )(s, t),
+        [np.array([[1, 0, 3], [2, 2, 1]]), np.array([[1, 0, 4, 2, 1], [2, 2, 1, 0, 0]])],
+        lambda p, s, t: (
+            decoder(
+                inner(p),
+                placed(p, "embed", t),
+                encoder(inner(p), placed(p, "embed_source", s), pre=False, layers=1),
+                pre=False,
+            )
+            @ p["transformer.head.w"].T
+            + p["transformer.head.b"]
+        ),
+        lambda p, s, t: (
+            torch_decoder(
+                inner(p),
+                torch_placed(p, "embed", t),
+                torch_encoder(inner(p), torch_placed(p, "embed_source", s), pre=False, layers=1),
+                pre=False,
+            )
+            @ p["transformer.head.w"].T
+            + p["transformer.head.b"]
+        ),
+        ["bb", "bb"],
     ),
     "rotary": Case(nn.rotary(), [PAIRS], lambda p, x: rotated(x), lambda p, x: torch_rotated(x), ["bboo"]),
     **{

@@ -42,9 +42,10 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
     """All reductions over some axes, and their gradients; and what creation makes."""
     x = oc.data(random(dtype, 5, 3, 33), label="x")
     exact = [oc.sum, oc.prod, oc.max, oc.min, oc.any, oc.all, oc.argmax, oc.argmin]
-    smooth = [oc.mean, oc.var, oc.std, oc.sum, oc.max, oc.min]
+    smooth = [oc.mean, oc.var, oc.std, oc.sum, oc.max, oc.min, oc.prod]
     found: dict[str, oc.Tensor] = {}
-    for axes, keep in ((None, False), (1, True), ("batch", False), (-1, False)):
+    choices: list[tuple[Any, bool]] = [(None, False), (1, True), ("batch", False), (-1, False)]
+    for axes, keep in choices:
         found |= {f"{f.__name__} {axes}": f(x, axes, keep) for f in exact}
         found |= {f"{f.__name__} {axes} grad": oc.grad(number(f(x, axes, keep)), x) for f in smooth}
     made = [oc.zeros((2, 3), dtype), oc.ones(4, dtype), oc.full(2, 0.5, dtype), oc.eye(3, dtype=dtype)]

@@ -131,6 +131,16 @@ class TestWrites:
             oc.run(double())
         assert (before.item(), (3 * w).item()) == (3, 6)
 
+    def test_a_write_in_another_context_changes_nothing_here(self):
+        w = oc.param("w", np.array([1.0]))
+        before = 3 * w
+        assert before.item() == 3
+        other = oc.Context.cpu()
+        other[w] = [7.0]
+        assert before.item() == 3
+        with other:
+            assert (3 * w).item() == 21
+
     def test_what_is_not_held_is_not_computed(self, compiled: list[str]):
         w = oc.param("w", np.array([1.0]))
         for _ in range(3):

@@ -12,7 +12,7 @@ from support.tensors import Array
 import ocannl as oc
 
 NAMES = ["sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "argmax", "argmin"]
-SMOOTH = ["sum", "max", "min", "mean", "var", "std"]
+SMOOTH = ["sum", "prod", "max", "min", "mean", "var", "std"]
 AXES: dict[Any, Any] = {None: None, 0: 0, -1: -1, (0, 2): (0, 2), "batch": (0, 1), "output": 2, "input": ()}
 ROWS: list[Any] = [*AXES]
 CTX = oc.Context.cpu(1)
@@ -62,6 +62,18 @@ def test_gradients(axes: Any):
             lambda a, name=name: getattr(np, name)(a, axis=AXES[axes] if axes != 1 else 1), x.numpy()
         )
         np.testing.assert_allclose(CTX[oc.grad(loss, x)], wanted, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_products_with_zeros():
+    """One factor that is zero, or two; forward mode, second derivatives, and a product of sums."""
+    a = np.array([[2.0, 3.0, 4.0], [0.0, 5.0, 6.0], [0.0, 7.0, 0.0]])
+    x, ones = oc.data(a, label="x"), oc.data(np.ones((3, 3)), label="ones")
+    y = oc.prod(x, -1)
+    gradient = oc.grad(y.sum(), x)
+    np.testing.assert_array_equal(CTX[gradient], [[12, 8, 6], [30, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(CTX[oc.jvp(y, x, ones)], [26, 30, 0])
+    np.testing.assert_array_equal(CTX[oc.jvp(gradient, x, ones)][:2], [[7, 6, 5], [11, 6, 5]])
+    np.testing.assert_array_equal(CTX[oc.grad(oc.prod(x + 1), x)], np.prod(a + 1) / (a + 1))
 
 
 def test_rows_may_be_open():
@@ -115,6 +127,7 @@ def test_creation():
         np.testing.assert_array_equal(t.numpy(), wanted)
         assert t.dtype == wanted.dtype
     assert str(oc.eye(2, axes="oi").shape) == "2->2"
-    for program in (lambda: oc.zeros(-1), lambda: oc.zeros((2, 0.5)), lambda: oc.tensor(["a"])):
+    sizes: Any = (2, 0.5)
+    for program in (lambda: oc.zeros(-1), lambda: oc.zeros(sizes), lambda: oc.tensor(["a"])):
         with pytest.raises(oc.OcannlError):
             program()

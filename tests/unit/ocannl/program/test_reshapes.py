@@ -105,6 +105,6 @@ def test_rearranging():
         ),
     ],
 )
-def test_patterns_that_do_not_fit(pattern: str, sizes: dict[str, int]):
+def test_patterns_that_do_not_fit(pattern: str, sizes: dict[str, Any]):
     with pytest.raises((oc.ShapeError, oc.SpecError)):
         oc.rearrange(oc.data(array_of(2, 6, 5)), pattern, **sizes)

@@ -83,7 +83,7 @@ def sequence(label: str = "sequence") -> oc.Tensor:
 
 def update(result: oc.Tensor) -> oc.Code:
     """A whole step of training."""
-    loss = nn.mean(result * result)
+    loss = oc.param("scale", input=[], output=[]) * nn.mean(result * result)
     return train.grad_update(loss) + train.sgd_update(
         loss, learning_rate=0.1, momentum=0.9, weight_decay=1e-3
     )

@@ -1,0 +1,1 @@
+"""TorchLean's sessions: its operations by their names, eager or compiled."""

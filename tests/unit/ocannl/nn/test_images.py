@@ -1,0 +1,71 @@
+"""Norms and sizes of images, and normalized weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.nn.check import Case, check_all
+from support.nn.images import CASES, X
+
+import ocannl as oc
+from ocannl import nn, train
+
+NO_BLOCK: Any = oc.relu
+
+
+@check_all(CASES)
+def test_against_numpy(case: Case):
+    case.check_numpy()
+
+
+@check_all(CASES)
+def test_against_torch(case: Case):
+    case.check_torch()
+
+
+def test_spectral_norm_is_a_power_iteration():
+    """Each training step is one step of it; applying the block is none."""
+    with oc.precision(np.float64):
+        block = nn.spectral_norm(nn.conv2d(out_channels=3, bias=False))
+        result = block(oc.data(X, label="x"))
+    ctx = oc.Context.cpu(threads=1)
+    step = ctx.compile(train.grad_update(nn.mean(result)))
+    ctx.init_params(result)
+    w = np.asarray(ctx[oc.params(result)["conv.w"]])
+    rows = w.reshape(3, -1)
+    u = np.ones(3)
+    for _ in range(3):
+        v = rows.T @ u / np.linalg.norm(rows.T @ u)
+        u = rows @ v / np.linalg.norm(rows @ v)
+        np.testing.assert_allclose(ctx[block.w], w / (u @ rows @ v), rtol=1e-12)
+        step()
+        np.testing.assert_allclose(ctx[block.state["spectral_norm.u"]], u, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.interpolate(), "either the `size` or the `scale`"),
+        (lambda: nn.interpolate(size=[2], scale=2.0), "either the `size` or the `scale`"),
+        (lambda: nn.interpolate(scale=2.0, mode="area"), "interpolation is nearest, linear, cubic"),
+        (lambda: nn.interpolate(scale=[1.0, -1.0]), "a positive number"),
+        (lambda: nn.weight_norm(nn.linear(out_dim=2), "v"), "has no weights `v`"),
+        (lambda: nn.weight_norm(NO_BLOCK), "found function"),
+    ],
+)
+def test_settings_that_there_are_not(make: Any, message: str):
+    with pytest.raises(oc.ArgumentError, match=message):
+        make()
+
+
+def test_sizes_that_are_not_known():
+    images = oc.param("images", batch=[oc.Dim("h"), oc.Dim("w")])
+    with pytest.raises(oc.ShapeError, match="not known yet"):
+        nn.interpolate(scale=2.0)(images)
+
+
+def test_channels_that_are_no_groups():
+    with pytest.raises(oc.ShapeError, match="does not divide by 3"):
+        oc.infer(nn.group_norm(num_groups=3)(oc.data(X)))
