@@ -192,3 +192,25 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
             "a tensor expression has no truth value while the program is being built; "
             "use oc.where for a choice by value"
         )
+
+
+class InPlace(ABC, Generic[OperandT, ResultT]):
+    """In-place operators: in a code block they write memory."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _update(self, op: str, value: OperandT) -> ResultT:
+        """Sets this to an operator of it and a value."""
+
+    def __iadd__(self, value: OperandT) -> ResultT:
+        return self._update("add", value)
+
+    def __isub__(self, value: OperandT) -> ResultT:
+        return self._update("sub", value)
+
+    def __imul__(self, value: OperandT) -> ResultT:
+        return self._update("mul", value)
+
+    def __itruediv__(self, value: OperandT) -> ResultT:
+        return self._update("div", value)

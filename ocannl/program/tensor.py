@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeGuard
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,14 @@ from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import expressions, graph, parts, reshapes
-from ocannl.program.arithmetic import Arithmetic
+from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing, emit, is_recording, run
-from ocannl.program.dtypes import dtype_of
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
-from ocannl.program.html import text_html
+from ocannl.program.handle import Handle, check_updated
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, items_of
 from ocannl.program.numbers import Number, is_number, number
@@ -41,7 +40,7 @@ from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.stages import stage_text
 from ocannl.program.static_index import StaticIndex, tagged
-from ocannl.program.values import Value, is_memory, label_of, operation_of
+from ocannl.program.values import Value, is_memory
 
 ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
@@ -116,19 +115,19 @@ class Index(StaticIndex, Expression):
         return Tensor(graph.add(tagged(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)), self)))
 
 
-class Tensor(Expression, PresentValue, Reducible["Tensor"]):
+class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, Reducible["Tensor"]):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
     It is a handle on a value of the program under construction. Handles of the same value are equal, and can
     be keys.
     """
 
-    __slots__ = ("__weakref__", "ir_value")
+    __slots__ = ()
 
     def __init__(self, value: Value) -> None:
         if type(value) is not Value:
             raise ArgumentError("tensors are made by oc.data, oc.param and operators")
-        self.ir_value = value
+        super().__init__(value)
         if is_eager():
             RECORDER.note(self)
 
@@ -143,24 +142,9 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         return Tensor(value)
 
     @property
-    def op(self) -> texpr.TensorOp:
-        """The operation that makes this value."""
-        return operation_of(self.ir_value)
-
-    @property
-    def label(self) -> str:
-        """The name given by the user, or one made from the operation."""
-        return label_of(self.ir_value)
-
-    @property
     def shape(self) -> ShapeView[Dim]:
         """The shape, as far as it is known now. Reading it decides nothing."""
         return ShapeView(self.ir_value, Dim.of)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype, inferred from what this depends on; reading it decides nothing."""
-        return dtype_of(element_now(self.ir_value))
 
     @property
     def ndim(self) -> int:
@@ -183,7 +167,7 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
     @grad.setter
     def grad(self, updated: Tensor) -> None:
         """What `p.grad *= 2` in a code block ends in: it has set the memory already."""
-        _check_updated(updated, self.grad, "grad")
+        check_updated(updated, self.grad, "grad")
 
     @property
     def value(self) -> Tensor:
@@ -197,22 +181,7 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
     @value.setter
     def value(self, updated: Tensor) -> None:
         """What `t.value *= 2` in a code block ends in: it has set the memory already."""
-        _check_updated(updated, self.value, "value")
-
-    @property
-    def forward(self) -> Code:
-        """Code that computes this expression and leaves its value in memory."""
-        return emit(texpr.ForwardOp(self.ir_value), self.label)
-
-    @property
-    def zero_grads(self) -> Code:
-        """Code that sets the gradients of everything that this depends on to zero."""
-        return emit(texpr.ZeroGradsOp(self.ir_value))
-
-    @property
-    def backprop(self) -> Code:
-        """Code that adds to the gradients of everything that this depends on, from this tensor's gradient."""
-        return emit(texpr.BackpropOp(self.ir_value))
+        check_updated(updated, self.value, "value")
 
     def reshape(self, *shape: str | int | Sequence[int], **sizes: int | Dim) -> Tensor:
         """The elements, in the order of memory, in the shape of a slot: `t.reshape("b | h, w -> ...", h=4)`.
@@ -275,18 +244,6 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
         if not (isinstance(value, SlicedMemory) and value.is_of(part)):
             self._record(value, part)
 
-    def __iadd__(self, value: TensorLike) -> Tensor:
-        return self._update("add", value)
-
-    def __isub__(self, value: TensorLike) -> Tensor:
-        return self._update("sub", value)
-
-    def __imul__(self, value: TensorLike) -> Tensor:
-        return self._update("mul", value)
-
-    def __itruediv__(self, value: TensorLike) -> Tensor:
-        return self._update("div", value)
-
     def _update(self, op: str, value: TensorLike) -> Tensor:
         result = pointwise(op, self, value)
         if is_recording():
@@ -337,13 +294,6 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
             )
         assign(self if part is None else part, value)
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Neither copied nor pickled: the value is in the memory of contexts."""
-        raise ArgumentError(
-            f"`{self.label}` is a handle on memory, or on how to compute it: its values are copied and saved "
-            "from a context, by `ctx[t]` and `ctx.save(path, model)`"
-        )
-
     def _look(self) -> NDArray[Any]:
         return ENGINE.only.look(self.ir_value) if is_eager() else super()._look()
 
@@ -366,17 +316,8 @@ class Tensor(Expression, PresentValue, Reducible["Tensor"]):
             "`[t[i] for i in range(len(t))]` are its parts, and `t.numpy()` is its present value"
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tensor) and other.ir_value is self.ir_value
-
-    def __hash__(self) -> int:
-        return hash(self.ir_value)
-
     def __repr__(self) -> str:
         return f"<{self.label}: {self.shape}, {element_now(self.ir_value)}>"
-
-    def _repr_html_(self) -> str:
-        return text_html(repr(self))
 
 
 class SlicedMemory(Tensor):
@@ -404,15 +345,6 @@ class SlicedMemory(Tensor):
 TensorLike: TypeAlias = Expression | Number
 Target: TypeAlias = TensorLike | Part[Tensor]
 """What code writes: memory, or a part of it."""
-
-
-def _check_updated(updated: object, memory: Tensor, name: str) -> None:
-    if updated != memory:
-        raise OcannlError(
-            here(
-                f"`{memory.label}` is memory: `t.{name}[...] = x` or `t.{name} *= x` in a code block sets it"
-            )
-        )
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
