@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
@@ -43,13 +44,17 @@ def infer(target: TensorLike | Code) -> None:
 
 def decided(decide: Callable[[], T]) -> T:
     """The result of extracting a program, inferring its types and committing them; alone the second time, if
-    they were outdated.
+    they were outdated. Raises `ShapeError` where they do not fit then either.
     """
     try:
         return decide()
     except Outdated:
-        with shared:
+        pass
+    with shared:
+        try:
             return decide()
+        except Outdated as error:
+            raise ShapeError(f"these shapes do not fit others that are known: {error}") from error
 
 
 def commit(program: ExtractedRoutine) -> None:
@@ -60,7 +65,7 @@ def commit(program: ExtractedRoutine) -> None:
     with shared:
         types = [(value, tensor_type(value), tensor_type(copy)) for value, copy in program.copies.items()]
         if any(written.element_or_none not in (None, final.element) for _, written, final in types):
-            raise Outdated
+            raise Outdated("another dtype was decided")
         _commit_shapes([(written.shape.data, final.shape.data) for _, written, final in types])
         for value, written, final in types:
             if written.element_or_none is None:
@@ -78,4 +83,4 @@ def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:
                     if not row.is_final and (known := solver.row(row)) != end:
                         solver.add(RowEq(known, end))
     except ShapeInferenceError as error:
-        raise Outdated from error
+        raise Outdated(str(error)) from error

@@ -46,6 +46,8 @@ JUNK: list[Any] = [
 ]
 
 
+SESSION = {"eager", "seed"}
+"""These change what other tests do."""
 LONG = {"run_loop", "profile"}
 """These run as often as they are asked to."""
 CLASSES = {"Code", "Context", "Dim", "Tensor"}
@@ -57,7 +59,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     for prefix, module in (("oc", oc), ("oc.init", oc.init), ("nn", nn), ("train", train)):
         for name in (*module.__all__, *(OPERATORS if module is oc else ())):
             function = getattr(module, name)
-            if inspect.isfunction(function) or name in CLASSES:
+            if name not in SESSION and (inspect.isfunction(function) or name in CLASSES):
                 found[f"{prefix}.{name}"] = function
     owners: dict[str, object] = {
         "tensor": DATA,
