@@ -9,7 +9,7 @@ Prints one Python tuple a polynomial, lowest power first, and its largest weight
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from mpmath import mp, mpf
@@ -22,7 +22,7 @@ HALF = 0.5005
 HALF_LN2 = float(mp.ln(2) / 2) * 1.001
 LOG_LIMIT = float((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * 1.001  # s^2, s = f / (2 + f), 1 + f = sqrt(2)
 SIN_LIMIT = 1.73**2
-ATAN_LIMIT = float(mp.tan(mp.pi / 8)) ** 2 * 1.001
+ATAN_LIMIT = float(cast("Real", mp.tan(mp.pi / 8))) ** 2 * 1.001
 
 
 class Fit(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,7 @@ def array_of(leaf: object, name: str) -> NDArray[Any] | None:
     other libraries come by DLPack, or else as NumPy converts them.
     """
     if isinstance(leaf, np.ndarray | np.generic):
-        found: Any = leaf
-        return np.asarray(found)
+        return np.asarray(cast("Any", leaf))
     if isinstance(leaf, bool):
         return np.asarray(leaf)
     if isinstance(leaf, int):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ def grad(y: Any, xs: Any = None, *, argnums: int | Sequence[int] = 0) -> Any:
     """
     if _is_function(y):
         return _as_function(y).gradient(argnums)
-    found: Any = derivatives.grad(y, xs)
-    return found
+    return cast("Any", derivatives.grad(y, xs))
 
 
 def vjp(y: Any, xs: Any, cotangent: Any = None) -> Any:
@@ -51,8 +50,7 @@ def vjp(y: Any, xs: Any, cotangent: Any = None) -> Any:
     """
     if _is_function(y):
         return _as_function(y).vjp(xs, cotangent)
-    found: Any = derivatives.vjp(y, xs, cotangent)
-    return found
+    return cast("Any", derivatives.vjp(y, xs, cotangent))
 
 
 def jvp(y: Any, xs: Any, tangents: Any) -> Any:
@@ -67,8 +65,7 @@ def jvp(y: Any, xs: Any, tangents: Any) -> Any:
     """
     if _is_function(y):
         return _as_function(y).jvp(xs, tangents)
-    found: Any = derivatives.jvp(y, xs, tangents)
-    return found
+    return cast("Any", derivatives.jvp(y, xs, tangents))
 
 
 def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., NDArray[Any]]:

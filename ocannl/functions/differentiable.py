@@ -118,8 +118,7 @@ class Differentiable(ABC):
             xs, by = [*leaves_of(changed)], [*leaves_of(tangents)]
 
             def along(y: Any) -> Any:
-                found: Any = jvp(y, xs, by)
-                return found
+                return cast("Any", jvp(y, xs, by))
 
             return mapped(along, self._applied(given))
 
@@ -148,7 +147,7 @@ class Differentiable(ABC):
 def _several(xs: Any) -> tuple[Any, ...]:
     if isinstance(xs, tuple) and not hasattr(cast("object", xs), "_fields"):
         return cast("tuple[Any, ...]", xs)
-    return (xs,)
+    return (cast("Any", xs),)
 
 
 def _total(tensors: Sequence[Tensor]) -> Tensor:

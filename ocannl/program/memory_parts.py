@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 TensorT = TypeVar("TensorT")
 
@@ -25,10 +25,7 @@ class Part(Generic[TensorT]):
 
 def items_of(key: object) -> tuple[object, ...]:
     """What stands in brackets, as a tuple."""
-    if not isinstance(key, tuple):
-        return (key,)
-    items: tuple[object, ...] = key
-    return items
+    return cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +62,7 @@ def _items(given: object, value: Value) -> list[Item]:
             _refuse_mask(term.op, value)
         return [given]
     if isinstance(given, list | np.ndarray):
-        contents: Any = given
-        array: Array = np.asarray(contents)
+        array: Array = np.asarray(cast("Any", given))
         if array.dtype == np.bool_:
             return _of_mask(array)
         if array.dtype.kind in "iu" or not array.size:
@@ -72,7 +71,7 @@ def _items(given: object, value: Value) -> list[Item]:
         return [operator.index(given)]
     raise ArgumentError(
         f"`{tensor_name(value)}` is indexed by integers, slices, `...`, oc.index, ids and NumPy masks, "
-        f"found {type(given).__name__}"
+        f"found {type(cast('object', given)).__name__}"
     )
 
 

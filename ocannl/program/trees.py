@@ -39,7 +39,7 @@ def form_of(tree: Any) -> Form:
     parts = children(tree)
     if parts is None:
         return None
-    return Branch(type(tree), tuple(parts), tuple(map(form_of, parts.values())))
+    return Branch(cast("type[Any]", type(tree)), tuple(parts), tuple(map(form_of, parts.values())))
 
 
 def leaves_of(tree: Any) -> Iterator[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from ocannl.program.einsums import concat, einmax, einsum
 from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
-from ocannl.program.tensor import Tensor, pointwise
+from ocannl.program.tensor import Tensor, TensorLike, pointwise
 
 Operation = Callable[..., Tensor]
+Unary = Callable[[TensorLike], Tensor]
+Binary = Callable[[TensorLike, TensorLike], Tensor]
 Windows = int | Sequence[int]
 
 LAYER_EPSILON = 1e-5
@@ -68,7 +71,8 @@ def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
         return einsum("0 => ", flat)
     if len(after) == 1:
         return flat
-    return einsum(f"{'&'.join(after)} => {slot(after)}", flat, **dict(zip(after, sizes, strict=True)))
+    dims: dict[str, Any] = dict(zip(after, sizes, strict=True))
+    return einsum(f"{'&'.join(after)} => {slot(after)}", flat, **dims)
 
 
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -277,45 +281,69 @@ def conv_transpose(
     return found + einsum(f"f => {slot(['f', *['0'] * count])}", bias)
 
 
-def unary(op: str) -> Operation:
+def slice_range0(x: Tensor, start: int, length: int) -> Tensor:
+    return x[start : start + length]
+
+
+def clamp(x: Tensor, low: TensorLike, high: TensorLike) -> Tensor:
+    return pointwise("min", pointwise("max", x, low), high)
+
+
+def safe_log(x: Tensor, epsilon: TensorLike) -> Tensor:
+    return pointwise("log", pointwise("max", x, epsilon))
+
+
+def silu(x: Tensor) -> Tensor:
+    return x * pointwise("sigmoid", x)
+
+
+def unary(op: str) -> Unary:
     return lambda x: pointwise(op, x)
 
 
-def binary(op: str) -> Operation:
+def binary(op: str) -> Binary:
     return lambda a, b: pointwise(op, a, b)
+
+
+def product(spec: str) -> Binary:
+    return lambda a, b: einsum(spec, a, b)
+
+
+def permuted(*order: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: permute(x, order)
 
 
 OPERATIONS: dict[str, Operation] = {
     **{op: binary(op) for op in ("add", "sub", "mul", "max", "min")},
     **{op: unary(op) for op in ("abs", "sqrt", "relu", "sigmoid", "tanh", "exp", "log")},
     "scale": binary("mul"),
-    "clamp": lambda x, low, high: pointwise("min", pointwise("max", x, low), high),
+    "clamp": clamp,
     "inv": unary("recip"),
-    "safe_log": lambda x, epsilon: pointwise("log", pointwise("max", x, epsilon)),
+    "safe_log": safe_log,
     "softplus": softplus,
     "softmax": softmax,
     "log_softmax": log_softmax,
-    "silu": lambda x: x * pointwise("sigmoid", x),
+    "silu": silu,
     "gelu": gelu,
     "detach": stop_gradient,
     "sum": total,
     "flatten": flatten,
     "reshape": reshape,
-    "transpose2d": lambda x: permute(x, (1, 0)),
-    "transpose3d_first_to_last": lambda x: permute(x, (1, 2, 0)),
-    "transpose3d_last_to_first": lambda x: permute(x, (2, 0, 1)),
-    "transpose3d_last_two": lambda x: permute(x, (0, 2, 1)),
+    "transpose2d": permuted(1, 0),
+    "transpose3d_first_to_last": permuted(1, 2, 0),
+    "transpose3d_last_to_first": permuted(2, 0, 1),
+    "transpose3d_last_two": permuted(0, 2, 1),
     "swap_adjacent_at_depth": swap_adjacent_at_depth,
     "broadcast_to": broadcast_to,
-    "reduce_sum": lambda x, axis: reduced(x, axis, mean=False),
-    "reduce_mean": lambda x, axis: reduced(x, axis, mean=True),
+    "reduce_sum": partial(reduced, mean=False),
+    "reduce_mean": partial(reduced, mean=True),
     **dict.fromkeys(("gather_scalar", "gather_scalar_nat", "gather_row", "gather_row_nat"), gathered),
     **dict.fromkeys(("gather_vec_nat", "gather_rows_nat"), gathered),
     **dict.fromkeys(("scatter_add_vec", "scatter_add_row"), scatter_add),
-    "matmul": lambda a, b: einsum("i, j; j, k => i, k", a, b),
-    "bmm": lambda a, b: einsum("n, i, j; n, j, k => n, i, k", a, b),
+    "matmul": product("i, j; j, k => i, k"),
+    "bmm": product("n, i, j; n, j, k => n, i, k"),
     **dict.fromkeys(("concat_vectors", "concat_dim0"), concatenated),
-    "slice_range0": lambda x, start, length: x[start : start + length],
+    "slice_range0": slice_range0,
     **dict.fromkeys(("max_pool", "max_pool2d", "max_pool2d_pad"), max_pool),
     **dict.fromkeys(("avg_pool", "avg_pool2d", "avg_pool2d_pad"), avg_pool),
     **dict.fromkeys(("smooth_max_pool", "smooth_max_pool2d"), smooth_max_pool),

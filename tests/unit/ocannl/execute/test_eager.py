@@ -74,7 +74,7 @@ class TestWrites:
     def test_the_loop_of_training(self, compiled: list[str]):
         (start,) = arrays_of((1, 3))
         w, x = oc.param("w", start), oc.tensor([1.0, 2.0, 3.0])
-        value, losses = start.copy(), []
+        value, losses, loss = start.copy(), [], oc.tensor(0.0)
         for _ in range(20):
             loss = ((w @ x - 2.0) ** 2).sum()
             loss.backward()

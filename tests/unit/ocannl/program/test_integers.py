@@ -267,7 +267,9 @@ def test_comparisons_are_exact_and_take_a_byte():
     found = ctx[oc.eq(oc.data(a), oc.data(b))]
     assert found.dtype == np.bool_
     assert found.tolist() == [False, True, False]
-    assert ctx[oc.lt(oc.data(np.int8([-1])), oc.data(np.uint32([2**32 - 1])))].tolist() == [True]
+    assert ctx[
+        oc.lt(oc.data(np.array([-1], np.int8)), oc.data(np.array([2**32 - 1], np.uint32)))
+    ].tolist() == [True]
 
 
 def test_truth_values_select_and_count_in_floats():
@@ -307,10 +309,13 @@ def test_positions_are_whole_numbers():
     ("build", "words"),
     [
         (lambda: oc.data([1.5]) & 1, "`bitwise_and` is of integers and truth values, found f32"),
-        (lambda: ~oc.data(np.float16([1.5])), "`bitwise_not` is of integers and truth values, found f16"),
+        (
+            lambda: ~oc.data(np.array([1.5], np.float16)),
+            "`bitwise_not` is of integers and truth values, found f16",
+        ),
         (lambda: oc.param("w", output=3) << 1, "`left_shift` is of integers and truth values, found f32"),
-        (lambda: oc.data(np.uint8([1])) + 300, "300 is no number of type ui8"),
-        (lambda: oc.data(np.uint8([1])) - (-1), "-1 is no number of type ui8"),
+        (lambda: oc.data(np.array([1], np.uint8)) + 300, "300 is no number of type ui8"),
+        (lambda: oc.data(np.array([1], np.uint8)) - (-1), "-1 is no number of type ui8"),
     ],
 )
 def test_what_a_type_lacks_is_an_error(build: Any, words: str):

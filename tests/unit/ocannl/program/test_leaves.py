@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 import ocannl as oc
 
@@ -21,7 +22,7 @@ def test_every_dtype_is_kept_and_computed_with(dtype: type[np.generic]):
 
 
 def test_lists_have_the_dtype_of_what_is_in_them():
-    lists: list[tuple[object, type[np.generic]]] = [
+    lists: list[tuple[ArrayLike, type[np.generic]]] = [
         ([1, -2], np.int32),
         ([2**31], np.int64),
         ([True, False], np.bool_),

@@ -35,9 +35,6 @@ def cases(torch: Any) -> dict[str, Call]:
     def smooth(x: Any) -> Any:
         return f.unfold(x[None], 2, stride=1).reshape(2, 4, 12).mul(3).logsumexp(1).reshape(2, 3, 4) / 3
 
-    def joined(a: Any, b: Any) -> Any:
-        return torch.cat([a, b])
-
     two: list[tuple[int, ...]] = [(3, 4), (3, 4)]
     one: list[tuple[int, ...]] = [(3, 4)]
     image: list[tuple[int, ...]] = [(2, 4, 5)]
@@ -181,9 +178,7 @@ def cases(torch: Any) -> dict[str, Call]:
     return found
 
 
-def results(
-    session: oc.Session, call: Callable[..., Any], arrays: list[Array], seed: Array | None
-) -> list[Array]:
+def results(session: oc.Session, call: Callable[..., Any], arrays: list[Array], seed: Array) -> list[Array]:
     leaves = [session.use(session.param(array)) for array in arrays]
     y = call(session, *leaves)
     value = session.value(y)

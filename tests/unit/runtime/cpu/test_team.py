@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def test_the_systems_runtime_comes_before_a_packages(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(openmp_module, "MAPPED_FILES", maps)
     monkeypatch.setattr(openmp_module, "load", record)
-    assert openmp.__wrapped__() == OpenMP("libiomp5.so", (1, 2, 3))
+    assert inspect.unwrap(openmp)() == OpenMP("libiomp5.so", (1, 2, 3))
     assert asked == [*NAMES, *loaded]
 
 
