@@ -49,7 +49,7 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
         raise OcannlError(
             at_line(op, f"points that differ in {', '.join(sorted(clashes))} set the same cell")
         )
-    reduced = [(n, s) for n, s in op.space.data if n not in outer]
+    reduced = tuple((n, s) for n, s in op.space.data if n not in outer)
     label = node_label(op.lhs)
 
     body = Body(floats_of(op))

@@ -168,13 +168,12 @@ UNARY = (
         emit=emit_op(math_dialect.RoundEvenOp),
         integers=lambda b, unsigned, x: x,
     ),
-    ScalarOp(
+    unary(
         "not",
-        1,
-        Kind.LOGIC,
-        np.logical_not,
-        (ZERO,),
-        lambda b, x: b.bit_op(arith.XOrIOp, x, b.truth_const(True)),
+        kind=Kind.LOGIC,
+        reference=np.logical_not,
+        derivative=ZERO,
+        emit=lambda b, x: b.bit_op(arith.XOrIOp, x, b.truth_const(True)),
     ),
     unary("sigmoid", reference=_sigmoid, derivative=app("mul", B, app("sub", 1, B)), emit=emit_sigmoid),
     unary(

@@ -7,11 +7,11 @@ others that hold them.
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
-from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
 from ocannl.dialects.scalar.precisions import U32, computed_in, integer_range, is_float, work_type
 
 OF_TRUTHS: dict[str, type[Operation]] = {"or": arith.OrIOp, "and": arith.AndIOp}
@@ -32,7 +32,7 @@ def neutral_number(accum: str, type: Attribute) -> float:
     """The number that an accumulation starts from; the extremes of an integer type stand for infinities."""
     neutral = SCALAR_OPS[accum].neutral
     assert neutral is not None
-    if not isinstance(type, IntegerType):
+    if not is_integer(type):
         return neutral
     least, most = integer_range(type)
     return least if neutral < least else most if neutral > most else int(neutral)
@@ -40,7 +40,7 @@ def neutral_number(accum: str, type: Attribute) -> float:
 
 def neutral_constant(b: ArithBuilder, accum: str, type: Attribute) -> SSAValue:
     number = neutral_number(accum, type)
-    return b.int_const(int(number), type) if isinstance(type, IntegerType) else b.const(number)
+    return b.int_const(int(number), type) if is_integer(type) else b.const(number)
 
 
 def accumulate(b: ArithBuilder, accum: str, x: SSAValue, y: SSAValue) -> SSAValue:

@@ -10,18 +10,21 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
 
 Relation: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 # A builder, whether the numbers are unsigned, and the operands.
 EmitInteger: TypeAlias = Callable[..., SSAValue]
+OfOne: TypeAlias = Callable[[ArithBuilder, bool, SSAValue], SSAValue]
+OfTwo: TypeAlias = Callable[[ArithBuilder, bool, SSAValue, SSAValue], SSAValue]
+OfThree: TypeAlias = Callable[[ArithBuilder, bool, SSAValue, SSAValue, SSAValue], SSAValue]
 
 
 def width_of(x: SSAValue) -> int:
-    assert isinstance(x.type, IntegerType)
+    assert is_integer(x.type)
     return x.type.bitwidth
 
 
@@ -30,7 +33,7 @@ def is_truth(x: SSAValue) -> bool:
 
 
 def constant_like(b: ArithBuilder, value: int, x: SSAValue) -> SSAValue:
-    assert isinstance(x.type, IntegerType)
+    assert is_integer(x.type)
     return b.int_const(value, x.type)
 
 
@@ -47,11 +50,14 @@ def compare_with(b: ArithBuilder, relation: Relation, x: SSAValue, value: int) -
 
 def integer_op(op: type[Operation]) -> EmitInteger:
     """An operator that is one `arith` operation, for numbers with and without a sign."""
-    return lambda b, unsigned, *operands: b.bit_op(op, *operands)
+    return signed_or_unsigned(op, op)
 
 
 def signed_or_unsigned(signed: type[Operation], other: type[Operation]) -> EmitInteger:
-    return lambda b, unsigned, *operands: b.bit_op(other if unsigned else signed, *operands)
+    def emit(b: ArithBuilder, unsigned: bool, *operands: SSAValue) -> SSAValue:
+        return b.bit_op(other if unsigned else signed, *operands)
+
+    return emit
 
 
 def extreme(signed: type[Operation], other: type[Operation], truth: type[Operation]) -> EmitInteger:

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from ocannl.dialects.scalar.arith_builder import ScalarType
+from ocannl.dialects.scalar.arith_builder import ScalarType, is_integer
 from ocannl.dialects.scalar.small_floats import FORMATS, small_format
 
 BOOL = i1
@@ -28,12 +28,12 @@ BOOL = i1
 U8, U16, U32 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32))
 
 
-def is_float(element: Attribute) -> bool:
+def is_float(element: Attribute | None) -> bool:
     return isinstance(element, Float32Type | Float64Type) or element.__class__ in FORMATS
 
 
 def is_unsigned(element: Attribute) -> bool:
-    return isinstance(element, IntegerType) and element.signedness.data is Signedness.UNSIGNED
+    return is_integer(element) and element.signedness.data is Signedness.UNSIGNED
 
 
 def has_infinity(element: Attribute) -> bool:
@@ -84,8 +84,8 @@ def promote(x: Attribute, y: Attribute) -> Attribute:
         return floats
     if x == BOOL:
         return y
-    assert isinstance(x, IntegerType)
-    assert isinstance(y, IntegerType)
+    assert is_integer(x)
+    assert is_integer(y)
     if is_unsigned(x) == is_unsigned(y):
         return x if x.bitwidth > y.bitwidth else y
     signed, unsigned = (y, x) if is_unsigned(x) else (x, y)
@@ -113,5 +113,5 @@ def dtype_name(element: Attribute) -> str:
     if element == BOOL:
         return "bool"
     assert isinstance(element, FixedBitwidthType)
-    kind = "uint" if is_unsigned(element) else "int" if isinstance(element, IntegerType) else "float"
+    kind = "uint" if is_unsigned(element) else "int" if is_integer(element) else "float"
     return f"{kind}{element.bitwidth}"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
-from ocannl.dialects.scalar.integer_lowerings import EmitInteger, Relation, compare
+from ocannl.dialects.scalar.integer_lowerings import EmitInteger, OfOne, OfThree, OfTwo, Relation, compare
 from ocannl.dialects.scalar.kinds import Kind
 from ocannl.dialects.scalar.lowerings import EmitBinary, EmitTernary, EmitUnary
 from ocannl.dialects.scalar.term_type import ZERO, Term
@@ -59,7 +59,7 @@ def unary(
     derivative: Term,
     emit: EmitUnary,
     kind: Kind = Kind.FLOAT,
-    integers: EmitInteger | None = None,
+    integers: OfOne | None = None,
 ) -> ScalarOp:
     return ScalarOp(name, 1, kind, reference, (derivative,), emit, integers)
 
@@ -70,7 +70,7 @@ def binary(
     derivative: tuple[Term, Term],
     emit: EmitBinary,
     kind: Kind = Kind.FLOAT,
-    integers: EmitInteger | None = None,
+    integers: OfTwo | None = None,
     symbol: str | None = None,
     neutral: float | None = None,
 ) -> ScalarOp:
@@ -83,35 +83,32 @@ def ternary(
     reference: Ternary,
     derivative: tuple[Term, Term, Term],
     emit: EmitTernary,
-    integers: EmitInteger,
+    integers: OfThree,
 ) -> ScalarOp:
     return ScalarOp(name, 3, kind, reference, derivative, emit, integers)
 
 
 def comparison(name: str, symbol: str, predicate: str, relation: Relation, reference: Binary) -> ScalarOp:
-    return ScalarOp(
+    return binary(
         name,
-        2,
-        Kind.COMPARISON,
         reference,
         (ZERO, ZERO),
         lambda b, x, y: b.cmp(predicate, x, y),
+        Kind.COMPARISON,
         lambda b, unsigned, x, y: compare(b, relation, x, y, unsigned),
         symbol,
     )
 
 
 def logic(name: str, symbol: str, neutral: float, op: type[Operation], reference: Binary) -> ScalarOp:
-    return ScalarOp(
+    return binary(
         name,
-        2,
-        Kind.LOGIC,
         reference,
         (ZERO, ZERO),
         lambda b, x, y: b.bit_op(op, x, y),
-        None,
-        symbol,
-        neutral,
+        Kind.LOGIC,
+        symbol=symbol,
+        neutral=neutral,
     )
 
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
 from ocannl.dialects.scalar.kinds import Kind
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, is_unsigned, work_type
 from ocannl.dialects.scalar.term_type import App, Arg, Const, Term
@@ -80,7 +80,7 @@ def constant(b: ArithBuilder, value: float, type: Attribute) -> SSAValue:
     """A number in a type of the arithmetic, where an infinity is the largest or least integer."""
     if is_float(type):
         return b.const(float(value))
-    assert isinstance(type, IntegerType)
+    assert is_integer(type)
     least, most = integer_range(type)
     number = least if value < least else most if value > most else int(value)
     return b.truth_const(bool(value)) if type == BOOL else b.int_const(number, IntegerType(type.bitwidth))
@@ -95,7 +95,7 @@ def converted(b: ArithBuilder, value: SSAValue, source: Attribute, target: Attri
     if target == BOOL:
         if is_float(source):
             return b.cmp("une", value, b.const(0.0))
-        assert isinstance(value.type, IntegerType)
+        assert is_integer(value.type)
         return b.int_cmp("ne", value, b.int_const(0, value.type))
     if is_float(target):
         has_no_sign = source == BOOL or is_unsigned(source)
@@ -105,8 +105,8 @@ def converted(b: ArithBuilder, value: SSAValue, source: Attribute, target: Attri
 
 def resized(b: ArithBuilder, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
     """An integer in another integer type, by its lower bits."""
-    assert isinstance(source, IntegerType)
-    assert isinstance(target, IntegerType)
+    assert is_integer(source)
+    assert is_integer(target)
     if source.bitwidth == target.bitwidth:
         return value
     if source.bitwidth > target.bitwidth:
@@ -117,7 +117,7 @@ def resized(b: ArithBuilder, value: SSAValue, source: Attribute, target: Attribu
 
 def saturated(b: ArithBuilder, value: SSAValue, target: Attribute) -> SSAValue:
     """A float as the nearest integer towards 0 that the type has; NaN as 0."""
-    assert isinstance(target, IntegerType)
+    assert is_integer(target)
     least, most = integer_range(target)
     type, zero = IntegerType(target.bitwidth), b.const(0.0)
     fits = b.bit_op(

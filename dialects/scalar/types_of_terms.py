@@ -34,7 +34,7 @@ def term_type(term: Term, elements: Sequence[Attribute | None]) -> Attribute | N
             if kind in TRUTHS:
                 return BOOL
             if kind is Kind.FLOAT:
-                return f32 if common is WEAK else float_of(common)
+                return f32 if common is None else float_of(common)
             return i32 if common == BOOL and kind in (Kind.ARITHMETIC, Kind.SHIFT) else common
 
 
@@ -46,7 +46,7 @@ def common_type(term: App, elements: Sequence[Attribute | None]) -> Attribute | 
 def promoted(types: Iterable[Attribute | None]) -> Attribute | None:
     """The common type of numbers; `WEAK` if all are. Whole numbers make an i32 of a truth value."""
     all = list(types)
-    known = [e for e in all if e is not WEAK]
+    known = [e for e in all if e is not None]
     found = reduce(promote, known) if known else WEAK
     return i32 if found == BOOL and len(known) < len(all) else found
 
@@ -71,10 +71,10 @@ def map_leaves(
             inner = WEAK
         case Kind.COMPARISON:
             common = common_type(term, elements)
-            inner = WEAK if common is WEAK else work_type(common)
+            inner = WEAK if common is None else work_type(common)
         case _:
             common = common_type(term, elements)
-            inner = common if wanted is WEAK else wanted if common is WEAK else promote(common, wanted)
+            inner = common if wanted is None else wanted if common is None else promote(common, wanted)
             inner = i32 if inner is WEAK and op.kind in WHOLE else inner
     types = [WEAK] * op.conditions + [inner] * (len(term.args) - op.conditions)
     return App(

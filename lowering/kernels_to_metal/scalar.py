@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
-from xdsl.dialects.builtin import IntegerType, i1, i64
+from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.scalar.arith_builder import is_integer
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS, narrowing, widening
 from ocannl.lowering.kernels_to_metal.types import metal_type, unsigned
@@ -146,7 +147,7 @@ INTEGER_ACCUMULATIONS = {
 
 def accumulation(accum: str, type: Attribute, value: str, other: str) -> str:
     """One step of an accumulation."""
-    steps = INTEGER_ACCUMULATIONS if isinstance(type, IntegerType) else ACCUMULATIONS
+    steps = INTEGER_ACCUMULATIONS if is_integer(type) else ACCUMULATIONS
     return steps[accum].format(value, other, type=metal_type(type), bits=unsigned(type))
 
 

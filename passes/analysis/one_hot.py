@@ -9,7 +9,7 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
 from xdsl.dialects.builtin import Float32Type, Float64Type
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.loops import IndexOp, ReduceOp
 from ocannl.dialects.scalar.precisions import is_float
@@ -18,7 +18,7 @@ from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced
 from ocannl.passes.analysis.slices import backward_slice
 
 # Integers up to these are exact as floats, so that positions below them compare as integers do.
-EXACT = {Float32Type: 2**24, Float64Type: 2**53}
+EXACT: dict[type[Attribute], int] = {Float32Type: 2**24, Float64Type: 2**53}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def one_hots(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[One
 
 def exact(value: SSAValue) -> int:
     """The integers up to which a type represents all exactly."""
-    return EXACT[type(value.type)] if is_float(value.type) else 2**31
+    return EXACT[value.type.__class__] if is_float(value.type) else 2**31
 
 
 def relation(op: arith.CmpfOp | arith.CmpiOp) -> str:

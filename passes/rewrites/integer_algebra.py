@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import IndexOp
-from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
 from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.passes.analysis.constants import integer
 
@@ -50,7 +50,7 @@ def simplify_integers(b: ArithBuilder, op: Operation) -> SSAValue | None:
     x, y = op.operands
     known_x, known_y, type = integer(x), integer(y), op.results[0].type
     kind = op.__class__
-    assert isinstance(type, IntegerType)
+    assert is_integer(type)
     if known_x is not None and known_y is not None and kind in FOLDED:
         return b.int_const(FOLDED[kind](known_x, known_y), type)
     neutral = RIGHT_NEUTRAL.get(kind)
@@ -66,7 +66,7 @@ def simplify_int_cmp(b: ArithBuilder, op: Operation) -> SSAValue | None:
     assert isinstance(predicate, IntegerAttr)
     name = arith.CMPI_COMPARISON_OPERATIONS[predicate.value.data]
     known_x, known_y = integer(x), integer(y)
-    assert isinstance(x.type, IntegerType)
+    assert is_integer(x.type)
     if known_x is not None and known_y is not None:
         if name.startswith("u"):
             known_x, known_y = (known % 2**x.type.bitwidth for known in (known_x, known_y))
@@ -87,8 +87,8 @@ def simplify_resize(b: ArithBuilder, op: Operation) -> SSAValue | None:
     """Extensions and truncations of constants and of truth values, and truncations of what was extended."""
     (x,), type = op.operands, op.results[0].type
     known = integer(x)
-    assert isinstance(x.type, IntegerType)
-    assert isinstance(type, IntegerType)
+    assert is_integer(x.type)
+    assert is_integer(type)
     if known is not None:
         return b.int_const(known % 2**x.type.bitwidth if isinstance(op, arith.ExtUIOp) else known, type)
     source = x.owner
@@ -105,7 +105,7 @@ def simplify_to_float(b: ArithBuilder, op: Operation) -> SSAValue | None:
     """Conversions of constants, indices and truth values from integers to floats."""
     (x,) = op.operands
     known, bit = integer(x), converted_truth(x)
-    assert isinstance(x.type, IntegerType)
+    assert is_integer(x.type)
     if known is not None:
         has_no_sign = isinstance(op, arith.UIToFPOp)
         return b.const(float(known % 2**x.type.bitwidth if has_no_sign else known))
@@ -123,5 +123,5 @@ def simplify_integer_index(b: ArithBuilder, op: IndexOp) -> SSAValue | None:
     type = op.result.type
     if type not in (i32, i64) or not op.index.is_constant:
         return None
-    assert isinstance(type, IntegerType)
+    assert is_integer(type)
     return b.int_const(op.index.constant, type)

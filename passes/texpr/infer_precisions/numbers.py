@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.ir.errors import PrecisionError, at_line
 from ocannl.dialects.scalar.accumulation import neutral_number
+from ocannl.dialects.scalar.arith_builder import is_integer
 from ocannl.dialects.scalar.combination import TermAttr, number_text
 from ocannl.dialects.scalar.precisions import integer_range, is_float
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
@@ -28,7 +28,7 @@ def settle_numbers(op: ApplyOp | ConstantOp) -> None:
     elif not has_numbers(term):
         return
     else:
-        if chooses_neutral(op) and isinstance(term, App) and isinstance(element, IntegerType):
+        if chooses_neutral(op) and isinstance(term, App) and is_integer(element):
             assert op.accum_name is not None
             term = App("where", (*term.args[:2], Const(neutral_number(op.accum_name, element))))
         elements = [tensor_type(operand).element for operand in op.args]
@@ -51,7 +51,7 @@ def settle(op: Operation, number: Const, type: Attribute | None) -> Const:
         return number
     if is_float(type):
         return Const(float(value))
-    assert isinstance(type, IntegerType)
+    assert is_integer(type)
     least, most = integer_range(type)
     if not least <= value <= most or value != int(value):
         raise PrecisionError(at_line(op, f"{number_text(value)} is no number of type {type}"))

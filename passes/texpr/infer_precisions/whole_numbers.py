@@ -56,10 +56,10 @@ class WholeNumbers:
         kind = self.kinds[value] = self.kind(op) if given is None else given
         if given is not None:
             return
-        if kind is WEAK or not is_float(kind):
+        if kind is None or not is_float(kind):
             if value in numbers and kind != BOOL:
                 self.soft.add(value)
-            elif kind is not WEAK:
+            elif kind is not None:
                 self.settled[value] = kind
         elif isinstance(op, ApplyOp) and value not in numbers and not self.has_floats(op):
             self.settled[value] = kind
@@ -67,7 +67,7 @@ class WholeNumbers:
     def has_floats(self, op: ApplyOp) -> bool:
         """Whether floats are among the operands and numbers of an operation."""
         kinds = [self.kinds[operand] for operand in op.args]
-        return any(kind is not WEAK and is_float(kind) for kind in kinds) or has_float(op.term.data)
+        return any(map(is_float, kinds)) or has_float(op.term.data)
 
     def kind(self, op: TensorOp) -> Attribute | None:
         match op:
@@ -109,7 +109,7 @@ class WholeNumbers:
             map_leaves(typed_term(op), kinds, WEAK if own == BOOL else own, leaf)
 
     def note(self, value: SSAValue, type: Attribute | None) -> None:
-        if value in self.soft and type is not WEAK and not is_float(type) and type != BOOL:
+        if value in self.soft and type is not None and not is_float(type) and type != BOOL:
             self.wanted[value] = promote(self.wanted.get(value, type), type)
 
 
