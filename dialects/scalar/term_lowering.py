@@ -80,10 +80,12 @@ def constant(b: ArithBuilder, value: float, type: Attribute) -> SSAValue:
     """A number in a type of the arithmetic, where an infinity is the largest or least integer."""
     if is_float(type):
         return b.const(float(value))
+    if type == BOOL:
+        return b.truth_const(bool(value))
     assert is_integer(type)
     least, most = integer_range(type)
     number = least if value < least else most if value > most else int(value)
-    return b.truth_const(bool(value)) if type == BOOL else b.int_const(number, IntegerType(type.bitwidth))
+    return b.int_const(number, IntegerType(type.bitwidth))
 
 
 def converted(b: ArithBuilder, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
