@@ -54,7 +54,8 @@ def value(tensor: oc.Tensor) -> Array:
 
 # Scalar operators.
 
-POSITIVE = {"log", "log2", "sqrt", "recip_sqrt", "pow", "recip", "div", "mod"}
+POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "recip_sqrt", "pow", "recip", "div", "mod"}
+BELOW_ONE = {"asin", "acos"}
 
 
 def smooth_points(name: str) -> list[Array]:
@@ -62,6 +63,8 @@ def smooth_points(name: str) -> list[Array]:
     random = np.random.default_rng(3)
     arity = FLOAT_OPERATORS[name].arity
     magnitude = random.uniform(0.1, 0.4, (arity, 7)) + random.integers(0, 4, (arity, 7)) / 2
+    if name in BELOW_ONE:
+        magnitude *= 0.4
     sign = 1.0 if name in POSITIVE else random.choice([-1.0, 1.0], (arity, 7))
     return list(magnitude * sign)
 
