@@ -53,6 +53,7 @@ class Case:
     """A block over inputs, and what it is to compute: `numpy(params, *inputs)`, `torch(params, *inputs)`.
 
     `axes` are those of each input, as in `oc.data`. Inputs of integers are ids.
+    `dtype` is that of the result: counts are integers, and their quotients f32.
     """
 
     block: Callable[..., oc.Tensor]
@@ -60,6 +61,7 @@ class Case:
     numpy: Callable[..., Array]
     torch: Callable[..., Any]
     axes: Sequence[str | None] = ()
+    dtype: type[np.number[Any]] = np.float64
 
     @cached_property
     def found(self) -> Found:
@@ -91,8 +93,9 @@ class Case:
     def check_numpy(self) -> None:
         found = self.found
         wanted = self.numpy(found.params, *self.inputs)
-        assert found.value.dtype == np.float64
-        np.testing.assert_allclose(found.value, wanted, rtol=1e-11, atol=1e-12)
+        assert found.value.dtype == self.dtype
+        rtol = 1e-6 if self.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(found.value, wanted, rtol=rtol, atol=rtol / 10)
         rng = np.random.default_rng(9)
         for name, gradient in found.param_gradients.items():
             direction = np.asarray(rng.standard_normal(gradient.shape))
@@ -122,7 +125,8 @@ class Case:
         params = {name: leaf(a) for name, a in found.params.items()}
         inputs = [leaf(a) for a in self.inputs]
         result = self.torch(params, *inputs)
-        np.testing.assert_allclose(found.value, result.detach().numpy(), rtol=1e-10, atol=1e-11)
+        rtol = 1e-6 if self.dtype == np.float32 else 1e-10
+        np.testing.assert_allclose(found.value, result.detach().numpy(), rtol=rtol, atol=rtol / 10)
         (result * torch.tensor(weights_like(found.value))).sum().backward()
         wanted = [t.grad.numpy() for t in inputs if t.requires_grad]
         for gradient, reference in zip(found.input_gradients, wanted, strict=True):

@@ -14,13 +14,15 @@ SCORES, OTHER = arrays_of((6, 4), (6, 4))
 IDS = np.array([0, 2, 1, 1, 3, 0])
 
 
-def metric(block: Callable[..., Any], number: Callable[[Array], Any]) -> Case:
+def metric(
+    block: Callable[..., Any], number: Callable[[Array], Any], dtype: type[np.number[Any]] = np.float32
+) -> Case:
     """A metric of scores, which no small change of them changes."""
 
     def in_torch(p: Any, x: Any, ids: Any) -> Any:
         return x.new_tensor(number(x.detach().numpy())) + 0 * x.sum()
 
-    return Case(block, [SCORES, IDS], lambda p, x, ids: np.asarray(number(x)), in_torch, [None, "b"])
+    return Case(block, [SCORES, IDS], lambda p, x, ids: np.asarray(number(x)), in_torch, [None, "b"], dtype)
 
 
 def counts(x: Array) -> Array:
@@ -42,7 +44,7 @@ def top_2(x: Array) -> float:
 CASES = {
     "accuracy": metric(nn.accuracy, lambda x: (x.argmax(-1) == IDS).mean()),
     "top 2": metric(lambda x, ids: nn.top_k_accuracy(x, ids, k=2), top_2),
-    "confusion": metric(nn.confusion_matrix, counts),
+    "confusion": metric(nn.confusion_matrix, counts, np.int32),
     "f1": metric(lambda x, ids: nn.f1(x, ids, average="macro"), macro_f1),
     "perplexity": Case(
         nn.perplexity,
