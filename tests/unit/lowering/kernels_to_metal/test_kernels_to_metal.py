@@ -291,7 +291,6 @@ loops.func @f {{
     [
         ("local", "f32", "local node `x` has no place in the arena: run plan-memory"),
         ("virtual", "f32", "virtual node `x` is in use"),
-        ("on_device", "i32", "kernel 'x': there are no accumulations of numbers of type i32"),
         ("on_device", "i128", "kernel 'x': Metal has no numbers of type i128"),
     ],
 )
