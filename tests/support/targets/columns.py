@@ -22,16 +22,16 @@ DType: TypeAlias = type[np.floating[Any]]
 
 @contextmanager
 def noted() -> Generator[list[oc.Routine]]:
-    """The routines that any context compiles."""
+    """The routines that any context compiles, of code and of expressions that are looked at."""
     routines: list[oc.Routine] = []
-    compile = oc.Context._compile
+    make = oc.Routine.__init__
 
-    def note(*args: Any, **named: Any) -> oc.Routine:
-        routines.append(compile(*args, **named))
-        return routines[-1]
+    def note(routine: oc.Routine, *args: Any, **named: Any) -> None:
+        make(routine, *args, **named)
+        routines.append(routine)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oc.Context, "_compile", note)
+        patch.setattr(oc.Routine, "__init__", note)
         yield routines
 
 

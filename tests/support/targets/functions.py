@@ -179,9 +179,15 @@ def optimizers(ctx: oc.Context, dtype: Any) -> Values:
     code = sum((o.step(loss) for o, loss in zip(chosen, losses, strict=True)), oc.Code())
     clipping = train.clip_grad_norm(losses[0], 0.5) + train.clip_grad_value(losses[1], 0.1)
     step = ctx.compile(code + clipping, name="step")
-    train.fit(step, [()], epochs=3, stop=train.early_stopping(), log=[])
     for loss in losses:
         ctx.init_params(loss)
+
+    def one() -> float:
+        step()
+        step[step_n] += 1
+        return float(ctx[losses[0]])
+
+    train.fit(one, [()], epochs=3, stop=train.early_stopping(), log=[], ctx=ctx)
     gradients = {f"{p.label}.grad": ctx[p.grad] for p in params[:2]}
     return {p.label: ctx[p] for p in params} | gradients
 
