@@ -175,3 +175,41 @@ FORMS: dict[str, Logic] = {
         ["b"],
     ),
 }
+
+
+FUNCTIONS: dict[str, Logic] = {
+    "sums": (lambda a: oc.sum(a, 1), lambda a: a.sum(1), [(3, 4)], ["oo"]),
+    "products": (lambda a: oc.prod(a, 1), lambda a: a.prod(1), [(3, 4)], ["oo"]),
+    "means": (lambda a: oc.mean(a, 1), lambda a: a.mean(1), [(3, 4)], ["oo"]),
+    "maxima": (lambda a: oc.max(a, 1), lambda a: a.max(1), [(3, 4)], ["oo"]),
+    "minima": (lambda a: oc.min(a, 1), lambda a: a.min(1), [(3, 4)], ["oo"]),
+    "variances": (lambda a: oc.var(a, 1, ddof=1), lambda a: a.var(1, ddof=1), [(3, 4)], ["oo"]),
+    "deviations": (lambda a: oc.std(a, 1), lambda a: a.std(1), [(3, 4)], ["oo"]),
+    "norms": (lambda a: oc.norm(a), lambda a: np.sqrt((a * a).sum(1)), [(3, 4)], ["oo"]),
+    "sorted": (lambda a: oc.sort(a, 0), lambda a: np.sort(a, 0), [(5, 2)], ["oo"]),
+    "running sums": (lambda a: oc.cumsum(a), lambda a: np.cumsum(a, 1), [(2, 5)], ["oo"]),
+    "running products": (lambda a: oc.cumprod(a), lambda a: np.cumprod(a, 1), [(2, 5)], ["oo"]),
+    "running maxima": (lambda a: oc.cummax(a), lambda a: np.maximum.accumulate(a, 1), [(2, 5)], ["oo"]),
+    "flipped": (lambda a: oc.flip(a), lambda a: a[:, ::-1], [(2, 5)], ["oo"]),
+    "rolled": (lambda a: oc.roll(a, 2), lambda a: np.roll(a, 2, 1), [(2, 5)], ["oo"]),
+    "clipped": (lambda a: oc.clip(a, -0.5, 0.5), lambda a: np.clip(a, -0.5, 0.5), [(3, 4)], ["oo"]),
+    "rearranged": (
+        lambda a: oc.rearrange(a, "h (w c) -> c (w h)", c=2, axes="oo"),
+        lambda a: a.reshape(3, 2, 2).transpose(2, 1, 0).reshape(2, 6),
+        [(3, 4)],
+        ["oo"],
+    ),
+    "reduced": (
+        lambda a: oc.reduce(a, "h (w c) -> c", "mean", c=2, axes="o"),
+        lambda a: a.reshape(6, 2).mean(0),
+        [(3, 4)],
+        ["oo"],
+    ),
+    "repeated": (
+        lambda a: oc.repeat(a, "h w -> w h c", c=3, axes="ooo"),
+        lambda a: a.T[..., None].repeat(3, -1),
+        [(3, 4)],
+        ["oo"],
+    ),
+}
+"""Functions of tensors that have gradients."""

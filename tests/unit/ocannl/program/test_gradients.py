@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
-from support.differentiable import FORMS, LOGICS, TOTAL, Array, arrays_of
+from support.differentiable import FORMS, FUNCTIONS, LOGICS, TOTAL, Array, arrays_of
 from support.operators import FLOAT_OPERATORS
 from support.tensor_programs import Program, Val, programs, rows_of
 
@@ -144,9 +144,9 @@ def test_operators(name: str, shapes: list[tuple[int, ...]]):
     )
 
 
-@pytest.mark.parametrize("name", LOGICS | FORMS)
+@pytest.mark.parametrize("name", LOGICS | FORMS | FUNCTIONS)
 def test_logics(name: str):
-    build, function, shapes, rows = (LOGICS | FORMS)[name]
+    build, function, shapes, rows = (LOGICS | FORMS | FUNCTIONS)[name]
     check_gradients(build, function, arrays_of(*shapes), rows)
 
 
@@ -168,7 +168,10 @@ def test_no_logic_and_no_function_of_tensors_is_left_out():
                     forms |= {type(axis) for slot in slots for row in slot.rows for axis in row.axes}
     assert logics == {".", "@", "T", "slice", "spec"}
     assert forms == set(get_args(spec.Axis))
+    for build, *_ in FUNCTIONS.values():
+        called |= set(build.__code__.co_names)
     assert tensor_functions() - called == {
+        *("all", "any", "argmax", "argmin", "argsort"),  # of truth values and positions, without gradients
         "as_tensor",
         "cast",  # that to smaller floats is tested with them
         "normal",
