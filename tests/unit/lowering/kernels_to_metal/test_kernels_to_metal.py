@@ -286,6 +286,29 @@ loops.func @f {{
         to_metal(lowered(text))
 
 
+@NEEDS_COMPILER
+@pytest.mark.parametrize("element", ["i32", "i64"])
+@pytest.mark.parametrize("kind", ["add", "mul"])
+def test_accumulations_of_integers(kind: str, element: str):
+    check(
+        [
+            f"""
+loops.func @f {{
+  %x = assign.node "x" on_device : memref<4x{element}>
+  %s = assign.node "s" on_device : memref<1x{element}>
+  loops.nest "s" (i = 1) {{
+    %sum = loops.reduce {kind} (k = 4) : {element} {{
+      %v = loops.load %x[k]
+      loops.yield %v
+    }}
+    loops.store %sum, %s[i]
+  }}
+}}
+"""
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("mode", "element", "message"),
     [
