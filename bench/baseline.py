@@ -112,7 +112,7 @@ def rounded(kinds: Summary) -> dict[str, Any]:
 
 
 def load(path: Path, processor: str) -> Saved:
-    """What was measured on a processor. Raises SystemExit for a file that has other processors only."""
+    """The measurements on a processor. Raises SystemExit for a file that has other processors only."""
     every = content(path)
     if processor not in every:
         raise SystemExit(f"{path} was measured on {', '.join(every)}; this is {processor}")

@@ -30,7 +30,7 @@ def is_ring(value: SSAValue) -> bool:
 
 
 def element_type(array: SSAValue) -> Attribute:
-    """What the elements of an array are: with their sign, and truth values as such."""
+    """The element type of an array, with its sign, and truth values as such."""
     return cast(MemRefType[Attribute], array.type).element_type
 
 

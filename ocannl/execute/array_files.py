@@ -65,7 +65,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Metad
 
 
 def open_arrays(path: Path) -> ArrayFile:
-    """What a file holds, checked against its length. Arrays of `.safetensors` are memory-mapped.
+    """Reads the contents of a file, checked against its length. Arrays of `.safetensors` are memory-mapped.
 
     Raises `StateError` for a damaged file, `ArgumentError` for another suffix, and `FileNotFoundError`.
     """

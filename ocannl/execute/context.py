@@ -79,7 +79,7 @@ class Context:
         """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()
         self.bound = WeakKeyDictionary[Any, Any]()
-        """What was compiled here for traces of functions."""
+        """The routines compiled here for traces of functions."""
         DEFAULT.living.add(self)
 
     @staticmethod

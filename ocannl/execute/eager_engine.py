@@ -41,14 +41,14 @@ MOST_ROUTINES = 256
 
 
 class EagerEngine:
-    """What was compiled for eager mode, by context; and which data stand for expressions that memory has gone
-    on from.
+    """The routines compiled for eager mode, by context; and the data that stand for expressions whose memory
+    was written since.
     """
 
     def __init__(self) -> None:
         self._routines = WeakKeyDictionary[Context, OrderedDict[Any, Routine]]()
         self._ready = WeakKeyDictionary[Context, WeakSet[Value]]()
-        """What depends on memory that has values."""
+        """Expressions that depend on memory with values."""
         self._settled = WeakKeyDictionary[Value, str]()
         """Data in place of expressions that had derivatives, with the line of the write."""
 

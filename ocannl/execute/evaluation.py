@@ -32,7 +32,7 @@ from ocannl.runtime.interface import Interface
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What was known of a value's type when a copy of it was closed."""
+    """A value's type, as far as it was known when a copy of it was closed."""
 
     value: ref[Value]
     shape: Shape | None
@@ -41,7 +41,7 @@ class Knowledge:
 
     @staticmethod
     def of(value: Value) -> Knowledge:
-        """What is known now."""
+        """The type as it is known now."""
         shape = graph.known_shape(value)
         return Knowledge(ref(value), None if shape.is_final else shape, tensor_type(value).element_or_none)
 
@@ -54,7 +54,7 @@ class Knowledge:
 
 
 def open_types(program: ExtractedRoutine) -> list[Knowledge]:
-    """What is known of those values of a program whose types are not final."""
+    """The known types of those values of a program whose types are not final."""
     known = [Knowledge.of(value) for value in program.copies if isinstance(value, Value)]
     return [one for one in known if one.shape is not None or one.element is None]
 

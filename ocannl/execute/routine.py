@@ -131,7 +131,7 @@ class Routine(Exclusive):
         return self._indices.declared
 
     def state_roots(self) -> list[Code | Held]:
-        """What `oc.state` finds: the memory that the code keeps, and the indices without a range."""
+        """The roots of its state: the memory that the code keeps, and the indices without a range."""
         unranged = [index for index in self.indices if index.range is None]
         return [self.code, *(HeldIndex(self, index) for index in unranged)]
 

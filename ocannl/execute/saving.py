@@ -161,7 +161,7 @@ class _Loading:
 
     @property
     def chosen(self) -> dict[str, StoredArray]:
-        """What is loaded."""
+        """The arrays that are loaded, by name."""
         return {name: array for name, array in self.stored.items() if name in self.found}
 
     def misfits(self) -> list[str]:
@@ -186,7 +186,7 @@ class _Loading:
         ]
 
     def differences(self, name: str, array: StoredArray) -> list[str]:
-        """What of the shape and dtype of an array is not as in the program."""
+        """The differences of an array's shape and dtype from the program's, in words."""
         entry = self.found[name]
         if isinstance(entry, Held):
             value = entry.read()

@@ -40,7 +40,7 @@ LeafType: TypeAlias = ArrayType | Static
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function is traced for: the form of its arguments, and their leaves by name."""
+    """The key of a trace: the form of its arguments, and their leaves by name."""
 
     form: Form
     leaves: tuple[tuple[str, LeafType], ...]

@@ -17,7 +17,7 @@ from ocannl.program.trees import built, form_of, leaves_of, mapped
 SAME = "..b.. | ..i.. -> ..o.."
 
 Body: TypeAlias = Callable[[inspect.BoundArguments, Any], Any]
-"""What a derived function computes, from the arguments of the function and perhaps one more."""
+"""The body of a derived function, from the arguments of the function and perhaps one more."""
 Numbers: TypeAlias = int | Sequence[int]
 
 

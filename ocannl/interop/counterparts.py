@@ -1,4 +1,4 @@
-"""What the blocks of `nn` are called in PyTorch, and how the layouts of their parameters differ."""
+"""The PyTorch modules that blocks of `nn` correspond to, and how the layouts of their parameters differ."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ COUNTERPARTS: Mapping[str, Counterpart] = {
 
 
 def counterpart_of(block: Block[..., Any]) -> Counterpart | None:
-    """What a block says that it is in PyTorch."""
+    """The PyTorch counterpart of a block, by its configuration."""
     how = block.configuration
     if how is None or not how.configure.__module__.startswith("ocannl.nn."):
         return None

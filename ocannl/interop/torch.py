@@ -114,7 +114,7 @@ def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str,
 
 
 def to_arrays(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, NDArray[Any]]:
-    """What `to_torch` gives, as arrays."""
+    """The arrays of `to_torch`, by PyTorch's names."""
     found: dict[str, NDArray[Any]] = {}
     for place in _places(_as_block(block), ""):
         values = {part: np.array(ctx[tensor]) for part, tensor in place.tensors.items()}

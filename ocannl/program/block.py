@@ -71,7 +71,7 @@ class Block(WithFunction, Generic[Q, R]):
             result = self._applied(*args, **kwargs)
         except OcannlError:
             raise
-        except Exception:
+        except Exception:  # `blame` explains it if an argument is wrong; else it is the function's own
             if self.function.__module__.startswith("ocannl."):
                 blame(self.function, args, kwargs)
                 if self.configuration is not None:

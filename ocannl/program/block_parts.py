@@ -21,7 +21,7 @@ Change: TypeAlias = Callable[[Any], Any]
 
 
 class WithFunction:
-    """What has a function by which it is applied: a block."""
+    """A block, seen from below: an object with the function by which it is applied."""
 
     function: Function
 

@@ -128,7 +128,7 @@ class _Measured:
         return sum(math.prod(self.sizes[op].memory_sizes) for op in memory if op in self.sizes)
 
     def cost(self, args: tuple[Any, ...], result: Tensor) -> int:
-        """What lies between arguments and a result."""
+        """The operations between arguments and a result."""
         given = [arg.op for arg in args if isinstance(arg, Tensor)]
         before = {*needed(given), *given}
         return sum(self.work[op] for op in {*needed([result.op]), result.op} - before)

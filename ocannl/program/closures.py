@@ -14,7 +14,7 @@ class WithVariables(ABC):
 
     @abstractmethod
     def variables(self) -> dict[str, Any]:
-        """What it uses, by name."""
+        """The variables that it uses, by name."""
 
     @abstractmethod
     def rebuilt(self, changes: Mapping[str, Any]) -> Callable[..., Any]:

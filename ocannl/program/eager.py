@@ -69,7 +69,7 @@ class Seen:
 
 
 class Recorder:
-    """What eager mode knows of the expressions that were made in it."""
+    """The expressions that were made in eager mode, by a key that equal ones share."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[Any, ...], tuple[Value, tuple[DimVar, ...]]] = {}
@@ -94,7 +94,7 @@ class Recorder:
     # Operations.
 
     def find(self, op: texpr.TensorOp, resolve: Resolve) -> Seen | None:
-        """What is known of an operation; None for one that is never the same."""
+        """The key of an operation; None for one that is never the same."""
         operands, type = values_of(op), tensor_type(op.result)
         if isinstance(op, texpr.MemoryOp | texpr.OfOp) or "call" in op.attributes:
             return None
@@ -223,7 +223,7 @@ class Recorder:
 
 
 def statement_key(statement: Operation) -> tuple[Any, ...]:
-    """What a statement does, whenever it was made."""
+    """The key of a statement: equal for statements that do the same, whenever they were made."""
     return statement.name, values_of(statement), *statement.properties.items()
 
 
@@ -253,7 +253,7 @@ def switch(on: bool) -> None:
 
 
 class Engine(Protocol):
-    """What runs programs for eager mode."""
+    """The engine that runs programs for eager mode, seen from below."""
 
     def look(self, value: Value) -> NDArray[Any]:
         """The value now."""

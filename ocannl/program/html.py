@@ -1,4 +1,4 @@
-"""What notebooks show: text and tables as HTML."""
+"""Text and tables as HTML, for notebooks."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _kept(value: Value) -> Operation:
 
 
 class _Keeping:
-    """What has to be kept, by the place of the statement before which it is computed."""
+    """Collects values that have to be kept, by the place of the statement before which they are computed."""
 
     def __init__(self, block: Recording) -> None:
         self.added = block.added

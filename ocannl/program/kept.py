@@ -25,9 +25,9 @@ class KeptMemory:
     values: dict[Value, None] = field(default_factory=dict[Value, None])
     """The memory, in the order of its first use."""
     updated: set[Value] = field(default_factory=set[Value])
-    """What statements write, so that it starts at zero."""
+    """Memory that statements write, so that it starts at zero."""
     counters: set[Value] = field(default_factory=set[Value])
-    """What is the counter of random numbers."""
+    """Memory that counts calls of random numbers."""
 
     def add(self, statements: Sequence[Operation], result: Value | None = None) -> None:
         """Adds what statements keep, which run in order, and then the computation of a result."""
@@ -51,7 +51,7 @@ class _Reader:
     kept: KeptMemory
     written: set[Value]
     done: set[Value] = field(default_factory=set[Value])
-    """What was set, or computed, on the way."""
+    """The memory set and the values computed so far."""
 
     def read_all(self, statements: Sequence[Operation], result: Value | None) -> None:
         self.kept.updated |= self.written

@@ -24,7 +24,7 @@ class Part(Generic[TensorT]):
 
 
 def items_of(key: object) -> tuple[object, ...]:
-    """What stands in brackets, as a tuple."""
+    """The contents of brackets as a tuple."""
     return cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
 
 

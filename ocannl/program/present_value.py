@@ -1,4 +1,4 @@
-"""What has a value in the default context, and converts to arrays and numbers."""
+"""Conversions to arrays and numbers, by the value in the default context."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Held(ABC):
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What has state: routines, functions, blocks, optimizers, data."""
+    """An object that has state: a routine, function, block, optimizer, or data."""
 
     def state_roots(self) -> Iterable[Root]:
         """That whose state it is."""
@@ -45,7 +45,7 @@ class Stateful(Protocol):
 
 
 Root: TypeAlias = Expression | Code | Stateful | Held | Callable[..., Any] | Sequence[Any] | Mapping[Any, Any]
-"""What has state, or several of it."""
+"""One or several objects that have state."""
 
 
 class State(dict[str, "Tensor | Held"]):
@@ -83,7 +83,7 @@ def state(what: Root) -> State:
 
 @dataclass
 class _Found:
-    """What was found, before it has names."""
+    """The memory found so far, before it has names."""
 
     memory: KeptMemory = field(default_factory=KeptMemory)
     held: dict[Held, None] = field(default_factory=dict[Held, None])

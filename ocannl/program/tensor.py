@@ -166,7 +166,7 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
 
     @grad.setter
     def grad(self, updated: Tensor) -> None:
-        """What `p.grad *= 2` in a code block ends in: it has set the memory already."""
+        """Accepts the result of `p.grad *= 2` in a code block, which has set the memory already."""
         check_updated(updated, self.grad, "grad")
 
     @property
@@ -180,7 +180,7 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
 
     @value.setter
     def value(self, updated: Tensor) -> None:
-        """What `t.value *= 2` in a code block ends in: it has set the memory already."""
+        """Accepts the result of `t.value *= 2` in a code block, which has set the memory already."""
         check_updated(updated, self.value, "value")
 
     def reshape(self, *shape: str | int | Sequence[int], **sizes: int | Dim) -> Tensor:
@@ -344,7 +344,7 @@ class SlicedMemory(Tensor):
 
 TensorLike: TypeAlias = Expression | Number
 Target: TypeAlias = TensorLike | Part[Tensor]
-"""What code writes: memory, or a part of it."""
+"""A target of writes in code: memory, or a part of it."""
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:

@@ -33,7 +33,7 @@ Sample: TypeAlias = Callable[[NDArray[np.uint32], Shape, np.dtype[Any]], NDArray
 
 
 Kind: TypeAlias = Literal["parameter", "statistic", "moment", "counter", "key"]
-"""What memory that programs keep is for."""
+"""The kinds of memory that programs keep."""
 
 
 class Asked:
@@ -65,7 +65,7 @@ class Value(OpResult[TensorType]):
     sample: Sample | None = None
     """Makes the initial value of a parameter or node; no part of the program's text."""
     kind: Kind | None = None
-    """What a node is for, if that was said; no part of the program's text."""
+    """The kind of a node, if that was said; no part of the program's text."""
     id_checks: Sequence[IdCheck] = ()
     """The checks of the ids of the operation."""
     updates: Updates | None = None

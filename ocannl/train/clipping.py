@@ -37,6 +37,6 @@ def _gradients(loss: oc.Tensor) -> list[oc.Tensor]:
 
 
 def norm_factor(gradients: Iterable[oc.Tensor], max_norm: float) -> oc.Tensor:
-    """What gradients are multiplied by, so that their norm is `max_norm` at most."""
+    """The factor by which gradients are scaled, so that their norm is `max_norm` at most."""
     squares = sum((oc.einsum(ALL, g * g) for g in gradients), oc.constant(0.0))
     return oc.minimum(1.0, max_norm / (oc.sqrt(squares) + 1e-6))

@@ -172,7 +172,7 @@ def _call(step: Callable[..., Any], batch: Any) -> Any:
 
 
 def metrics_of(result: Any) -> dict[str, float]:
-    """What a step or an evaluation gave, as numbers by name."""
+    """The results of a step or an evaluation, as numbers by name."""
     if result is None:
         return {}
     if not isinstance(result, Mapping):

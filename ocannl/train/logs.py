@@ -1,4 +1,4 @@
-"""What `train.fit` tells while it runs: on the terminal, in a table, for TensorBoard."""
+"""Logs of `train.fit`: on the terminal, in a table, for TensorBoard."""
 
 from __future__ import annotations
 

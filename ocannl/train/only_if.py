@@ -29,7 +29,7 @@ def only_if(condition: oc.Tensor, body: Callable[[], None]) -> None:
 
 
 def _lasting(op: object) -> Value | None:
-    """What an assignment writes, if that lasts."""
+    """The memory that an assignment writes, if it lasts."""
     if not isinstance(op, texpr.AssignOp):
         return None
     target = op.target

@@ -1,4 +1,4 @@
-"""What optimizers do with one parameter: code of an `UpdateStep`, as the optimizers' options say."""
+"""The update rules of optimizers for one parameter: code of an `UpdateStep`, by the optimizers' options."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Tunings:
 
 
 def tuned_target(pipeline: str, target: TargetDescription) -> str:
-    """What tuned schedules are for, as a part of their key."""
+    """The pipeline and target that tuned schedules are for, as a part of their key."""
     return f"{pipeline} {target}"
 
 

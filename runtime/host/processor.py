@@ -95,7 +95,7 @@ def chosen_target(name: str | None = None, default: TargetDescription | None = N
 
 
 def missing_features(target: TargetDescription) -> list[str]:
-    """What the host lacks to run code for a processor."""
+    """The features that the host lacks to run code for a processor."""
     if target.arch != host().arch:
         return [target.arch]
     return sorted(target.features - host().features)

@@ -1,4 +1,4 @@
-"""What the derivative of a product over axes needs besides the product: it may be zero."""
+"""Products without one factor, which the derivative of a product over axes needs where that may be zero."""
 
 from __future__ import annotations
 

@@ -95,12 +95,12 @@ class WrittenMemory:
                 raise OcannlError(stale_derivative(op, kept, since))
 
     def read(self, op: BackpropOp | VjpOp | JvpOp) -> set[SSAValue]:
-        """What it differentiates, and the values through which it goes."""
+        """The differentiated values, and those on the way to them."""
         path = dependencies(self.block, [op.tensor])
         return {op.tensor, *(operand for inner in path for operand in differentiable_operands(inner))}
 
     def targets(self, op: BackpropOp | VjpOp | JvpOp) -> set[SSAValue]:
-        """With respect to which it differentiates: the parameters, and what has a gradient."""
+        """The values by which it differentiates: for backprop all parameters, and what has a gradient."""
         if isinstance(op, BackpropOp):
             params = {each.result for each in self.ops if isinstance(each, ParamOp)}
             return params | {each.source for each in self.ops if isinstance(each, GradOp)}

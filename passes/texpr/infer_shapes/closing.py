@@ -229,8 +229,8 @@ class Closing:
     # Leaves.
 
     def _given(self) -> list[Leaf]:
-        """What has to be given, parameters with an input row first: one that scales a product, or is added to
-        it, takes its size from it.
+        """The leaves whose sizes have to be given, parameters with an input row first: one that scales a
+        product, or is added to it, takes its size from it.
         """
         found = [leaf for leaf in self.leaves if leaf.kind in _GIVEN]
         return sorted(found, key=lambda leaf: self.store.full_row(leaf.shape.input) == EMPTY_ROW)
