@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Generic, TypeAlias, TypeVar
 
+from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, RowKind
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, size_of
+from ocannl.program.location import here
 from ocannl.program.memory_axes import MemoryAxes, Slot
 from ocannl.program.values import Value
 
@@ -103,8 +106,10 @@ class Reduction:
 
     def first(self, accum: str) -> Value:
         """The number of the first element, in the order of memory, that attains an extreme, or that is no
-        number.
+        number. Raises `ShapeError` where there are no elements.
         """
+        if 0 in self.sizes:
+            raise ShapeError(here(f"`{tensor_name(self.value)}` has no elements there, so none is first"))
         extreme = self.reduce(accum, last=False)
         sizes = self.sizes
         others: list[tuple[Value, Slot | str]] = [(extreme, self.left)]

@@ -54,7 +54,9 @@ class _Wanted:
         try:
             (parsed,) = parse_spec(f"{self.slot} => 0", 1).operands
         except SpecSyntaxError as error:
-            raise SpecError(here(str(error))) from None
+            shown = SpecSyntaxError(error.message, self.slot, min(error.offset, len(self.slot)))
+            advice = "\n  einops' notation is that of oc.rearrange" if "(" in self.slot else ""
+            raise SpecError(here(f"{shown}{advice}")) from None
         known = {name: integer(size, f"the size of `{name}`") for name, size in self.sizes.items()}
         for kind, row in zip(SPEC_ORDER, parsed.rows, strict=True):
             if row.var not in (None, kind):

@@ -101,6 +101,10 @@ def test_positions_of_extremes():
     np.testing.assert_array_equal(CTX[x.argmin(-1)], [0, 0, 0])
     assert CTX[x[::2].argmax()] == 1
     assert CTX[oc.argmin(x[::2], "output")].tolist() == [0, 0]
+    nothing = oc.zeros((0, 3))
+    assert CTX[nothing.argmax(1)].shape == (0,)
+    with pytest.raises(oc.ShapeError, match="has no elements there"):
+        nothing.argmax(0)
 
 
 @pytest.mark.parametrize("axes", ["rows", 3, (0, 0), 1.5, (0, "batch")])

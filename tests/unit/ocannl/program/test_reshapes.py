@@ -67,6 +67,11 @@ def test_what_does_not_fit(shape: tuple[Any, ...], sizes: dict[str, int]):
         oc.data(array_of(4, 6), label="x").reshape(*shape, **sizes)
 
 
+def test_the_notation_of_einops_in_a_reshape():
+    with pytest.raises(oc.SpecError, match=r"(?s)  a b -> \(a b\)\n +\^\n.*oc.rearrange"):
+        oc.data(array_of(4, 6)).reshape("a b -> (a b)")
+
+
 def test_rearranging():
     a = array_of(2, 6, 5)
     x = oc.data(a, axes="boi", label="x")
