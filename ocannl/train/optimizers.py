@@ -11,8 +11,10 @@ from ocannl.train.update_step import Rule
 Pair = tuple[float, float]
 
 
-def _optimizer(rule: Rule, lr: LearningRate, common: Common, **options: Any) -> Optimizer:
-    return Optimizer(rule.__name__, rule, lr, options, common)
+def _optimizer(rule: Rule, given: dict[str, Any]) -> Optimizer:
+    """The optimizer of a rule, with the arguments of a function below by their names."""
+    options = {name: value for name, value in given.items() if name not in ("lr", "common")}
+    return Optimizer(rule.__name__, rule, given["lr"], options, given["common"])
 
 
 def sgd(
@@ -25,15 +27,7 @@ def sgd(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Stochastic gradient descent, with momentum (Sutskever et al., 2013), as PyTorch's `SGD`."""
-    return _optimizer(
-        rules.sgd,
-        lr,
-        common,
-        momentum=momentum,
-        dampening=dampening,
-        weight_decay=weight_decay,
-        nesterov=nesterov,
-    )
+    return _optimizer(rules.sgd, locals())
 
 
 def adam(
@@ -46,9 +40,7 @@ def adam(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Adam (Kingma and Ba, 2015), as PyTorch's `Adam`: weight decay is part of the gradient."""
-    return _optimizer(
-        rules.adam, lr, common, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad
-    )
+    return _optimizer(rules.adam, locals())
 
 
 def adamw(
@@ -61,9 +53,7 @@ def adamw(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as PyTorch's `AdamW`."""
-    return _optimizer(
-        rules.adamw, lr, common, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad
-    )
+    return _optimizer(rules.adamw, locals())
 
 
 def rmsprop(
@@ -77,16 +67,7 @@ def rmsprop(
     **common: Unpack[Common],
 ) -> Optimizer:
     """RMSprop (Tieleman and Hinton, 2012), as PyTorch's `RMSprop`."""
-    return _optimizer(
-        rules.rmsprop,
-        lr,
-        common,
-        alpha=alpha,
-        eps=eps,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        centered=centered,
-    )
+    return _optimizer(rules.rmsprop, locals())
 
 
 def adagrad(
@@ -99,15 +80,7 @@ def adagrad(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Adagrad (Duchi et al., 2011), as PyTorch's `Adagrad`."""
-    return _optimizer(
-        rules.adagrad,
-        lr,
-        common,
-        lr_decay=lr_decay,
-        weight_decay=weight_decay,
-        initial_accumulator_value=initial_accumulator_value,
-        eps=eps,
-    )
+    return _optimizer(rules.adagrad, locals())
 
 
 def adadelta(
@@ -119,7 +92,7 @@ def adadelta(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Adadelta (Zeiler, 2012), as PyTorch's `Adadelta`."""
-    return _optimizer(rules.adadelta, lr, common, rho=rho, eps=eps, weight_decay=weight_decay)
+    return _optimizer(rules.adadelta, locals())
 
 
 def nadam(
@@ -133,16 +106,7 @@ def nadam(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Adam with Nesterov's momentum (Dozat, 2016), as PyTorch's `NAdam`."""
-    return _optimizer(
-        rules.nadam,
-        lr,
-        common,
-        betas=betas,
-        eps=eps,
-        weight_decay=weight_decay,
-        momentum_decay=momentum_decay,
-        decoupled_weight_decay=decoupled_weight_decay,
-    )
+    return _optimizer(rules.nadam, locals())
 
 
 def radam(
@@ -155,15 +119,7 @@ def radam(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Rectified Adam (Liu et al., 2020), as PyTorch's `RAdam`."""
-    return _optimizer(
-        rules.radam,
-        lr,
-        common,
-        betas=betas,
-        eps=eps,
-        weight_decay=weight_decay,
-        decoupled_weight_decay=decoupled_weight_decay,
-    )
+    return _optimizer(rules.radam, locals())
 
 
 def lamb(
@@ -175,14 +131,14 @@ def lamb(
     **common: Unpack[Common],
 ) -> Optimizer:
     """LAMB (You et al., 2020): the step of each parameter is as long as the parameter, times `lr`."""
-    return _optimizer(rules.lamb, lr, common, betas=betas, eps=eps, weight_decay=weight_decay)
+    return _optimizer(rules.lamb, locals())
 
 
 def lion(
     lr: LearningRate = 1e-4, *, betas: Pair = (0.9, 0.99), weight_decay: float = 0.0, **common: Unpack[Common]
 ) -> Optimizer:
     """Lion (Chen et al., 2023): steps of the sign of a mean, with decoupled weight decay."""
-    return _optimizer(rules.lion, lr, common, betas=betas, weight_decay=weight_decay)
+    return _optimizer(rules.lion, locals())
 
 
 def rprop(
@@ -191,7 +147,7 @@ def rprop(
     """Resilient backpropagation (Riedmiller and Braun, 1993), as PyTorch's `Rprop`: `lr` is the first step,
     which then grows and shrinks for each element by itself.
     """
-    return _optimizer(rules.rprop, lr, common, etas=etas, step_sizes=step_sizes)
+    return _optimizer(rules.rprop, locals())
 
 
 def muon(
@@ -210,15 +166,4 @@ def muon(
     made orthogonal. For matrices, whose rows may have any number of axes; other parameters need a second
     optimizer.
     """
-    return _optimizer(
-        rules.muon,
-        lr,
-        common,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        nesterov=nesterov,
-        ns_coefficients=ns_coefficients,
-        eps=eps,
-        ns_steps=ns_steps,
-        adjust_lr_fn=adjust_lr_fn,
-    )
+    return _optimizer(rules.muon, locals())
