@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.linear import linear
@@ -137,13 +139,24 @@ def _windowed(
     init: Init,
     label: str,
 ) -> Layer:
+    return weighted(
+        lambda x, w: oc.einsum(spec, windows.framed(x), w, use_padding=windows.is_centred, **sizes),
+        out_channels,
+        bias,
+        init,
+        label,
+    )
+
+
+def weighted(
+    sums: Callable[[oc.Tensor, oc.Tensor], oc.Tensor],
+    out_channels: oc.RowSizes | None,
+    bias: bool,
+    init: Init,
+    label: str,
+) -> Layer:
+    """`sums(x, w) + b`, with parameters `label.w` and `label.b`."""
     with oc.scope(label):
         w = oc.param("w", init, output=out_channels)
         b = oc.param("b", 0.0, output=out_channels) if bias else 0.0
-
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        framed = windows.framed(x)
-        sums = oc.einsum(spec, framed, w, use_padding=windows.is_centred, **sizes)
-        return sums + b if bias else sums
-
-    return apply
+    return lambda x: sums(x, w) + b if bias else sums(x, w)

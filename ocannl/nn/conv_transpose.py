@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ocannl as oc
-from ocannl.nn.conv import convolution_spec
+from ocannl.nn.conv import convolution_spec, weighted
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.padding import padded
-from ocannl.nn.windows import Padding, Sizes, listed, sizes_of, windows_of
+from ocannl.nn.windows import Padding, Sizes, Windows, listed, sizes_of, windows_of
 
 
 @oc.configurable
@@ -25,20 +27,8 @@ def conv_transpose1d(
     label: str = "conv",
 ) -> Layer:
     """`conv_transpose2d` along one axis: batch, position' | in -> batch, position | out."""
-    return _transposed(
-        "w",
-        kernel_size,
-        stride,
-        use_padding,
-        padding,
-        output_padding,
-        dilation,
-        groups,
-        out_channels,
-        bias,
-        init,
-        label,
-    )
+    windows = _windows("w", kernel_size, stride, dilation, use_padding, padding, output_padding)
+    return _transposed(windows, groups, out_channels, bias, init, label)
 
 
 @oc.configurable
@@ -63,20 +53,8 @@ def conv_transpose2d(
     cells that are cut off instead, and `output_padding` those that are added after, as PyTorch has them.
     Raises `ArgumentError` for `output_padding` without `padding`.
     """
-    return _transposed(
-        "hw",
-        kernel_size,
-        stride,
-        use_padding,
-        padding,
-        output_padding,
-        dilation,
-        groups,
-        out_channels,
-        bias,
-        init,
-        label,
-    )
+    windows = _windows("hw", kernel_size, stride, dilation, use_padding, padding, output_padding)
+    return _transposed(windows, groups, out_channels, bias, init, label)
 
 
 @oc.configurable
@@ -97,49 +75,40 @@ def conv_transpose3d(
     """`conv_transpose2d` of volumes: batch, depth', height', width' | in -> batch, depth, height, width |
     out.
     """
-    return _transposed(
-        "dhw",
-        kernel_size,
-        stride,
-        use_padding,
-        padding,
-        output_padding,
-        dilation,
-        groups,
+    windows = _windows("dhw", kernel_size, stride, dilation, use_padding, padding, output_padding)
+    return _transposed(windows, groups, out_channels, bias, init, label)
+
+
+def _windows(
+    letters: str,
+    kernel_size: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    use_padding: bool,
+    padding: Padding,
+    output_padding: Sizes,
+) -> Windows:
+    """Windows over the result; around it, cells are added, or if the number is negative cut off."""
+    windows = windows_of(letters, ("kernel_size", kernel_size), stride, dilation, use_padding, padding)
+    more = sizes_of("output_padding", output_padding, len(letters), 0)
+    if any(more) and padding is None:
+        raise oc.ArgumentError("output_padding is added to what `padding` leaves, so that is given too")
+    axes = [
+        replace(axis, around=(-axis.around[0], extra - axis.around[1]))
+        for axis, extra in zip(windows.axes, more, strict=True)
+    ]
+    return replace(windows, axes=tuple(axes), is_centred=use_padding and padding is None)
+
+
+def _transposed(
+    windows: Windows, groups: int, out_channels: oc.RowSizes | None, bias: bool, init: Init, label: str
+) -> Layer:
+    spec, sizes = convolution_spec(listed("o", windows.letters), windows.spec, windows, groups)
+    around, pads = [axis.around for axis in windows.axes], windows.is_centred
+    return weighted(
+        lambda x, w: padded(oc.einsum(spec, x, w, use_padding=pads, **sizes), around),
         out_channels,
         bias,
         init,
         label,
     )
-
-
-def _transposed(
-    letters: str,
-    kernel_size: Sizes,
-    stride: Sizes,
-    use_padding: bool,
-    padding: Padding,
-    output_padding: Sizes,
-    dilation: Sizes,
-    groups: int,
-    out_channels: oc.RowSizes | None,
-    bias: bool,
-    init: Init,
-    label: str,
-) -> Layer:
-    windows = windows_of(letters, ("kernel_size", kernel_size), stride, dilation, use_padding, padding)
-    more = sizes_of("output_padding", output_padding, len(letters), 0)
-    if any(more) and padding is None:
-        raise oc.ArgumentError("output_padding is added to what `padding` leaves, so that is given too")
-    amounts = [(-a.around[0], extra - a.around[1]) for a, extra in zip(windows.axes, more, strict=True)]
-    centred = use_padding and padding is None
-    spec, sizes = convolution_spec(listed("o", letters), windows.spec, windows, groups)
-    with oc.scope(label):
-        w = oc.param("w", init, output=out_channels)
-        b = oc.param("b", 0.0, output=out_channels) if bias else 0.0
-
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        sums = padded(oc.einsum(spec, x, w, use_padding=centred, **sizes), amounts)
-        return sums + b if bias else sums
-
-    return apply
