@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import ocannl as oc
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
@@ -12,6 +13,8 @@ from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.linear import linear
 from ocannl.nn.norms import layer_norm
 from ocannl.nn.positions import sinusoidal_positions
+
+L = TypeVar("L")
 
 
 class Decoder(Protocol):
@@ -147,26 +150,11 @@ def transformer_encoder(
     label: str = "encoder",
 ) -> MaskedLayer:
     """Layers of self-attention; with `pre_norm`, a last norm: batch, position | features, shape kept."""
-    return _encoder(
-        num_layers,
-        label,
-        num_heads=num_heads,
-        d_k=d_k,
-        d_v=d_v,
-        d_ff=d_ff,
-        pre_norm=pre_norm,
-        activation=activation,
-        dropout_rate=dropout_rate,
-        pos_embed=pos_embed,
-    )
+    return _encoder(**locals())
 
 
-def _encoder(num_layers: int, label: str, *, pre_norm: bool, **settings: Any) -> MaskedLayer:
-    with oc.scope(label):
-        layers = [
-            encoder_layer(pre_norm=pre_norm, label=f"layer{k}", **settings) for k in range(1, num_layers + 1)
-        ]
-        last = layer_norm(label="norm") if pre_norm else None
+def _encoder(**settings: Any) -> MaskedLayer:
+    layers, last = _stack(encoder_layer, **settings)
 
     def apply(
         x: oc.Tensor, mask: oc.Tensor | None = None, train_step: oc.TensorLike | None = None
@@ -177,6 +165,15 @@ def _encoder(num_layers: int, label: str, *, pre_norm: bool, **settings: Any) ->
         return last(result) if last else result
 
     return apply
+
+
+def _stack(
+    layer: Callable[..., L], *, num_layers: int, label: str, pre_norm: bool, **settings: Any
+) -> tuple[list[L], Layer | None]:
+    """Layers with the same settings and, with `pre_norm`, a last norm."""
+    with oc.scope(label):
+        layers = [layer(pre_norm=pre_norm, label=f"layer{k}", **settings) for k in range(1, num_layers + 1)]
+        return layers, layer_norm(label="norm") if pre_norm else None
 
 
 @oc.configurable
@@ -195,21 +192,7 @@ def transformer_decoder(
     """Layers of self-attention and of attention to a memory; with `pre_norm`, a last norm: batch, position |
     features, shape kept. Without a mask, self-attention is causal.
     """
-    with oc.scope(label):
-        layers = [
-            decoder_layer(
-                num_heads=num_heads,
-                d_k=d_k,
-                d_v=d_v,
-                d_ff=d_ff,
-                pre_norm=pre_norm,
-                activation=activation,
-                dropout_rate=dropout_rate,
-                label=f"layer{k}",
-            )
-            for k in range(1, num_layers + 1)
-        ]
-        last = layer_norm(label="norm") if pre_norm else None
+    layers, last = _stack(decoder_layer, **locals())
 
     def apply(
         x: oc.Tensor,
@@ -242,18 +225,7 @@ def decoder_only(
     label: str = "decoder",
 ) -> MaskedLayer:
     """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
-    encode = _encoder(
-        num_layers,
-        label,
-        num_heads=num_heads,
-        d_k=d_k,
-        d_v=d_v,
-        d_ff=d_ff,
-        pre_norm=pre_norm,
-        activation=activation,
-        dropout_rate=dropout_rate,
-        pos_embed=pos_embed,
-    )
+    encode = _encoder(**locals())
     return lambda x, mask=None, train_step=None: encode(
         x, causal_mask() if mask is None else mask, train_step
     )
