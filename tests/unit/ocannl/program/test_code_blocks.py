@@ -10,13 +10,17 @@ import ocannl as oc
 from ocannl import nn, train
 
 
+def value_after(code: oc.Code, node: oc.Tensor) -> float:
+    ctx = oc.Context.cpu()
+    run(ctx, code)
+    return ctx[node].item()
+
+
 def test_code_that_is_made_and_run_in_a_block_is_there_once():
     n = oc.node("n", output=1, init=0.0)
     with oc.code("once") as once:
         oc.run(oc.accumulate(n, "add", 1.0))
-    ctx = oc.Context.cpu()
-    run(ctx, once)
-    assert ctx[n] == 1
+    assert value_after(once, n) == 1
 
 
 def test_code_that_is_run_moves():
@@ -25,9 +29,7 @@ def test_code_that_is_run_moves():
         double = oc.set(n, 2 * n)
         n += 10
         oc.run(double)
-    ctx = oc.Context.cpu()
-    run(ctx, moved)
-    assert ctx[n] == 22
+    assert value_after(moved, n) == 22
 
 
 def test_code_that_was_made_outside_runs_as_often_as_it_is_run():
@@ -36,9 +38,7 @@ def test_code_that_was_made_outside_runs_as_often_as_it_is_run():
     with oc.code("thrice") as thrice:
         for _ in range(3):
             oc.run(double)
-    ctx = oc.Context.cpu()
-    run(ctx, thrice)
-    assert ctx[n] == 8
+    assert value_after(thrice, n) == 8
 
 
 def test_an_inner_block_belongs_to_the_outer_one():
@@ -47,9 +47,7 @@ def test_an_inner_block_belongs_to_the_outer_one():
         with oc.code("inner"):
             n += 1
         n *= 3
-    ctx = oc.Context.cpu()
-    run(ctx, outer)
-    assert ctx[n] == 6
+    assert value_after(outer, n) == 6
 
 
 def test_an_inner_block_that_fails_is_left_out():
@@ -58,9 +56,7 @@ def test_an_inner_block_that_fails_is_left_out():
         n *= 3
         with pytest.raises(ZeroDivisionError), oc.code("inner"):
             n += 1 / 0
-    ctx = oc.Context.cpu()
-    run(ctx, outer)
-    assert ctx[n] == 3
+    assert value_after(outer, n) == 3
 
 
 @pytest.mark.parametrize("recipe", ["called", "run", "added up and run"])
