@@ -103,6 +103,12 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
     def __rfloordiv__(self, other: OperandT) -> ResultT:
         return self._pointwise("floor_divide", other, self)
 
+    def __divmod__(self, other: OperandT) -> tuple[ResultT, ResultT]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: OperandT) -> tuple[ResultT, ResultT]:
+        return self.__rfloordiv__(other), self.__rmod__(other)
+
     def __mod__(self, other: OperandT) -> ResultT:
         return self._pointwise("mod", self, other)
 

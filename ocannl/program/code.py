@@ -14,6 +14,7 @@ from ocannl.program import graph
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
+from ocannl.program.recomputation import warn_of_recomputation
 from ocannl.program.stages import stage_text
 from ocannl.program.values import Value, now
 from ocannl.runtime.collector import collector_paused
@@ -104,15 +105,17 @@ def recording(block: Recording) -> Generator[None, None, None]:
 
 
 @contextmanager
-def code(label: str) -> Generator[Code, None, None]:
+def code(label: str = "code") -> Generator[Code, None, None]:
     """A context in which assignments are collected as code: `t[...] = value`, `t += value` and its like,
     `oc.accumulate`, `oc.set`, and other code by `oc.run`. `label` is a comment in the IR.
 
-    A block inside of another one belongs to that one, at its end or where `oc.run` puts it.
+    A block inside of another one belongs to that one, at its end or where `oc.run` puts it. Warns of an
+    expression that the block changes and computes again.
     """
     block = Recording([_comment(label)], label)
     with recording(block):
         yield block
+    warn_of_recomputation(block.statements)
     _made_here(block)
 
 

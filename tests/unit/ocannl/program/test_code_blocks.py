@@ -109,3 +109,47 @@ def test_gradients_and_values_are_updated_in_place():
     step()
     np.testing.assert_array_equal(ctx[w.grad], [12.0, 12.0])
     np.testing.assert_array_equal(ctx[double.value], [7.0, 7.0])
+
+
+def gradients_of_a_product() -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
+    w, v = param("w", np.ones(3)), param("v", np.full(3, 2.0))
+    train.grad_update(total(w * v))
+    return w, v, oc.sqrt(total(w.grad * w.grad) + total(v.grad * v.grad))
+
+
+def clip_naively() -> None:
+    with oc.code("clip"):
+        w, v, norm = gradients_of_a_product()
+        w.grad *= 1 / norm
+        v.grad *= 1 / norm
+
+
+def test_what_a_block_changes_and_computes_again_is_told():
+    """The second gradient would be divided by another norm."""
+    with pytest.warns(UserWarning, match=r"`sqrt.*computed again here.*Keep it in an oc.node") as found:
+        clip_naively()
+    assert found[0].filename == __file__
+    assert len(found) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_memory_keeps_is_not_told():
+    kept = oc.node("norm", output=1, dtype=np.float64)
+    with oc.code() as clip:
+        w, v, norm = gradients_of_a_product()
+        kept[...] = norm
+        w.grad *= 1 / kept
+        v.grad *= 1 / kept
+    ctx = oc.Context.cpu()
+    ctx.init_params(w * v)
+    run(ctx, clip)
+    np.testing.assert_allclose(ctx[v.grad], np.ones(3) / np.sqrt(15), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_statements_that_run_again_are_not_told():
+    n = oc.node("n", output=1, init=1.0)
+    double = oc.set(n, 2 * n)
+    with oc.code():
+        oc.run(double)
+        oc.run(double)

@@ -299,6 +299,8 @@ def test_positions_are_whole_numbers():
     at, ctx = oc.range(7), oc.Context.cpu(threads=1)
     assert ctx[at].dtype == np.int32
     assert ctx[at // 2 + at % 2].tolist() == [0, 1, 1, 2, 2, 3, 3]
+    assert [ctx[part].tolist() for part in divmod(at, 4)] == [[0, 0, 0, 0, 1, 1, 1], [0, 1, 2, 3, 0, 1, 2]]
+    assert [ctx[part].tolist() for part in divmod(7, at + 1)][1] == [0, 1, 1, 3, 2, 1, 0]
     assert ctx[oc.eq(at & 1, 0)].tolist() == [True, False] * 3 + [True]
     assert ctx[at / 2].dtype == np.float32
     assert ctx[oc.constant(11) ** 7].tolist() == 11**7
