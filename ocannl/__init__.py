@@ -28,7 +28,7 @@ from ocannl.program.block import Block
 from ocannl.program.block_summary import Summary
 from ocannl.program.blocks import block, configurable
 from ocannl.program.casts import cast
-from ocannl.program.checkpoints import checkpoint
+from ocannl.program.checkpointing import checkpoint
 from ocannl.program.code import Code, block_comment, code, run
 from ocannl.program.creation import arange, eye, full, linspace, ones, tensor, zeros
 from ocannl.program.derivatives import custom_gradient, stop_gradient

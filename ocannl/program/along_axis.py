@@ -11,8 +11,8 @@ from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, spec_apply
 from ocannl.program.memory_axes import MemoryAxes, Slot
-from ocannl.program.parts import ALL, part_of
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor_parts import ALL, part_of
 from ocannl.program.values import Value
 
 REVERSED = slice(None, None, -1)

@@ -13,7 +13,7 @@ from ocannl.dialects import texpr
 from ocannl.program.block_parts import memory_of
 from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
-from ocannl.program.kept import KeptMemory
+from ocannl.program.live_in_memory import LiveInMemory
 from ocannl.program.names import free, memory_names
 from ocannl.program.tensor import Expression, Tensor, as_tensor
 from ocannl.program.updates import updates
@@ -85,7 +85,7 @@ def state(what: Root) -> State:
 class _Found:
     """The memory found so far, before it has names."""
 
-    memory: KeptMemory = field(default_factory=KeptMemory)
+    memory: LiveInMemory = field(default_factory=LiveInMemory)
     held: dict[Held, None] = field(default_factory=dict[Held, None])
     inferred: list[Tensor | Code] = field(default_factory=list[Tensor | Code])
 

@@ -23,7 +23,7 @@ from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.program import expressions, graph, parts, reshapes
+from ocannl.program import expressions, graph, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing, emit, is_recording, run
@@ -228,7 +228,7 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
             part = graph.add(tagged(batch, key))
         else:
             ids = [item.ir_value if isinstance(item, Tensor) else item for item in items]
-            part = parts.part_of(self.ir_value, ids)
+            part = tensor_parts.part_of(self.ir_value, ids)
         return SlicedMemory(part, self, items) if is_memory(self.ir_value) else Tensor(part)
 
     @property
@@ -397,7 +397,7 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
     if target.key is ...:
         return emit(texpr.AssignOp(memory, source, accum=accum, logic="."))
     items = [item.ir_value if isinstance(item, Tensor) else item for item in target.items]
-    at, indices = parts.written_positions(memory, items)
+    at, indices = tensor_parts.written_positions(memory, items)
     return emit(tagged(texpr.AssignOp(memory, source, accum=accum, logic=".", at=at), *indices))
 
 

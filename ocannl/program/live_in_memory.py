@@ -1,4 +1,4 @@
-"""The memory that statements find as an earlier run left it."""
+"""The live-in memory of statements, which they find as an earlier run left it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ocannl.program.values import Value, value_of, values_of
 
 
 @dataclass
-class KeptMemory:
+class LiveInMemory:
     """Memory that statements read before they set it: parameters, nodes, data that they write, and gradients
     and last values.
 
@@ -48,7 +48,7 @@ def _value(value: SSAValue) -> Value:
 class _Reader:
     """Goes through statements in their order."""
 
-    kept: KeptMemory
+    kept: LiveInMemory
     written: set[Value]
     done: set[Value] = field(default_factory=set[Value])
     """The memory set and the values computed so far."""
