@@ -24,6 +24,7 @@ from ocannl.nn.conv_transpose import conv_transpose1d, conv_transpose2d, conv_tr
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.group_norm import group_norm, instance_norm
+from ocannl.nn.interpolation import interpolate
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
@@ -47,6 +48,7 @@ from ocannl.nn.mlp import mlp, mlp_layer
 from ocannl.nn.mobile_cnn import mobile_cnn
 from ocannl.nn.norms import layer_norm, rms_norm
 from ocannl.nn.padding import pad
+from ocannl.nn.pixel_shuffle import pixel_shuffle, pixel_unshuffle
 from ocannl.nn.pool import (
     avg_pool1d,
     avg_pool2d,
@@ -59,7 +61,6 @@ from ocannl.nn.pool import (
 )
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
 from ocannl.nn.reparametrized import spectral_norm, weight_norm
-from ocannl.nn.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from ocannl.nn.resnet import resnet_block
 from ocannl.nn.softmax import log_softmax, softmax
 from ocannl.nn.transformer import (

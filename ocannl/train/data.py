@@ -1,13 +1,11 @@
-"""Batches of data: shuffled, changed and prefetched, with a place that is state."""
+"""Batches of data: shuffled and changed, with a place that is state."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from itertools import islice
 from operator import itemgetter
-from queue import Full, Queue
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -17,6 +15,7 @@ import ocannl as oc
 from ocannl.program.checks import integer
 from ocannl.program.state import Held
 from ocannl.program.values import Kind
+from ocannl.train.prefetch import prefetched
 
 Batch: TypeAlias = Any
 """An array, or a tuple or dictionary of arrays."""
@@ -40,7 +39,7 @@ class Batches(Held):
 
     def __iter__(self) -> Iterator[Batch]:
         epoch, first = self.epoch, self.position
-        with closing(_prefetched(self._made(epoch, first), self._prefetch)) as made:
+        with closing(prefetched(self._made(epoch, first), self._prefetch)) as made:
             for number, batch in enumerate(made, first + 1):
                 self.position = number
                 yield batch
@@ -178,43 +177,3 @@ def _mapped(change: Callable[[Any], Any], batch: Batch) -> Batch:
     if isinstance(batch, tuple | list):
         return tuple(change(array) for array in cast(Sequence[Any], batch))
     return change(batch)
-
-
-def _prefetched(items: Iterator[Any], ahead: int) -> Generator[Any]:
-    """The same items, made by a thread before they are asked for. Its errors come where the item would."""
-    if not ahead:
-        yield from items
-        return
-    queue, stopped = Queue[tuple[Any, BaseException | None]](ahead), threading.Event()
-
-    def put(item: Any, error: BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                queue.put((item, error), timeout=0.1)
-                return
-            except Full:
-                continue
-
-    def make() -> None:
-        try:
-            for item in items:
-                put(item, None)
-                if stopped.is_set():
-                    return
-            put(None, StopIteration())
-        except BaseException as error:
-            put(None, error)
-
-    thread = threading.Thread(target=make, name="ocannl batches", daemon=True)
-    thread.start()
-    try:
-        while True:
-            item, error = queue.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            yield item
-    finally:
-        stopped.set()
-        thread.join()

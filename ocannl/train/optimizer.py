@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 import ocannl as oc
 from ocannl.program.code import at_once
-from ocannl.program.tensor import Expression
 from ocannl.train.clipping import norm_factor
 from ocannl.train.gradients import scaled_gradients
 from ocannl.train.only_if import only_if
+from ocannl.train.options import Common, LearningRate, check_option
 from ocannl.train.plateau import Plateau
 from ocannl.train.recipes import trained_params
 from ocannl.train.schedules import Schedule
 from ocannl.train.update_step import Rule, UpdateStep
 
-LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau
 Params: TypeAlias = Mapping[str, oc.Tensor] | Sequence[oc.Tensor]
-
-
-# Options that are no numbers.
-CHOICES = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "adjust_lr_fn")
-
-
-class Common(TypedDict, total=False):
-    """Options that all optimizers have.
-
-    Attributes:
-        groups: other options for the parameters whose names match a pattern, as `{"*.b": {"lr": 0.1}}`; the
-            last pattern that matches decides.
-        clip_norm: the largest norm of all gradients together.
-        clip_value: the largest gradient of either sign.
-        accumulate: so many steps are one, by the mean of their gradients.
-        ema: the share of the old average in that of each parameter, which `averaged` uses.
-        label: the scope of its memory, by default its name.
-    """
-
-    groups: Mapping[str, Mapping[str, Any]]
-    clip_norm: float | None
-    clip_value: float | None
-    accumulate: int
-    ema: float | None
-    label: str
 
 
 class Optimizer:
@@ -84,10 +58,10 @@ class Optimizer:
                     f"{', '.join(self.options)}"
                 )
             for key, value in given.items():
-                _check_option(self.name, key, value, lr=key == "lr")
+                check_option(self.name, key, value, lr=key == "lr")
         for key, value in self.options.items():
-            _check_option(self.name, key, value)
-        _check_option(self.name, "lr", self.lr, lr=True)
+            check_option(self.name, key, value)
+        check_option(self.name, "lr", self.lr, lr=True)
         if isinstance(self.accumulate, bool) or not isinstance(self.accumulate, int) or self.accumulate < 1:
             raise oc.ArgumentError(f"accumulate is a number of steps, found {self.accumulate!r}")
 
@@ -233,20 +207,3 @@ class Optimizer:
     def __repr__(self) -> str:
         options = ", ".join(f"{key}={value!r}" for key, value in {"lr": self.lr, **self.options}.items())
         return f"train.{self.name}({options})"
-
-
-def _check_option(optimizer: str, name: str, value: object, *, lr: bool = False) -> None:
-    """Raises `ArgumentError` for an option that is no number, or not one that it can be."""
-    if lr and isinstance(value, Schedule | Plateau | Expression):
-        return
-    if name in CHOICES:
-        return
-    numbers: Iterable[object] = cast(Iterable[object], value) if isinstance(value, tuple | list) else [value]
-    for number in numbers:
-        if not isinstance(number, int | float | np.integer | np.floating):
-            what = "a number, an expression or a schedule" if lr else "a number"
-            raise oc.ArgumentError(f"{name} of {optimizer} is {what}, found {value!r}")
-        if name != "ns_coefficients" and not number >= 0:
-            raise oc.ArgumentError(f"{name} of {optimizer} is not negative, found {value!r}")
-        if name in ("betas", "rho", "alpha") and number >= 1:
-            raise oc.ArgumentError(f"{name} of {optimizer} is less than 1, found {value!r}")

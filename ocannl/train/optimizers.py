@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, Unpack
 
 from ocannl.train import rules
-from ocannl.train.optimizer import Common, LearningRate, Optimizer
+from ocannl.train.optimizer import Optimizer
+from ocannl.train.options import Common, LearningRate
 from ocannl.train.update_step import Rule
 
 Pair = tuple[float, float]

@@ -1,4 +1,4 @@
-"""Images of other sizes: interpolation, and channels as cells."""
+"""Images of other sizes, by interpolation."""
 
 from __future__ import annotations
 
@@ -113,21 +113,3 @@ def _along(x: oc.Tensor, after: int, taps: list[tuple[NDArray[Any], NDArray[Any]
             part = oc.einsum(f"{target} | ..c..; o | => {target} | ..c..", part, factor)
         parts.append(part)
     return sum(parts[1:], parts[0])
-
-
-@oc.configurable
-def pixel_shuffle(factor: int, *, label: str = "pixel_shuffle") -> Layer:
-    """Channels as cells (Shi et al., 2016): batch, height, width | channels * factor * factor -> batch,
-    height * factor, width * factor | channels, in PyTorch's order.
-    """
-    r = integer(factor, "factor", 1)
-    spec = "..., h, w | c&i&j => ..., h&i, w&j | c"
-    return lambda x: oc.einsum(spec, x, i=r, j=r).named(label)
-
-
-@oc.configurable
-def pixel_unshuffle(factor: int, *, label: str = "pixel_unshuffle") -> Layer:
-    """Cells as channels, the inverse of `pixel_shuffle`."""
-    r = integer(factor, "factor", 1)
-    spec = "..., h&i, w&j | c => ..., h, w | c&i&j"
-    return lambda x: oc.einsum(spec, x, i=r, j=r).named(label)
