@@ -21,6 +21,7 @@ from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
 from ocannl.nn.conv import conv1d, conv2d, conv3d, depthwise_separable_conv2d
 from ocannl.nn.conv_bn_relu import conv_bn_relu
 from ocannl.nn.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ocannl.nn.ctc import ctc
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.group_norm import group_norm, instance_norm
@@ -73,6 +74,7 @@ from ocannl.nn.transformer import (
     transformer_decoder,
     transformer_encoder,
 )
+from ocannl.nn.unpool import max_unpool
 from ocannl.nn.vgg import vgg_block
 from ocannl.program.misuse import explain_all
 
@@ -99,6 +101,7 @@ __all__ = [
     "cosine_similarity",
     "cross_attention",
     "cross_entropy",
+    "ctc",
     "decoder_layer",
     "decoder_only",
     "depthwise_separable_conv2d",
@@ -129,6 +132,7 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_unpool",
     "mean",
     "mish",
     "mlp",

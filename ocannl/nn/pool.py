@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import ocannl as oc
 from ocannl.nn.layer import Layer
+from ocannl.nn.unpool import places_of_maxima
 from ocannl.nn.windows import Padding, Sizes, Windows, listed, windows_of
+
+MaxPool: TypeAlias = Callable[[oc.Tensor], Any]
+"""It gives a tensor, or with `return_indices` a pair of tensors."""
 
 
 @oc.configurable
@@ -16,12 +23,13 @@ def max_pool1d(
     padding: Padding = None,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
+    return_indices: bool = False,
     label: str = "max_pool",
-) -> Layer:
+) -> MaxPool:
     """`max_pool2d` along one axis: batch, position | channels -> batch, position' | channels."""
     size = "window_size", window_size
     windows = windows_of("w", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
-    return _max_pool(windows, label)
+    return _max_pool(windows, return_indices, label)
 
 
 @oc.configurable
@@ -33,8 +41,9 @@ def max_pool2d(
     padding: Padding = None,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
+    return_indices: bool = False,
     label: str = "max_pool",
-) -> Layer:
+) -> MaxPool:
     """The maximum of each window: batch, height, width | channels -> batch, height', width' | channels.
 
     Without padding, height' is `(height - span) / stride + 1`, rounded down, where the window spans
@@ -42,10 +51,13 @@ def max_pool2d(
     window that reaches over the border, the cells inside count. `padding` gives the cells around the image
     instead, and height counts them: as many on all sides, or for each axis a number or a pair. With
     `ceil_mode` the number of windows is rounded up, if the last one begins inside.
+
+    With `return_indices` the result is a pair of that and the places of the maxima, for `nn.max_unpool`: each
+    is the number of a cell of the image in the order of memory, that of the first of equal ones.
     """
     size = "window_size", window_size
     windows = windows_of("hw", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
-    return _max_pool(windows, label)
+    return _max_pool(windows, return_indices, label)
 
 
 @oc.configurable
@@ -57,19 +69,24 @@ def max_pool3d(
     padding: Padding = None,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
+    return_indices: bool = False,
     label: str = "max_pool",
-) -> Layer:
+) -> MaxPool:
     """`max_pool2d` of volumes: batch, depth, height, width | channels -> batch, depth', height', width' |
     channels.
     """
     size = "window_size", window_size
     windows = windows_of("dhw", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
-    return _max_pool(windows, label)
+    return _max_pool(windows, return_indices, label)
 
 
-def _max_pool(windows: Windows, label: str) -> Layer:
+def _max_pool(windows: Windows, indices: bool, label: str) -> MaxPool:
     spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
-    return lambda x: oc.einmax(spec, windows.framed(x, "max"), use_padding=pads, **sizes).named(label)
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        return oc.einmax(spec, windows.framed(x, "max"), use_padding=pads, **sizes).named(label)
+
+    return (lambda x: (apply(x), places_of_maxima(windows, x))) if indices else apply
 
 
 @oc.configurable

@@ -88,7 +88,37 @@ def distance(a: Array, b: Array, p: float) -> Array:
     return np.sum(np.abs(a - b + 1e-6) ** p, -1) ** (1 / p)
 
 
+LABELS, TIMES, ENDS = np.array([[1, 1], [4, -7]]), np.array([5, 3]), np.array([2, 1])
+SEQUENCES = arrays_of((2, 5, 5))[0]
+
+
+def ctc_of(x: Array, labels: Array) -> float:
+    """The loss of one sequence, by the recursion over its times."""
+    states = np.zeros(2 * len(labels) + 1, int)
+    states[1::2] = labels
+    reached = np.zeros(len(states) + 2)
+    reached[2] = 1
+    skips = np.append([False] * 2, (states[2:] > 0) & (states[2:] != states[:-2]))
+    for probs in np.exp(log_softmax(x)):
+        reached[2:] = (reached[2:] + reached[1:-1] + skips * reached[:-2]) * probs[states]
+    return float(-np.log(reached[-1] + reached[-2]))
+
+
+def mean_of_sequences(x: Array, *lengths: Array) -> Array:
+    loss = np.array([ctc_of(x[n, : TIMES[n]], LABELS[n, : ENDS[n]]) for n in range(2)])
+    return np.asarray((loss / ENDS).mean())
+
+
 CASES = {
+    "ctc of sequences of other lengths, with a label twice and one of no meaning": Case(
+        lambda x, labels, times, ends: nn.ctc(
+            nn.log_softmax()(x), labels, input_lengths=times, target_lengths=ends
+        ),
+        [SEQUENCES, LABELS, TIMES, ENDS],
+        one_number(mean_of_sequences),
+        one_number(lambda x, *rest: torch_functional().ctc_loss(x.log_softmax(-1).movedim(1, 0), *rest)),
+        [None, "bb", "b", "b"],
+    ),
     **{
         f"cross entropy, {reduction}, smoothing {smoothing}, {'weighted' if weighted else 'plain'}": settled(
             reduction, smoothing, WEIGHT if weighted else None

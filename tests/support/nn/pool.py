@@ -100,6 +100,25 @@ def pools(rank: int, x: Array, name: str, **how: Any) -> Case:
     return Case(block, [x], in_numpy, in_torch)
 
 
+def unpooled(x: Any, size: tuple[int, int]) -> Any:
+    """Maxima put back at their places."""
+    y, places = nn.max_pool2d(return_indices=True)(x)
+    return nn.max_unpool(y, places, size)
+
+
+def torch_unpooled(x: Any) -> Any:
+    functional = pytest.importorskip("torch").nn.functional
+    pooled = functional.max_pool2d(x.movedim(-1, 1), 2, return_indices=True)
+    return functional.max_unpool2d(*pooled, 2, output_size=x.shape[1:3]).movedim(1, -1)
+
+
+def maxima_alone(x: Array) -> Array:
+    cut = x[:, : x.shape[1] // 2 * 2, : x.shape[2] // 2 * 2]
+    most = patches(cut, (2, 2), (2, 2)).max((-2, -1)).repeat(2, 1).repeat(2, 2)
+    around = [(0, whole - part) for whole, part in zip(x.shape, cut.shape, strict=True)]
+    return np.pad(np.where(cut == most, cut, 0.0), around)
+
+
 X = arrays_of((2, 6, 8, 3))[0]
 ODD = arrays_of((2, 7, 9, 2))[0]
 MORE = arrays_of((2, 2, 4, 6, 2))[0]
@@ -158,6 +177,9 @@ CASES = {
     "max, ceil, padding": pools(2, -np.exp(X), "max", kernel_size=3, stride=3, padding=1, ceil_mode=True),
     "max, one axis": pools(1, X[0], "max", kernel_size=3, stride=2),
     "max, three axes": pools(3, MORE, "max", kernel_size=2, stride=2),
+    "max, put back": Case(
+        lambda x: unpooled(x, (7, 9)), [ODD], lambda p, x: maxima_alone(x), lambda p, x: torch_unpooled(x)
+    ),
     "mean, cut off": pools(2, ODD, "avg", kernel_size=2, stride=2),
     "mean, padding": pools(2, ODD, "avg", kernel_size=4, stride=2, padding=2),
     "mean, padding that does not count": pools(

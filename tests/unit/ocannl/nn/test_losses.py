@@ -76,3 +76,46 @@ def test_settings_that_there_are_not(settings: Any, message: str):
 def test_ids_are_of_one_output_axis():
     with pytest.raises(oc.ShapeError):
         nn.cross_entropy(oc.data(X3, axes="bboo"), oc.data(IDS[4][..., 0], axes="bb"))
+
+
+def test_a_target_that_is_too_long():
+    """It has no path, and no gradient."""
+    x = oc.param("x", X3[0, :2, 0], batch=2, output=5, input=[], dtype=np.float64)
+    labels, ctx = oc.data(np.array([1, 1]), axes="b"), oc.Context.cpu(threads=1)
+    ctx.init_params(x)
+    assert ctx[nn.ctc(nn.log_softmax()(x), labels)] == np.inf
+    loss = nn.ctc(nn.log_softmax()(x), labels, zero_infinity=True)
+    assert ctx[loss] == 0
+    np.testing.assert_array_equal(ctx[oc.grad(loss, x)], np.zeros((2, 5)))
+
+
+def test_improbable_paths_are_not_lost():
+    """Where a network is sure of blanks, in f32: far below the smallest number that is no zero."""
+    torch = pytest.importorskip("torch")
+    logits = np.zeros((1, 4, 3), np.float32)
+    logits[..., 0] = 60
+    labels = np.array([[1, 2]])
+    found = oc.Context.cpu(threads=1)[nn.ctc(nn.log_softmax()(oc.data(logits)), oc.data(labels, axes="bb"))]
+    log_probs = torch.tensor(logits).log_softmax(-1).movedim(1, 0)
+    wanted = torch.nn.functional.ctc_loss(log_probs, torch.tensor(labels), [4], [2])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (3, 2)])
+def test_sequences_of_any_length(lengths: tuple[int, int]):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    x, labels = rng.normal(size=(2, lengths[0], 4)), rng.integers(0, 3, (2, lengths[1]))
+    log_probs = nn.log_softmax()(oc.data(x))
+    loss = nn.ctc(log_probs, oc.data(labels, axes="bb"), blank=3, reduction="none")
+    theirs = torch.tensor(x).log_softmax(-1).movedim(1, 0)
+    ends = [torch.full((2,), n) for n in lengths]
+    wanted = torch.nn.functional.ctc_loss(theirs, torch.tensor(labels), *ends, blank=3, reduction="none")
+    np.testing.assert_allclose(oc.Context.cpu(threads=1)[loss], wanted, rtol=1e-12)
+
+
+def test_sequences_of_nothing():
+    with pytest.raises(oc.ArgumentError, match="ctc needs at least one label"):
+        nn.ctc(oc.data(X1), oc.data(np.zeros(0, int), axes="b"))
+    with pytest.raises(oc.ShapeError, match="`p`"):
+        nn.ctc(oc.param("p", output=5, batch=oc.Dim("t")), oc.data(np.zeros(2, int), axes="b"))

@@ -37,6 +37,57 @@ def test_several_maxima_share_no_gradient():
     np.testing.assert_array_equal(ctx[x.grad], np.ones((2, 2, 1)))
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"stride": 2},
+        {"stride": 2, "padding": 1},
+        {"stride": 2, "padding": 1, "ceil_mode": True, "dilation": 2},
+        {"stride": 1, "padding": (1, 0)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_places_of_maxima(rank: int, how: dict[str, Any]):
+    """The first of several; in two dimensions, also of nothing but negative infinity, of which PyTorch has
+    in three dimensions places outside of the window.
+    """
+    torch = pytest.importorskip("torch")
+    how = {k: v[:1] * rank if k == "padding" and isinstance(v, tuple) else v for k, v in how.items()}
+    x = np.random.default_rng(1).integers(0, 4, (2, *(7, 6, 8)[:rank], 3)).astype(np.float32)
+    if rank == 2:
+        x[0] = -np.inf
+    values, places = getattr(nn, f"max_pool{rank}d")(window_size=3, return_indices=True, **how)(oc.data(x))
+    pool = getattr(torch.nn.functional, f"max_pool{rank}d")
+    wanted = pool(torch.tensor(x).movedim(-1, 1), 3, return_indices=True, **how)
+    ctx = oc.Context.cpu(threads=1)
+    for found, reference in zip((values, places), wanted, strict=True):
+        np.testing.assert_array_equal(ctx[found], reference.movedim(1, -1).numpy())
+    assert ctx[places].dtype == np.int32
+
+
+def test_no_number_is_where_it_is_found():
+    x = np.array([1.0, np.nan, 3.0, 2.0]).reshape(1, 4, 1)
+    _, places = nn.max_pool1d(return_indices=True)(oc.data(x))
+    np.testing.assert_array_equal(oc.Context.cpu(threads=1)[places].ravel(), [1, 2])
+
+
+def test_one_place_of_several_windows():
+    """Each value there has a gradient, as in PyTorch."""
+    x = oc.param("x", np.array([1.0, 5.0, 2.0]), batch=3, output=1, input=[])
+    y, places = nn.max_pool1d(window_size=2, stride=1, return_indices=True)(x)
+    ctx = oc.Context.cpu(threads=1)
+    ctx.init_params(x)
+    np.testing.assert_array_equal(ctx[nn.max_unpool(y, places, (3,))].ravel(), [0, 5, 0])
+    np.testing.assert_array_equal(ctx[oc.grad(oc.sum(nn.max_unpool(y, places, (3,))), x)].ravel(), [0, 2, 0])
+
+
+def test_a_place_beyond_the_image_is_an_error():
+    y, places = nn.max_pool1d(return_indices=True)(oc.data(np.arange(6.0).reshape(6, 1)))
+    with pytest.raises(oc.OcannlError, match="5"):
+        oc.Context.cpu(threads=1)[nn.max_unpool(y, places, (5,))]
+
+
 @pytest.mark.parametrize("pool", [nn.max_pool2d, nn.avg_pool2d, nn.smooth_max_pool2d])
 class TestErrors:
     def test_a_size_that_is_not_known_where_it_is_applied_and_does_not_divide(self, pool: Any):
@@ -48,6 +99,12 @@ class TestErrors:
     def test_a_window_beyond_the_image(self, pool: Any):
         with pytest.raises(oc.ShapeError, match=r"an axis of size 3 is too short"):
             oc.infer(pool(window_size=5)(oc.data(np.zeros((2, 3, 8, 3)))))
+
+    def test_places_in_an_image_of_unknown_size(self, pool: Any):
+        images = oc.param("images", 0.0, batch=[oc.Dim("h"), oc.Dim("w")], input=[])
+        if pool is nn.max_pool2d:
+            with pytest.raises(oc.ShapeError, match="the places of maxima"):
+                pool(return_indices=True)(images)
 
     @pytest.mark.parametrize(
         ("settings", "error"), [({"window_size": 0}, ValueError), ({"stride": 1.5}, TypeError)]
