@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,33 @@ class Initializer:
         return f"oc.init.{self.description}"
 
 
+class Draw(Protocol):
+    """Random numbers, and a function of each, in an array that may be given."""
+
+    def __call__(
+        self,
+        key: NDArray[np.uint32],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        then: random.Elementwise,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class RandomSample:
+    """A `Sample` of random numbers, and `then` of each: a function for the final shape."""
+
+    draw: Draw
+    then: Callable[[Shape], random.Elementwise]
+
+    def __call__(
+        self, key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any], out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """The array, in memory of its own or in `out`, whose dtype may be another one."""
+        return self.draw(key, shape.memory_sizes, dtype, self.then(shape), out)
+
+
 def fan_in(shape: Shape) -> int:
     """The number of inputs that each output sums over: the product of the input axes, at least 1."""
     return max(1, math.prod(shape.input.sizes))
@@ -61,38 +88,43 @@ def fan_out(shape: Shape) -> int:
 def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
     """Uniform in [low, high)."""
 
-    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return low + (high - low) * random.uniform(key, shape.memory_sizes, dtype)
+    def then(shape: Shape) -> random.Elementwise:
+        return lambda unit: low + (high - low) * unit
 
-    return Initializer(f"uniform({low}, {high})", sample)
+    return Initializer(f"uniform({low}, {high})", RandomSample(random.uniform, then))
 
 
 def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
     """Normal with mean `mean` and standard deviation `std`."""
 
-    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return mean + std * random.normal(key, shape.memory_sizes, dtype)
+    def then(shape: Shape) -> random.Elementwise:
+        return lambda standard: mean + std * standard
 
-    return Initializer(f"normal({mean}, {std})", sample)
+    return Initializer(f"normal({mean}, {std})", RandomSample(random.normal, then))
 
 
 def kaiming(gain: float = math.sqrt(2.0)) -> Initializer:
     """Normal with variance gain^2 / fan_in (He et al., 2015); the default gain is for relu."""
 
-    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return gain / math.sqrt(fan_in(shape)) * random.normal(key, shape.memory_sizes, dtype)
+    def then(shape: Shape) -> random.Elementwise:
+        std = gain / math.sqrt(fan_in(shape))
+        return lambda standard: std * standard
 
-    return Initializer(f"kaiming({gain})", sample)
+    return Initializer(f"kaiming({gain})", RandomSample(random.normal, then))
+
+
+def within(bound: float) -> random.Elementwise:
+    """Numbers in [-bound, bound) of numbers in [0, 1)."""
+    return lambda unit: bound * (2.0 * unit - 1.0)
 
 
 def xavier(gain: float = 1.0) -> Initializer:
     """Uniform with bound gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
 
-    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        bound = gain * math.sqrt(6.0 / (fan_in(shape) + fan_out(shape)))
-        return bound * (2.0 * random.uniform(key, shape.memory_sizes, dtype) - 1.0)
+    def then(shape: Shape) -> random.Elementwise:
+        return within(gain * math.sqrt(6.0 / (fan_in(shape) + fan_out(shape))))
 
-    return Initializer(f"xavier({gain})", sample)
+    return Initializer(f"xavier({gain})", RandomSample(random.uniform, then))
 
 
 def constant(value: float) -> Initializer:
@@ -100,7 +132,7 @@ def constant(value: float) -> Initializer:
     number = float(value)
 
     def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return np.full(shape.memory_sizes, number, dtype)
+        return np.broadcast_to(np.array(number).astype(dtype), shape.memory_sizes)
 
     return Initializer(f"constant({value})", sample)
 
@@ -112,11 +144,10 @@ def scaled_uniform() -> Initializer:
     A parameter without input axes, such as a bias, counts its outputs instead. The default of `oc.param`.
     """
 
-    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        bound = math.sqrt(3.0 / (fan_in(shape) if shape.input.axes else fan_out(shape)))
-        return bound * (2.0 * random.uniform(key, shape.memory_sizes, dtype) - 1.0)
+    def then(shape: Shape) -> random.Elementwise:
+        return within(math.sqrt(3.0 / (fan_in(shape) if shape.input.axes else fan_out(shape))))
 
-    return Initializer("scaled_uniform()", sample)
+    return Initializer("scaled_uniform()", RandomSample(random.uniform, then))
 
 
 explain_all(__all__, globals())

@@ -5,16 +5,26 @@ The output words of Threefry-4x32 (`ocannl.dialects.scalar.threefry`) of the cou
 Every target can compute them, at any k, in parallel.
 """
 
-import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ocannl.dialects.scalar import threefry
+from ocannl.runtime.host.processor import default_threads
+from ocannl.runtime.host.random_words import compiled_words
 
 Words = NDArray[np.uint32]
+Numbers = NDArray[Any]
+Elementwise = Callable[[Numbers], Numbers]
 
-BLOCKS_AT_A_TIME = 1 << 14  # 256 KiB of state stays in the cache
+# The numbers that are drawn at a time, which stay in the cache with what they are made of; a multiple of the
+# numbers of a block.
+PART = 1 << 15
+# For fewer words it takes longer to load compiled code than to compute them by NumPy.
+LEAST_COMPILED = 1 << 15
 
 
 class InPlace:
@@ -55,16 +65,6 @@ def stream_key(seed: int, name: str) -> Words:
     return np.array(threefry.key_words(seed, name), np.uint32)
 
 
-def words(key: Words, count: int) -> Words:
-    """The first `count` words of the key's word stream: uint32, shape (count,)."""
-    blocks = -(-count // 4)
-    stream = np.empty((blocks, 4), np.uint32)
-    for start in range(0, blocks, BLOCKS_AT_A_TIME):
-        part = stream[start : start + BLOCKS_AT_A_TIME]
-        part[:] = threefry4x32(counters(start, len(part)), key).T
-    return stream.reshape(-1)[:count]
-
-
 def counters(start: int, count: int) -> Words:
     """The counters from `start` on: uint32, shape (4, count)."""
     index = np.arange(start, start + count, dtype=np.uint64)
@@ -74,8 +74,29 @@ def counters(start: int, count: int) -> Words:
     return counter
 
 
-def uniform(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[np.floating]:
-    """Random numbers uniform in [0, 1), an array of `shape`.
+def numpy_words(key: Words, first: int, blocks: int) -> Words:
+    """The words of some blocks of the key's word stream, from block `first` on, by NumPy."""
+    return np.ascontiguousarray(threefry4x32(counters(first, blocks), key).T).reshape(-1)
+
+
+def same(numbers: Numbers) -> Numbers:
+    return numbers
+
+
+def words(key: Words, count: int) -> Words:
+    """The first `count` words of the key's word stream: uint32, shape (count,)."""
+    return drawn(key, (count,), np.dtype(np.uint32), 1, same, None)
+
+
+def uniform(
+    key: Words,
+    shape: tuple[int, ...],
+    dtype: DTypeLike = np.float32,
+    then: Elementwise = same,
+    out: Numbers | None = None,
+) -> Numbers:
+    """Random numbers uniform in [0, 1), and `then` a function of each: an array of `shape`, in contiguous
+    memory `out` if that is given.
 
     Element k has, for float32, the upper 24 bits of word k; for float16, its upper 11 bits; for float64,
     53 bits of words 2k and 2k + 1.
@@ -83,17 +104,19 @@ def uniform(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -
     Raises:
         TypeError: `dtype` is another type.
     """
-    count = math.prod(shape)
     match np.dtype(dtype):
-        case np.float64:
-            values = unit_53_bits(words(key, 2 * count))
-        case np.float32:
-            values = (words(key, count) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-        case np.float16:
-            values = (words(key, count) >> np.uint32(21)).astype(np.float16) * np.float16(2.0**-11)
+        case np.float64 as found:
+            return drawn(key, shape, found, 2, lambda words: then(unit_53_bits(words)), out)
+        case np.float32 | np.float16 as found:
+            return drawn(key, shape, found, 1, lambda words: then(upper_bits(words, found)), out)
         case other:
             raise TypeError(f"no random numbers of type {other}: use float16, float32 or float64")
-    return values.reshape(shape)
+
+
+def upper_bits(stream: Words, dtype: np.dtype[Any]) -> Numbers:
+    """Numbers in [0, 1): the upper bits of each word, as many as the float's fraction has and one."""
+    bits = 1 + np.finfo(dtype).nmant
+    return (stream >> np.uint32(32 - bits)).astype(dtype) * dtype.type(2.0**-bits)
 
 
 def unit_53_bits(stream: Words) -> NDArray[np.float64]:
@@ -103,8 +126,15 @@ def unit_53_bits(stream: Words) -> NDArray[np.float64]:
     return (high * 2.0**26 + low) * 2.0**-53
 
 
-def normal(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[np.floating]:
-    """Random numbers of the standard normal distribution, an array of `shape`.
+def normal(
+    key: Words,
+    shape: tuple[int, ...],
+    dtype: DTypeLike = np.float32,
+    then: Elementwise = same,
+    out: Numbers | None = None,
+) -> Numbers:
+    """Random numbers of the standard normal distribution, and `then` a function of each: an array of `shape`,
+    in contiguous memory `out` if that is given.
 
     Box-Muller: elements 2j and 2j + 1 are `sqrt(-2 ln(1 - u))` times the cosine and the sine of `2 pi v`.
     Here u and v in [0, 1) are words 2j and 2j + 1 over 2**32; for float64, 53 bits of words 4j to 4j + 3.
@@ -113,16 +143,17 @@ def normal(key: Words, shape: tuple[int, ...], dtype: DTypeLike = np.float32) ->
     Raises:
         TypeError: `dtype` is not float16, float32 or float64.
     """
-    count = math.prod(shape)
-    pairs = -(-count // 2)
     match np.dtype(dtype):
-        case np.float64:
-            unit = unit_53_bits(words(key, 4 * pairs))
-        case np.float32 | np.float16:
-            unit = words(key, 2 * pairs).astype(np.float64) * 2.0**-32
+        case np.float64 as found:
+            return drawn(key, shape, found, 2, lambda words: then(box_muller(unit_53_bits(words))), out)
+        case np.float32 | np.float16 as found:
+
+            def numbers_of(words: Words) -> Numbers:
+                return then(box_muller(words * 2.0**-32).astype(found))
+
+            return drawn(key, shape, found, 1, numbers_of, out)
         case other:
             raise TypeError(f"no random numbers of type {other}: use float16, float32 or float64")
-    return box_muller(unit).astype(dtype)[:count].reshape(shape)
 
 
 def box_muller(unit: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,3 +161,34 @@ def box_muller(unit: NDArray[np.float64]) -> NDArray[np.float64]:
     radius = np.sqrt(-2.0 * np.log1p(-unit[0::2]))
     angle = 2.0 * np.pi * unit[1::2]
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1).reshape(-1)
+
+
+def drawn(
+    key: Words,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    words_each: int,
+    numbers_of: Callable[[Words], Numbers],
+    out: Numbers | None,
+) -> Numbers:
+    """An array of numbers that are made of `words_each` words each of the key's word stream, part by part, on
+    all threads. `numbers_of` makes those of some whole blocks.
+    """
+    result = np.empty(shape, dtype) if out is None else out
+    flat = result.reshape(-1)
+    words_of = compiled_words if words_each * flat.size >= LEAST_COMPILED else numpy_words
+
+    def draw(start: int) -> None:
+        part = flat[start : start + PART]
+        blocks = -(-part.size * words_each // 4)
+        part[:] = numbers_of(words_of(key, start * words_each // 4, blocks))[: part.size]
+
+    starts = range(0, flat.size, PART)
+    threads = min(default_threads(), len(starts))
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(draw, starts))
+    else:
+        for start in starts:
+            draw(start)
+    return result

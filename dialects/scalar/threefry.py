@@ -2,7 +2,7 @@
 1, 2, 3", SC 2011.
 
 It turns a counter of four words of 32 bits and a key of as many into four words that look random. It is
-written once, for words of any kind: of NumPy, or values of a program.
+written once, for words of any kind: of NumPy, values of a program, or of LLVM.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 W = TypeVar("W")
+K = TypeVar("K", contravariant=True)
 
 KEY_PARITY = 0x1BD11BDA
 ROUNDS = 20
@@ -20,11 +21,11 @@ ROUNDS_PER_KEY = 4
 ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
 
 
-class ThreefryArithmetic(Protocol[W]):
-    """Operations of the generator on words."""
+class ThreefryArithmetic(Protocol[W, K]):
+    """Operations of the generator on words, and on words of the key."""
 
-    def add(self, word: W, constant: int) -> W:
-        """The sum modulo 2**32, of a constant below that."""
+    def add(self, word: W, key_word: K) -> W:
+        """The sum modulo 2**32."""
         ...
 
     def mix(self, a: W, b: W, rotation: int) -> tuple[W, W]:
@@ -33,22 +34,39 @@ class ThreefryArithmetic(Protocol[W]):
 
 
 def threefry4x32(
-    counter: Sequence[W], key: Sequence[int], words: ThreefryArithmetic[W], rounds: int = ROUNDS
+    counter: Sequence[W], key: Sequence[int], words: ThreefryArithmetic[W, int], rounds: int = ROUNDS
 ) -> list[W]:
     """The four words of a counter under a key, four words each.
 
     The paper recommends 20 rounds, and found none of the standard tests to fail from 13 on.
     """
+    return mixed(counter, key_schedule(key, rounds), words, rounds)
+
+
+def key_schedule(key: Sequence[int], rounds: int = ROUNDS) -> list[list[int]]:
+    """The four words that are added before the first round, and after every fourth one: those of the key and
+    their parity, rotated by one more each time, and the number of times so far in the last word.
+    """
     parity = KEY_PARITY
     for word in key:
         parity ^= word
     key_words = (*key, parity)
+    schedule = [[key_words[(n + i) % 5] for i in range(4)] for n in range(rounds // ROUNDS_PER_KEY + 1)]
+    for n, added in enumerate(schedule):
+        added[3] = (added[3] + n) % 2**32
+    return schedule
+
+
+def mixed(
+    counter: Sequence[W],
+    schedule: Sequence[Sequence[K]],
+    words: ThreefryArithmetic[W, K],
+    rounds: int = ROUNDS,
+) -> list[W]:
+    """The four words of a counter under a schedule of key words."""
 
     def add_key(state: Sequence[W], injection: int) -> list[W]:
-        """Adds the key, rotated by `injection` words, and the number of the injection to the last word."""
-        constants = [key_words[(injection + i) % 5] for i in range(4)]
-        constants[3] += injection
-        return [words.add(word, c % 2**32) for word, c in zip(state, constants, strict=True)]
+        return [words.add(word, added) for word, added in zip(state, schedule[injection], strict=True)]
 
     state = add_key(counter, 0)
     for r in range(rounds):

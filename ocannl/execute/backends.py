@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.device import Device
-from ocannl.runtime.host.processor import chosen_target, usable_cores
+from ocannl.runtime.host.processor import chosen_target
 from ocannl.runtime.metal import MetalDevice
 
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
@@ -26,13 +25,3 @@ def cpu_device(target: str | None) -> NativeDevice:
     """This CPU, with code for a processor by its name. Raises `DeviceError` for an unknown one."""
     checks = os.environ.get("OCANNL_CHECK") == "1"
     return NativeDevice(Emulation(check=checks), target=chosen_target(target))
-
-
-def default_threads() -> int:
-    """`OCANNL_THREADS`, else the number of cores of this process. Raises `DeviceError`."""
-    text = os.environ.get("OCANNL_THREADS")
-    if not text:
-        return usable_cores()
-    if not text.isdecimal() or int(text) < 1:
-        raise DeviceError(f"OCANNL_THREADS is a number of threads, at least 1; found {text!r}")
-    return int(text)

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from numpy.typing import ArrayLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
-from ocannl.execute.backends import BACKENDS, GPUS, cpu_device, default_threads
+from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
 from ocannl.execute.evaluation import Evaluation, evaluation
 from ocannl.execute.inference import commit, decided, infer
 from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part
@@ -43,6 +43,7 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
+from ocannl.runtime.host.processor import default_threads
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
 

@@ -13,7 +13,8 @@ from xdsl.ir import Attribute
 from ocannl.dialects import texpr
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import tensor_type
-from ocannl.execute.node import Node
+from ocannl.execute.node import Node, host_array
+from ocannl.init import RandomSample
 from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.final_types import type_now
@@ -115,6 +116,10 @@ def fill(node: Node, value: Value, shape: Shape) -> None:
 
 def sample(node: Node, value: Value, shape: Shape, key: NDArray[np.uint32]) -> None:
     """Writes the initial value that a value samples."""
-    assert value.sample is not None
-    node.memory.write(value.sample(key, shape, computed_dtype(node.memory.dtype)))
+    draw, array, dtype = value.sample, host_array(node.memory), computed_dtype(node.memory.dtype)
+    assert draw is not None
+    if isinstance(draw, RandomSample) and array is not None:
+        draw(key, shape, dtype, out=array)
+    else:
+        node.memory.write(draw(key, shape, dtype))
     node.written = True

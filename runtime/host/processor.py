@@ -110,6 +110,16 @@ def check_runs(target: TargetDescription) -> None:
         )
 
 
+def default_threads() -> int:
+    """`OCANNL_THREADS`, else the number of cores of this process. Raises `DeviceError`."""
+    text = os.environ.get("OCANNL_THREADS")
+    if not text:
+        return usable_cores()
+    if not text.isdecimal() or int(text) < 1:
+        raise DeviceError(f"OCANNL_THREADS is a number of threads, at least 1; found {text!r}")
+    return int(text)
+
+
 def usable_cores() -> int:
     """The number of cores this process may run on; hyper-threads of a core count once where that is known."""
     if hasattr(os, "sched_getaffinity"):

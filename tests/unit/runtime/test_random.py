@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 from support.random_reference import KNOWN_ANSWERS, word_array
 
-from ocannl.runtime.random import BLOCKS_AT_A_TIME, normal, stream_key, threefry4x32, uniform, words
+from ocannl.lowering.threefry_words import NAME, blocks_at_once, threefry_words
+from ocannl.runtime.host.jit import emit_assembly
+from ocannl.runtime.host.processor import chosen_target, host
+from ocannl.runtime.host.random_words import compiled_words
+from ocannl.runtime.random import (
+    LEAST_COMPILED,
+    PART,
+    normal,
+    numpy_words,
+    stream_key,
+    threefry4x32,
+    uniform,
+    words,
+)
 
 Draw = Callable[..., np.ndarray]
 
@@ -29,10 +42,45 @@ def test_many_counters_at_once():
 
 
 def test_the_word_stream_counts_from_zero():
-    stream = words(KEY, 4 * BLOCKS_AT_A_TIME + 6)
-    for block in (0, 1, BLOCKS_AT_A_TIME):
+    stream = words(KEY, 2 * PART + 6)
+    for block in (0, 1, PART // 4, PART // 2):
         expected = threefry4x32(np.array([block, 0, 0, 0], np.uint32), KEY)
         np.testing.assert_array_equal(stream[4 * block : 4 * block + 4], expected)
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2 * blocks_at_once(host()) + 3])
+@pytest.mark.parametrize("first", [0, 5 * blocks_at_once(host()), 2**32 - blocks_at_once(host())])
+def test_compiled_words_are_those_of_numpy(first: int, blocks: int):
+    np.testing.assert_array_equal(compiled_words(KEY, first, blocks), numpy_words(KEY, first, blocks))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "apple-m2"])
+def test_words_are_compiled_for_every_processor(target: str):
+    described = chosen_target(target)
+    assert NAME in emit_assembly(threefry_words(described), described)
+
+
+@pytest.mark.parametrize("draw", [uniform, normal])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_many_numbers_are_the_same_numbers(
+    draw: Draw, dtype: type[np.floating], threads: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Of one part by NumPy, and of several by compiled code on some threads."""
+    monkeypatch.setenv("OCANNL_THREADS", threads)
+    few = draw(KEY, (LEAST_COMPILED // 4,), dtype)
+    many = draw(KEY, (2 * PART + 5,), dtype)
+    np.testing.assert_array_equal(many[: few.size], few)
+    place = many.size - 7
+    monkeypatch.setattr("ocannl.runtime.random.compiled_words", numpy_words)
+    np.testing.assert_array_equal(draw(KEY, many.shape, dtype)[place:], many[place:])
+
+
+def test_numbers_are_drawn_in_memory_that_is_given():
+    out = np.zeros((3, 5), np.float16)
+    found = uniform(KEY, (3, 5), np.float32, lambda unit: 2.0 * unit - 1.0, out)
+    assert found is out
+    np.testing.assert_array_equal(out, (2.0 * uniform(KEY, (3, 5)) - 1.0).astype(np.float16))
 
 
 @pytest.mark.parametrize("draw", [uniform, normal])
