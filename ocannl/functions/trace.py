@@ -24,6 +24,9 @@ PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
 """Results that are no tensors, and are returned as they are."""
 
 
+INTEGERS = "iu"
+"""Kinds of NumPy's dtypes."""
+
 FLAT = "flat"
 """In place of letters: an array whose uses give it a shape."""
 
@@ -50,23 +53,22 @@ def trace(
 ) -> Trace:
     """Calls a function with tensors in place of arrays, and collects the code that it makes.
 
-    Integers without letters in `axes` are numbers, as other arrays. Where that does not fit, and there is one
-    for each row of the others, they are ids, which have batch axes only.
+    Integers without letters in `axes` are ids, with batch axes only, where there is one for each row of
+    another array. Where that does not fit, they are numbers, as other arrays; and where this does not either,
+    all are ids that there is one of for each row of the floats.
 
     Raises `ShapeError` and `SpecError` for what does not fit either way, `ArgumentError` for results that are
     no values.
     """
-    try:
-        return _traced(function, signature, axes, name, memory)
-    except ShapeError:
-        ids = _axes_of_ids(signature, axes)
-        if not ids:
-            raise
-        try:
-            return _traced(function, signature, {**axes, **ids}, name, memory)
-        except ShapeError:
-            pass
-        raise
+    guesses = [_axes_of_ids(signature, axes), {}, _axes_of_ids(signature, axes, besides=INTEGERS)]
+    errors: list[ShapeError] = []
+    for number, ids in enumerate(guesses):
+        if ids not in guesses[:number]:
+            try:
+                return _traced(function, signature, {**axes, **ids}, name, memory)
+            except ShapeError as error:
+                errors.append(error)
+    raise errors[0]
 
 
 def _traced(
@@ -117,14 +119,14 @@ def _result(leaf: object, path: str) -> Any:
     raise ArgumentError(f"a function returns tensors and numbers, found {type(leaf).__name__} as {place}")
 
 
-def _axes_of_ids(signature: Signature, axes: Mapping[str, str]) -> dict[str, str]:
-    """The letters of integers that may be ids: one for each row of other arrays, or without such."""
+def _axes_of_ids(signature: Signature, axes: Mapping[str, str], besides: str = "") -> dict[str, str]:
+    """The letters of integers that may be ids: one for each row of arrays, `besides` those of some kinds."""
     arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
-    rows = [leaf.shape[:-1] for _, leaf in arrays if leaf.dtype.kind not in "iu"]
+    rows = [leaf.shape[:-1] for _, leaf in arrays if leaf.dtype.kind not in besides]
     return {
         path: "b" * len(leaf.shape)
         for path, leaf in arrays
-        if leaf.dtype.kind in "iu"
+        if leaf.dtype.kind in INTEGERS
         and shared_letters(axes, path) is None
         and (not rows or leaf.shape in [row[: len(leaf.shape)] for row in rows])
     }

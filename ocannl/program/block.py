@@ -61,6 +61,8 @@ class Block(WithFunction, Generic[Q, R]):
         if not callable(function):
             raise ArgumentError(f"a block is made of a function, found {function!r}")
         self.function = function.function if isinstance(function, Block) else function
+        self.__wrapped__ = self.function
+        """Whose arguments are those of the block, for `inspect.signature`."""
         self.frozen = frozen
         """Whether its own parameters have no gradients."""
         self.configuration = configuration

@@ -92,9 +92,10 @@ class Checkpoints:
         return min(rated, key=lambda one: one[0])[1] if rated and self.order else None
 
     def restore(
-        self, ctx: oc.Context, what: Root, which: Literal["latest", "best"] = "latest"
+        self, ctx: oc.Context, what: Root, which: Literal["latest", "best"] = "latest", *, strict: bool = True
     ) -> Checkpoint | None:
-        """Loads the latest or the best checkpoint, and returns it; None where there is none.
+        """Loads the latest or the best checkpoint, and returns it; None where there is none. With
+        `strict=False`, `what` may be a part of what was saved, such as the model of a whole run.
 
         Raises `StateError` where it does not fit.
         """
@@ -102,7 +103,7 @@ class Checkpoints:
             raise oc.ArgumentError(f"the 'latest' checkpoint is restored or the 'best', found {which!r}")
         chosen = self.latest if which == "latest" else self.best
         if chosen is not None:
-            ctx.load(chosen.path, what)
+            ctx.load(chosen.path, what, strict=strict)
         return chosen
 
     def __repr__(self) -> str:

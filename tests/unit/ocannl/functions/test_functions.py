@@ -352,6 +352,18 @@ class TestSignatures:
         double = oc.function(lambda x, k: x * k, ctx=ctx)
         np.testing.assert_array_equal(double(np.ones(3), np.arange(3)), np.arange(3))
 
+    def test_integers_are_ids_where_there_is_one_for_each_row(self, ctx: oc.Context):
+        """Also where they might be features: of bytes, as many as there are classes, or beside ids."""
+        scores = np.eye(4, dtype=np.float32)
+        right = oc.function(lambda x, y: oc.eq(x.argmax(-1), y).sum(), ctx=ctx)
+        assert right(scores, np.arange(4)) == 4
+        assert right((255 * scores).astype(np.uint8), np.arange(4)) == 4
+        loss = oc.function(lambda x, y: nn.cross_entropy(x, y), ctx=ctx)
+        np.testing.assert_allclose(loss(scores, np.arange(4)), np.log(np.e + 3) - 1, rtol=1e-6)
+        embed = nn.embedding(num=3, dim=4)
+        mean = oc.function(lambda ids, y: nn.cross_entropy(embed(ids).mean(1), y), ctx=ctx)
+        assert mean(np.zeros((2, 3), int), np.zeros(2, int)).shape == ()
+
     @pytest.mark.parametrize("result", [oc.forward, lambda x: [x, object()]])
     def test_results_that_are_no_values(self, result: Callable[[Any], Any], ctx: oc.Context):
         with pytest.raises(oc.ArgumentError, match="a function returns tensors and numbers, found"):
@@ -380,6 +392,10 @@ class TestSignatures:
 
 
 class TestNesting:
+    def test_a_block_has_the_arguments_of_its_function(self, ctx: oc.Context):
+        model = oc.function(oc.Block(lambda ids, scale=2: scale * ids), ctx, {"ids": "b"})
+        assert model(np.arange(2)).tolist() == [0, 2]
+
     def test_a_function_of_tensors_is_applied(self, ctx: oc.Context):
         square = oc.function(lambda x: x * x, ctx=ctx)
         assert oc.function(lambda x: square(square(x)) + 1, ctx=ctx)(2.0) == 17

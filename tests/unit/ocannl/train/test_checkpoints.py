@@ -62,6 +62,18 @@ def test_steps_that_begin_again_are_the_latest(tmp_path: Path):
     assert latest.step == 2
 
 
+def test_a_part_of_what_was_saved(tmp_path: Path):
+    saved, other = Saved(tmp_path), oc.param("other", 1.0, output=1)
+    saved.ctx.init_params(other)
+    saved.ctx[saved.p] = 7.0
+    saved.keep.save(saved.ctx, [saved.p, other], step=1)
+    saved.ctx[saved.p] = 0.0
+    with pytest.raises(oc.StateError, match="not in the program, and left out by strict=False: other"):
+        saved.keep.restore(saved.ctx, saved.p)
+    assert saved.keep.restore(saved.ctx, saved.p, strict=False) == saved.keep.latest
+    assert saved.ctx[saved.p].tolist() == [7, 7]
+
+
 def test_nothing_to_restore(tmp_path: Path):
     saved = Saved(tmp_path / "none")
     assert saved.keep.restore(saved.ctx, saved.p) is None
