@@ -1,6 +1,7 @@
 """The examples of the pages run; every pass, dialect, operator and block has its place."""
 
 import re
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,11 @@ def test_what_replaces_pytorch_runs(tmp_path: Path):
     runner = Runner(MIGRATION, tmp_path)
     runner.run_all()
     assert len(migrated()) > 50
-    for code in migrated():
-        result = eval(code, runner.names)
-        if isinstance(result, oc.Tensor) and not is_memory(result.ir_value):
-            train.forward_once(oc.Context.cpu(), result)
+    with chdir(tmp_path):
+        for code in migrated():
+            result = eval(code, runner.names)
+            if isinstance(result, oc.Tensor) and not is_memory(result.ir_value):
+                train.forward_once(oc.Context.cpu(), result)
 
 
 def test_the_language_has_every_environment_variable():

@@ -1,10 +1,14 @@
 """The example programs learn what they are given."""
 
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import char_lm
+import cifar
 import digits
 import lenet_digits
+import makemore
 import moons
 import nanogpt
 import numpy as np
@@ -114,3 +118,62 @@ def test_sampling():
     assert ids(top_p=0.45) == {1}
     assert ids(top_p=0.46) == ids(top_p=0.73) == {1, 2}
     assert ids(temperature=0.05) == {1}
+
+
+class TestCifar:
+    """Small: no blocks, few images, of which the last batch has fewer."""
+
+    options = ("--images", "20", "--batch", "8", "--width", "4", "--depth", "0", "--rate", "0.05")
+
+    def test_it_stops_early_with_the_best(self, tmp_path: Path):
+        trained = cifar.main([*self.options, "--epochs", "30", "--patience", "3", "--runs", str(tmp_path)])
+        found = [epoch["test_accuracy"] for epoch in trained.history]
+        assert len(found) < 30
+        assert trained.history[-1]["loss"] < trained.history[0]["loss"]
+        assert trained.accuracy == trained.best.metric == max(found) >= max(found[-3:])
+        assert (tmp_path / "log.csv").read_text().count("\n") == 1 + len(found)
+
+    def test_images_of_the_file_are_read(self, tmp_path: Path):
+        image = np.arange(32 * 32 * 3).reshape(32, 32, 3).astype(np.uint8)
+        record = bytes([7]) + np.moveaxis(image, -1, 0).tobytes()
+        for name, count in (("data_batch_1", 2), ("data_batch_2", 1), ("test_batch", 1)):
+            (tmp_path / f"{name}.bin").write_bytes(count * record)
+        with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
+            for file in tmp_path.glob("*.bin"):
+                archive.add(file, f"cifar-10-batches-bin/{file.name}")
+        (images, classes), (test, _) = cifar.cifar10(tmp_path / "cifar-10-binary.tar.gz")
+        assert (images.shape, test.shape, classes.tolist()) == ((3, 32, 32, 3), (1, 32, 32, 3), [7, 7, 7])
+        np.testing.assert_array_equal(images[2], image)
+
+    def test_digits_are_images_of_its_shape(self):
+        (images, classes), (test, _) = cifar.digits_on_photographs(seed=1)
+        assert images.shape == (1500, 32, 32, 3)
+        assert len(test) == 297
+        assert {*classes.tolist()} == {*range(10)}
+
+    def test_images_are_moved_and_mirrored(self):
+        images = np.zeros((200, 32, 32, 3), np.uint8)
+        images[:, 16, 10] = 255
+        moved, _ = cifar.augmented((images, images[:, 0, 0, 0]), np.random.default_rng(1), mirror=True)
+        _, rows, columns, _ = np.nonzero(moved)
+        assert {*rows} == {*range(12, 21)}
+        assert {*columns} == {*range(6, 15), *range(17, 26)}
+
+
+def sampled_models() -> list[Any]:
+    """Those that take the longest to compile are run by `-m exhaustive`."""
+    long = {"lstm", "transformer"}
+    return [pytest.param(m, marks=pytest.mark.exhaustive) if m in long else m for m in makemore.MODELS]
+
+
+@pytest.mark.parametrize("model", sampled_models())
+def test_names_are_made(model: str, tmp_path: Path):
+    (tmp_path / "names.txt").write_text(
+        "\n".join(n for n in makemore.NAMES.read_text().split() if len(n) < 5)
+    )
+    options = ["--names", str(tmp_path / "names.txt"), "--steps", "40", "--width", "16", "--rate", "0.03"]
+    trained = makemore.main([model, *options])[model]
+    assert np.mean(trained.losses[-5:]) < trained.losses[0] - 0.4
+    assert trained.validation < trained.losses[0]
+    assert len(trained.written) == 10
+    assert all(word.isalpha() and len(word) < 5 for word in trained.written if word)
