@@ -51,6 +51,7 @@ from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
+from ocannl.passes.texpr.mask_padding import MaskPaddingPass
 
 # The passes of all targets.
 SHARED: tuple[type[ModulePass], ...] = (
@@ -58,6 +59,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     InferPrecisionsPass,
     FoldLayersPass,
     InferProjectionsPass,
+    MaskPaddingPass,
     DifferentiatePass,
     LowerTexprToAssignPass,
     LowerAssignToLoopsPass,

@@ -15,13 +15,20 @@ from ocannl.program.trees import Form
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """The shape and dtype of an array; a number has no axes."""
+    """The shape and dtype of an array; a number has no axes.
+
+    Attributes:
+        counts: the padded axes, with the names of their real sizes; their sizes are the padded ones.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    counts: tuple[tuple[int, str], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}" if self.shape else str(self.dtype)
+        padded = dict(self.counts)
+        sizes = [f"*{size}" if axis in padded else str(size) for axis, size in enumerate(self.shape)]
+        return f"{self.dtype}[{', '.join(sizes)}]" if self.shape else str(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,11 @@ class Signature:
         return ", ".join(f"{name}: {leaf}" for name, leaf in self.leaves)
 
     __repr__ = __str__
+
+
+def array_types(signature: Signature) -> list[ArrayType]:
+    """The types of the arrays, without what is static."""
+    return [leaf for _, leaf in signature.leaves if isinstance(leaf, ArrayType)]
 
 
 def array_of(leaf: object, name: str) -> NDArray[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.context import Context
 from ocannl.execute.routine import Routine
-from ocannl.functions.arguments import ArrayType
+from ocannl.functions.arguments import ArrayType, array_types
+from ocannl.functions.padding import padded_copy, real_sizes, write_padded
 from ocannl.functions.trace import Trace
 from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor
@@ -32,17 +33,26 @@ class Bound:
         self.routine = compiled(trace, context)
         if any(param not in context for param in params(trace.code).values()):
             context.init_params(trace.code, seed=seed)
-        kinds = [leaf for _, leaf in trace.signature.leaves]
-        arrays = [kind for kind in kinds if isinstance(kind, ArrayType)]
+        arrays = array_types(trace.signature)
         inputs = [tensor for tensor in trace.inputs if tensor is not None]
         memories = [self.routine.memory_of(tensor, written=True) for tensor in inputs]
-        self._writes = [(at, _writer(memory)) for at, memory in enumerate(memories) if memory is not None]
-        self.result = _assembler(trace, [_reader(leaf, self.routine, context) for leaf in trace.results])
+        self._kinds = arrays
+        self._writes = [
+            (at, _writer(memory, arrays[at])) for at, memory in enumerate(memories) if memory is not None
+        ]
+        self._sizes: dict[str, int] = {}
+        """The real sizes of padded axes in the last call."""
+        self.result = _assembler(trace, [self._reader(leaf, trace) for leaf in trace.results])
         self.count = -1
         """The number of arguments, if they are arrays which the CPU copies in; or -1."""
         self.host: list[tuple[Array, tuple[int, ...], np.dtype[Any]]] = []
         """Where these go, with their shapes and dtypes."""
-        if len(arrays) == len(kinds) and all(isinstance(memory, HostMemory | None) for memory in memories):
+        is_padded = bool(trace.padded.sizes)
+        if (
+            not is_padded
+            and len(arrays) == len(trace.signature.leaves)
+            and all(isinstance(memory, HostMemory | None) for memory in memories)
+        ):
             self.count = len(arrays)
             for memory, kind in zip(memories, arrays, strict=True):
                 # What the code does not use goes to an array of its own.
@@ -53,15 +63,32 @@ class Bound:
         """Copies the arguments in, runs, and copies the results out."""
         for at, write in self._writes:
             write(arrays[at])
+        self._sizes = real_sizes(self._kinds, arrays)
+        set_real_sizes(self.routine, self._sizes)
         self.routine()
         return self.result()
+
+    def _reader(self, leaf: Any, trace: Trace) -> Callable[[], Any]:
+        """Reads a result, without what is padded."""
+        read = _reader(leaf, self.routine, self.context)
+        padded = trace.padded.of(leaf.ir_value) if isinstance(leaf, Tensor) else {}
+        if not padded:
+            return read
+
+        def cut() -> Array:
+            whole: Array = read()
+            ends = [self._sizes[padded[n]] if n in padded else size for n, size in enumerate(whole.shape)]
+            return whole[tuple(map(slice, ends))].copy()
+
+        return cut
 
 
 def compiled(trace: Trace, context: Context) -> Routine:
     """The routine of a trace. Raises `OcannlError` for static indices, which a call could not set."""
     routine = context.compile(trace.code, name=trace.code.label)
-    if routine.indices:
-        names = ", ".join(f"`{index.name}`" for index in routine.indices)
+    unset = [index.name for index in routine.indices if index.name not in trace.padded.sizes]
+    if unset:
+        names = ", ".join(f"`{name}`" for name in unset)
         raise OcannlError(
             f"function `{trace.code.label}` uses the static indices {names}, which a call does not set: "
             "make them arguments"
@@ -69,7 +96,17 @@ def compiled(trace: Trace, context: Context) -> Routine:
     return routine
 
 
-def _writer(memory: Memory) -> Callable[[Array], None]:
+def set_real_sizes(routine: Routine, sizes: Mapping[str, int]) -> None:
+    """Sets the static indices of a trace's routine, which are the real sizes of padded axes."""
+    for index in routine.indices:
+        routine[index] = sizes[index.name]
+
+
+def _writer(memory: Memory, kind: ArrayType) -> Callable[[Array], None]:
+    if kind.counts and isinstance(memory, HostMemory):
+        return partial(write_padded, memory.array)
+    if kind.counts:
+        return lambda array: memory.write(padded_copy(array, kind))
     if not isinstance(memory, HostMemory):
         return memory.write
     return partial(memory.array.__setitem__, ...)

@@ -17,9 +17,18 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.routine import Routine
-from ocannl.functions.arguments import ArrayType, LeafType, Signature, Static, array_of, static_of
-from ocannl.functions.bound import Bound, compiled
+from ocannl.functions.arguments import (
+    LeafType,
+    Signature,
+    Static,
+    array_of,
+    array_types,
+    shared_letters,
+    static_of,
+)
+from ocannl.functions.bound import Bound, compiled, set_real_sizes
 from ocannl.functions.differentiable import Differentiable
+from ocannl.functions.padding import Counts, marked_axes, real_sizes
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
@@ -57,6 +66,7 @@ class Function(Differentiable, Exclusive):
         self._context: Callable[[], Context] = default_context if context is None else lambda: context
         Exclusive.__init__(self, name)
         self.axes = dict(axes)
+        self.is_padded = any(marks for marks in map(marked_axes, self.axes.values()))
         self.static = frozenset(static)
         self.parameters = inspect.signature(function)
         self.memory = memory or TracedMemory()
@@ -140,7 +150,7 @@ class Function(Differentiable, Exclusive):
             raise ArgumentError(f"{self.name}(): {error}") from None
         given.apply_defaults()
         leaves: list[tuple[str, LeafType]] = []
-        arrays: list[Array] = []
+        arrays, counts = list[Array](), Counts()
         for name, value in given.arguments.items():
             if name in self.static:
                 leaves.append((name, static_of(value, name)))
@@ -151,7 +161,8 @@ class Function(Differentiable, Exclusive):
                 if array is None:
                     leaves.append((path, self._static_leaf(part, path)))
                 else:
-                    leaves.append((path, ArrayType(array.shape, array.dtype)))
+                    letters = shared_letters(self.axes, path) if self.is_padded else None
+                    leaves.append((path, counts.padded(path, array, letters)))
                     arrays.append(array)
         return Signature(form_of((given.args, given.kwargs)), tuple(leaves)), arrays
 
@@ -199,8 +210,8 @@ class Function(Differentiable, Exclusive):
     def lower(self, *args: Any, **named: Any) -> Lowered:
         """The function traced for such arguments, which are not used otherwise."""
         with self._alone():
-            signature, _ = self.signature_of(args, named)
-            return Lowered(self._trace(signature), self._context())
+            signature, arrays = self.signature_of(args, named)
+            return Lowered(self._trace(signature), self._context(), arrays)
 
     def __repr__(self) -> str:
         return f"<function {self.name}: {len(self._traces)} signatures>"
@@ -209,9 +220,10 @@ class Function(Differentiable, Exclusive):
 class Lowered:
     """A function traced for one signature: its text, its schedule, and its routine."""
 
-    def __init__(self, trace: Trace, context: Context) -> None:
+    def __init__(self, trace: Trace, context: Context, arrays: Sequence[Array]) -> None:
         self._trace = trace
         self._context = context
+        self._sizes = real_sizes(array_types(trace.signature), arrays)
 
     @property
     def results(self) -> Any:
@@ -224,7 +236,9 @@ class Lowered:
 
     def compile(self) -> Routine:
         """A routine of its code. Calling it runs the code with the arguments of the function's last call."""
-        return compiled(self._trace, self._context)
+        routine = compiled(self._trace, self._context)
+        set_real_sizes(routine, self._sizes)
+        return routine
 
     def schedule(self) -> str:
         """A table of the kernels, as of `Routine.schedule`."""

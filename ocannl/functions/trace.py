@@ -10,13 +10,16 @@ import numpy as np
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError
-from ocannl.functions.arguments import ArrayType, Signature, Static, shared_letters
+from ocannl.functions.arguments import ArrayType, Signature, Static, array_types, shared_letters
+from ocannl.functions.padding import indices_of, padded_axes, without_marks
 from ocannl.program.code import Code, Recording, emit, recording
 from ocannl.program.eager import mode
 from ocannl.program.errors import ArgumentError
 from ocannl.program.keeping import with_kept
 from ocannl.program.leaves import data
+from ocannl.program.padded_axes import PaddedAxes, padding
 from ocannl.program.retracing import TracedMemory, retracing
+from ocannl.program.static_index import tagged
 from ocannl.program.tensor import Expression, Tensor
 from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
 
@@ -42,6 +45,7 @@ class Trace:
     code: Code
     form: Form
     results: tuple[Any, ...]
+    padded: PaddedAxes
 
 
 def trace(
@@ -79,8 +83,9 @@ def _traced(
     memory: TracedMemory,
 ) -> Trace:
     block = Recording(label=name)
-    with mode(False), recording(block), retracing(memory):
-        inputs = tuple(_input(path, leaf, axes) for path, leaf in signature.leaves)
+    padded = padded_axes(array_types(signature))
+    with mode(False), recording(block), retracing(memory), padding(padded):
+        inputs = tuple(_input(path, leaf, axes, padded) for path, leaf in signature.leaves)
         positional, named = built(signature.form, _given(signature, inputs))
         result = function(*positional, **named)
         form = form_of(result)
@@ -90,7 +95,8 @@ def _traced(
         block.statements[:] = with_kept(block, values)
         for value in dict.fromkeys(values):
             emit(texpr.ForwardOp(value))
-    return Trace(signature, inputs, Code(block.statements, name), form, results)
+        padded.check()
+    return Trace(signature, inputs, Code(block.statements, name), form, results, padded)
 
 
 def _given(signature: Signature, inputs: Sequence[Tensor | None]) -> Iterator[Any]:
@@ -98,13 +104,18 @@ def _given(signature: Signature, inputs: Sequence[Tensor | None]) -> Iterator[An
         yield leaf.value if isinstance(leaf, Static) else tensor
 
 
-def _input(path: str, leaf: ArrayType | Static, axes: Mapping[str, str]) -> Tensor | None:
+def _input(path: str, leaf: ArrayType | Static, axes: Mapping[str, str], padded: PaddedAxes) -> Tensor | None:
     """Memory for an argument, which calls write."""
     if isinstance(leaf, Static):
         return None
     letters = shared_letters(axes, path)
-    flat = letters == FLAT
-    tensor = data(np.zeros(leaf.shape, leaf.dtype), axes=None if flat else letters, flat=flat, label=path)
+    contents = np.zeros(leaf.shape, leaf.dtype)
+    if letters == FLAT:
+        tensor = data(contents, flat=True, label=path)
+    else:
+        own = None if letters is None else without_marks(letters)
+        tensor = data(contents, axes=own, bases=dict(leaf.counts), label=path)
+        tagged(tensor.op, *(indices_of(padded)[name] for _, name in leaf.counts))
     tensor.ir_value.array = None
     return tensor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ def data(
     array: ArrayLike,
     *,
     axes: str | None = None,
+    bases: Mapping[int, str] | None = None,
     flat: bool = False,
     label: str | None = None,
     dtype: DTypeLike | None = None,
@@ -45,15 +46,18 @@ def data(
     """A data tensor with the contents of an array.
 
     All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one
-    letter an array axis in memory order, as "bbo", "oi" or "b|i->o". `flat` data are only so many numbers in
-    a row (batch, output, input axes, row-major): their uses give them a shape. Arrays keep their dtype, one
-    of uint64 as int64; lists of floats are float32, of integers int32, of booleans bool.
+    letter an array axis in memory order, as "bbo", "oi" or "b|i->o". `bases` gives axes, by their numbers in
+    the array, a basis: `{-1: "rgb"}`. `flat` data are only so many numbers in a row (batch, output, input
+    axes, row-major): their uses give them a shape. Arrays keep their dtype, one of uint64 as int64; lists of
+    floats are float32, of integers int32, of booleans bool.
     """
     contents = _contents(array, dtype)
-    if flat and axes is not None:
-        raise SpecError(here(f"flat data have the axes of their uses, so axes={axes!r} is not given"))
+    if flat and (axes is not None or bases):
+        given = f"axes={axes!r}" if axes is not None else f"bases={bases!r}"
+        raise SpecError(here(f"flat data have the axes of their uses, so {given} is not given"))
     element = element_of(contents.dtype)
-    type = graph.fresh_type(element) if flat else TensorType.of(_data_shape(contents.shape, axes), element)
+    shape = None if flat else _data_shape(_dims_of(contents.shape, bases or {}), axes)
+    type = graph.fresh_type(element) if shape is None else TensorType.of(shape, element)
     return Tensor(add_data(contents, type, label, flat=flat))
 
 
@@ -89,7 +93,19 @@ def is_beyond(contents: NDArray[Any], dtype: type[np.integer[Any]]) -> bool:
     return bool(contents.min() < bounds.min or contents.max() > bounds.max)
 
 
-def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
+def _dims_of(sizes: Sequence[int], bases: Mapping[int, str]) -> list[KnownDim]:
+    """The axes of an array, some with a basis by their numbers."""
+    dims = [KnownDim(size) for size in sizes]
+    for axis, basis in bases.items():
+        if not -len(dims) <= integer(axis, "the number of an axis", least=None) < len(dims):
+            raise ArgumentError(f"an array with {len(dims)} axes has none of number {axis}")
+        if not isinstance(basis, str) or not (basis.isidentifier() and basis.isascii()):
+            raise ArgumentError(f"a basis is named by an identifier of ASCII letters, found {basis!r}")
+        dims[axis] = KnownDim(dims[axis].size, basis)
+    return dims
+
+
+def _data_shape(sizes: Sequence[KnownDim], axes: str | None) -> Shape:
     if axes is not None and not isinstance(axes, str):
         raise ArgumentError(f"axes is a string of letters b, i and o, found {axes!r}")
     if axes is None:
@@ -101,13 +117,13 @@ def _data_shape(sizes: Sequence[int], axes: str | None) -> Shape:
         letters = _memory_order(axes)
     if len(letters) != len(sizes):
         raise ShapeError(
-            f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: {tuple(sizes)}"
+            f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: "
+            f"{tuple([dim.size for dim in sizes])}"
         )
     if "".join(sorted(letters, key="boi".index)) != letters:
         raise SpecError(f"axes={axes!r} is not in memory order: batch, then output, then input axes")
     rows = {
-        kind: [KnownDim(s) for letter, s in zip(letters, sizes, strict=True) if letter == kind]
-        for kind in "bio"
+        kind: [dim for letter, dim in zip(letters, sizes, strict=True) if letter == kind] for kind in "bio"
     }
     return Shape(closed_row(*rows["b"]), closed_row(*rows["i"]), closed_row(*rows["o"]))
 

@@ -30,6 +30,16 @@ def user_frame() -> FrameType | None:
     return frame
 
 
+def is_called_through(package: str) -> bool:
+    """Whether a module of a package stands between the user's line and this call."""
+    frame, user = inspect.currentframe(), user_frame()
+    while frame is not None and frame is not user:
+        if str(frame.f_globals.get("__name__")).startswith(package):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def user_location() -> FileLineColLoc | UnknownLoc:
     """The user's line that is running; unknown where Python tells no frames."""
     frame = user_frame()

@@ -17,6 +17,7 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, size_of
 from ocannl.program.location import here
 from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.padded_axes import note_reduction
 from ocannl.program.values import Value
 
 Axes: TypeAlias = RowKind | int | Sequence[int] | None
@@ -83,9 +84,9 @@ class Reduction:
 
     @property
     def sizes(self) -> list[int | None]:
-        """The sizes of the reduced axes, as far as they are known."""
+        """The sizes of the reduced axes, as far as they are known; those with a basis may be padded."""
         dims = [self.dims[_name(axis)] for axis in self.reduced]
-        return [dim.size if isinstance(dim, Dim) else None for dim in dims]
+        return [dim.size if isinstance(dim, Dim) and dim.basis is None else None for dim in dims]
 
     def divided(self, total: Value, less: int = 0) -> Value:
         """A total divided by the number of elements that it has, less some."""
@@ -111,11 +112,11 @@ class Reduction:
         if 0 in self.sizes:
             raise ShapeError(here(f"`{tensor_name(self.value)}` has no elements there, so none is first"))
         extreme = self.reduce(accum, last=False)
-        sizes = self.sizes
+        dims = [self.dims[_name(axis)] for axis in self.reduced]
         others: list[tuple[Value, Slot | str]] = [(extreme, self.left)]
         number: Term = Const(0)
         for place, axis in enumerate(self.reduced):
-            stride = prod(size for size in sizes[place + 1 :] if size is not None)
+            stride = prod(dim.size for dim in dims[place + 1 :] if isinstance(dim, Dim))
             others.append((positions(self.dims[_name(axis)]), f"{_name(axis)},"))
             step = Arg(2 + place) if stride == 1 else App("mul", (Arg(2 + place), Const(stride)))
             number = step if place == 0 else App("add", (number, step))
@@ -144,7 +145,15 @@ class Reducible(ABC, Generic[TensorT]):
     def _of(self, value: Value) -> TensorT: ...
 
     def _reduced(self, accum: str, axes: Axes, keep: bool, term: Term = X) -> TensorT:
-        return self._of(Reduction(self._value(), axes, keep).reduce(accum, term))
+        reduced = Reduction(self._value(), axes, keep).reduce(accum, term)
+        note_reduction(reduced.op, reduced)
+        return self._of(reduced)
+
+    def _first(self, accum: str, axes: Axes, keep: bool) -> TensorT:
+        value = self._value()
+        first = Reduction(value, _in_order(value, axes), keep).first(accum)
+        note_reduction(first.op, first)
+        return self._of(first)
 
     def sum(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The sum."""
@@ -187,11 +196,11 @@ class Reducible(ABC, Generic[TensorT]):
         """The position of the first greatest element: along one axis, or among the elements of several in the
         order of memory. It has no gradient.
         """
-        return self._of(Reduction(self._value(), _in_order(self._value(), axes), keep).first("max"))
+        return self._first("max", axes, keep)
 
     def argmin(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The position of the first least element, as `argmax`."""
-        return self._of(Reduction(self._value(), _in_order(self._value(), axes), keep).first("min"))
+        return self._first("min", axes, keep)
 
 
 def _in_order(value: Value, axes: Axes) -> Axes:

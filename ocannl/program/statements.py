@@ -8,6 +8,7 @@ from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program.code import Code, emit
 from ocannl.program.errors import ArgumentError
 from ocannl.program.memory_parts import Part
+from ocannl.program.padded_axes import note_reduction
 from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assign
 
 
@@ -51,7 +52,9 @@ def accumulate(
             raise ArgumentError("into a part, an expression is accumulated point by point: no spec, no reset")
         return assign(target, value, accum)
     memory = as_memory(target)
-    return emit(texpr.AssignOp(memory, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how))
+    op = texpr.AssignOp(memory, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how)
+    note_reduction(op, memory)
+    return emit(op)
 
 
 def forward(tensor: TensorLike) -> Code:

@@ -35,6 +35,7 @@ from ocannl.program.handle import Handle, check_updated
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, items_of
 from ocannl.program.numbers import Number, is_number, number
+from ocannl.program.padded_axes import note_reduction, real_sizes
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
@@ -153,6 +154,20 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @property
+    def count(self) -> Index | tuple[Index, ...]:
+        """In a function with padded axes, `oc.function(axes={"x": "*bo"})`, the real size of the padded axis,
+        as a number in expressions; of several, all in the order of memory.
+
+        Raises `ArgumentError` where no axis is padded.
+        """
+        found = [Index(name, size + 1) for name, size in real_sizes(self.ir_value)]
+        if not found:
+            raise ArgumentError(
+                f'`{self.label}` has no padded axis: `*` marks one, as in oc.function(axes={{"x": "*bo"}})'
+            )
+        return found[0] if len(found) == 1 else tuple(found)
 
     @property
     def T(self) -> Tensor:
@@ -413,7 +428,9 @@ def pointwise(op: str, *args: TensorLike) -> Tensor:
 def compose(left: TensorLike, right: TensorLike) -> Tensor:
     """`left @ right`: the input row of `left` meets the output row of `right`, and is summed over."""
     operands = [as_tensor(left).ir_value, as_tensor(right).ir_value]
-    return Tensor(expressions.apply(App("mul", (Arg(0), Arg(1))), operands, logic="@", accum="add"))
+    product = expressions.apply(App("mul", (Arg(0), Arg(1))), operands, logic="@", accum="add")
+    note_reduction(product.op, product)
+    return Tensor(product)
 
 
 def by_spec(
@@ -430,7 +447,9 @@ def by_spec(
     expressions.check_spec(spec, len(args), most)
     bound = [*bound_dims(dims).items()]
     operands = [as_tensor(arg).ir_value for arg in args]
-    return Tensor(expressions.spec_apply(spec, accum, combine, operands, bound, use_padding=use_padding))
+    result = expressions.spec_apply(spec, accum, combine, operands, bound, use_padding=use_padding)
+    note_reduction(result.op, result)
+    return Tensor(result)
 
 
 def bound_dims(dims: Mapping[str, int | Dim]) -> dict[str, DimTerm]:

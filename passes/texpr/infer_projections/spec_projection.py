@@ -222,6 +222,7 @@ def padded_shape(shape: Shape, margins: Margins) -> Shape:
 
 
 def _padded_row(row: Row, margins: Margins) -> Row:
-    sizes = [Dim(size + sum(around)) for size, around in zip(row.sizes, margins, strict=True)]
+    sizes = zip(row.axes, row.sizes, margins, strict=True)
+    axes = [Dim(size + sum(around)) if any(around) else axis for axis, size, around in sizes]
     split = len(row.leading)
-    return Row(tuple(sizes[:split]), None, tuple(sizes[split:]))
+    return Row(tuple(axes[:split]), None, tuple(axes[split:]))

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.texpr import (
@@ -24,7 +25,14 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
-from ocannl.dialects.texpr.tensor_type import DimsAttr, known_type, refine_type, shape_of, tensor_type
+from ocannl.dialects.texpr.tensor_type import (
+    DimsAttr,
+    TensorType,
+    known_type,
+    refine_type,
+    shape_of,
+    tensor_type,
+)
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
@@ -110,9 +118,16 @@ class ShapeInference:
     def _settle_size(self, op: SizeOp) -> None:
         dim = self.solver.dim(op.dim)
         assert isinstance(dim, Dim), "closing leaves no dimension open"
-        constant = ConstantOp(dim.size, op.result.type)
-        constant.location = op.location
-        Rewriter.replace_op(op, constant)
+        number = self._number(dim, op.result.type)
+        number.location = op.location
+        Rewriter.replace_op(op, number)
+
+    def _number(self, dim: Dim, type: TensorType) -> TensorOp:
+        """A size; where its basis is a static index, a multiple of that: the real size of padded axes."""
+        ends = self.routine.ranges.get(dim.basis or "")
+        if dim.basis is None or ends is None:
+            return ConstantOp(dim.size, type)
+        return EmbedOp(Linear.var(dim.basis) * (dim.size // (ends - 1)), type)
 
 
 def leaves_of(op: Operation) -> list[Leaf]:

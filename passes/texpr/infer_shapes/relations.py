@@ -26,17 +26,17 @@ class RelationRules:
         waiting = [*total.dims, *([whole] if isinstance(whole, DimVar) else [])]
         self.store.wait(rule, total.rows, waiting)
         factors = [axis for row in rule.factors for axis in self.store.full_row(row).axes]
-        self._check_bases(rule, [whole, *factors])
+        basis = self._basis(rule, factors)
         if not total.rows and not total.dims:
-            self._give(rule, whole, total.known)
+            self._give(rule, whole, Dim(total.known, basis))
         elif isinstance(whole, Dim):
             self._divide(rule, whole, total)
 
-    def _give(self, rule: DimProduct, whole: DimTerm, size: int) -> None:
+    def _give(self, rule: DimProduct, whole: DimTerm, made: Dim) -> None:
         if isinstance(whole, DimVar):
-            self.dims.assign(whole, Dim(size), rule)
-        elif whole.size != size:
-            raise self._conflict(rule, f"`{rule.axis}` makes {size}, the axis has size {whole}")
+            self.dims.assign(whole, made, rule)
+        elif whole.size != made.size:
+            raise self._conflict(rule, f"`{rule.axis}` makes {made}, the axis has size {whole}")
 
     def _divide(self, rule: DimProduct, whole: Dim, total: Total) -> None:
         if total.known == 0:
@@ -101,6 +101,13 @@ class RelationRules:
         return (
             f"`{sum.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"
         )
+
+    def _basis(self, rule: DimProduct, factors: Iterable[DimTerm]) -> str | None:
+        """The basis of a row's number of elements: that of the only axis with one."""
+        based = [axis for axis in factors if isinstance(axis, Dim) and axis.basis is not None]
+        if len(rule.factors) > 1 or len(based) > 1:
+            self._check_bases(rule, [self.store.dim(rule.whole), *based])
+        return based[0].basis if based else None
 
     def _check_bases(self, rule: Relation, dims: Iterable[DimTerm]) -> None:
         """Raises `ShapeConflict` for a dimension with a basis: arithmetic is on plain sizes."""

@@ -77,3 +77,20 @@ def test_routines_know_what_other_code_told_of_an_open_row():
     np.testing.assert_array_equal(ctx[before], -2 * np.ones(4))
     ctx.compile(update)()
     np.testing.assert_array_equal(ctx[before], -np.ones(4))
+
+
+def test_axes_of_data_have_bases():
+    """Axes are counted in the array; the mean over a row with a basis is a mean of numbers."""
+    images = oc.data(np.arange(12.0).reshape(2, 2, 3), bases={-1: "rgb"})
+    assert str(images.shape) == "2,2|3:rgb"
+    assert str(oc.data(np.zeros((2, 3)), axes="oi", bases={1: "m"}).shape) == "3:m->2"
+    with pytest.raises(oc.ShapeError, match="3:rgb and 3:hsv"):
+        _ = images + oc.data(np.zeros(3), bases={0: "hsv"})
+    assert float(oc.mean(oc.constant(2.0) * images)) == 11.0
+    n = oc.Dim("n")
+    assert float(oc.einsum("... | ..n.. => ", images, n=n) / n) == 22.0
+    for bases in ({2: "rgb"}, {0: "a b"}):
+        with pytest.raises(oc.ArgumentError):
+            oc.data(np.zeros((2, 3)), bases=bases)
+    with pytest.raises(oc.SpecError, match="flat data"):
+        oc.data(np.zeros(3), bases={0: "rgb"}, flat=True)

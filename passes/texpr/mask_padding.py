@@ -1,0 +1,163 @@
+"""`mask-padding`: reductions leave out what lies beyond the real size of padded axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.scalar.accumulation import neutral_number
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import App, Arg, Const
+from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
+from ocannl.dialects.texpr import (
+    ApplyOp,
+    AssignOp,
+    BackpropOp,
+    EmbedOp,
+    RangeOp,
+    TensorOp,
+    TexprRoutineOp,
+    VjpOp,
+)
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
+from ocannl.passes.analysis.projection import whole
+
+SCALAR = Shape(Row(), Row(), Row())
+
+
+@dataclass
+class Masking:
+    """One routine, in which an axis is padded if its basis is the name of a static index."""
+
+    routine: TexprRoutineOp
+    positions: dict[Dim, SSAValue] = field(default_factory=dict[Dim, SSAValue])
+    counts: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+
+    def run(self) -> None:
+        """Raises `OcannlError` where rows beyond the real ones would count."""
+        for op in operations_of(self.routine.body.block):
+            if isinstance(op, ApplyOp):
+                self._mask_apply(op)
+            elif isinstance(op, AssignOp):
+                self._mask_assign(op)
+            elif isinstance(op, BackpropOp | VjpOp) and any(self.padded(op.tensor)):
+                raise _error(op, "the sum of its gradient would have padded rows: take its mean")
+
+    def padded(self, value: SSAValue) -> list[Dim | None]:
+        """The sizes of padded axes, None for others, in the order of memory."""
+        batch, input, output = shape_of(value)
+        axes = [axis for row in (batch, output, input) for axis in row.axes]
+        ranges = self.routine.ranges
+        return [axis if isinstance(axis, Dim) and axis.basis in ranges else None for axis in axes]
+
+    def _mask_apply(self, op: ApplyOp) -> None:
+        if not any(axis for value in op.args for axis in self.padded(value)):
+            return
+        accum, parts = op.accum_name, list[Part]()
+        for part in op.parts:
+            combination = part.combination
+            reduced = self._reduced(op, op.result, part.result_map, combination.operands, combination.maps)
+            parts.append(self._masked(op.result, part, accum, reduced) if accum else part)
+        if parts != [*op.parts]:
+            op.project(parts, accum)
+
+    def _mask_assign(self, op: AssignOp) -> None:
+        if op.result_map is None or op.value_map is None or not any(self.padded(op.value)):
+            return
+        reduced = self._reduced(op, op.target, op.result_map.data, [op.value], [op.value_map.data])
+        accum = op.accum_name
+        if not reduced or accum is None:
+            return
+        indices, space = whole(shape_of(op.value).memory_sizes, self.routine.ranges)
+        names = {i.variable: new.variable for i, new in zip(op.value_map.data, indices, strict=True)}
+        own = {name: reduced[old] for old, name in names.items() if old in reduced and name is not None}
+        part = Part(Combination(Arg(0), (op.value,), (indices,)), indices, space)
+        made = ApplyOp.of_parts([self._masked(op.value, part, accum, own)], tensor_type(op.value), None)
+        made.location = op.location
+        made.result.name_hint = op.value.name_hint and f"{op.value.name_hint}_masked"
+        self.routine.body.block.insert_op_before(made, op)
+        op.operands = [op.target, made.result]
+
+    def _reduced(
+        self,
+        op: Operation,
+        result: SSAValue,
+        result_map: Sequence[Linear],
+        operands: Sequence[SSAValue],
+        maps: Sequence[Sequence[Linear]],
+    ) -> dict[str, Dim]:
+        """The variables of padded axes that the result does not have."""
+        found: dict[str, Dim] = {}
+        for value, indices in zip(operands, maps, strict=True):
+            for index, axis in zip(indices, self.padded(value), strict=True):
+                if axis is not None and index.variable is None:
+                    raise _error(op, "a part of a padded axis may have rows that are not real")
+                if axis is not None and index.variable is not None:
+                    found[index.variable] = axis
+        kept = zip(result_map, self.padded(result), strict=True)
+        whole_axes = {index.variable for index, axis in kept if axis is not None}
+        for name in {name for index in result_map for name in index.names}.intersection(found):
+            if name not in whole_axes:
+                raise _error(op, "a padded axis is combined with others: its real rows would be apart")
+            del found[name]
+        return found
+
+    def _masked(self, result: SSAValue, part: Part, accum: str, reduced: dict[str, Dim]) -> Part:
+        """The accumulation, of its neutral element beyond the real sizes."""
+        term, (operands, maps) = part.combination.term, (part.combination.operands, part.combination.maps)
+        neutral = Const(neutral_number(accum, tensor_type(result).element))
+        for name, axis in reduced.items():
+            place = len(operands)
+            real = App("lt", (Arg(place), Arg(place + 1)))
+            term = App("where", (real, term, neutral))
+            operands = (*operands, self._position(axis), self._count(axis))
+            maps = (*maps, (Linear.var(name),), ())
+        return Part(Combination.of(term, operands, maps), part.result_map, part.space)
+
+    def _position(self, axis: Dim) -> SSAValue:
+        if axis not in self.positions:
+            shape = Shape(Row(), Row(), closed_row(axis))
+            self.positions[axis] = self._add(RangeOp(TensorType.of(shape, i32)))
+        return self.positions[axis]
+
+    def _count(self, axis: Dim) -> SSAValue:
+        name = axis.basis
+        assert name is not None
+        if name not in self.counts:
+            self.counts[name] = self._add(EmbedOp(Linear.var(name), TensorType.of(SCALAR, i32)))
+        return self.counts[name]
+
+    def _add(self, op: TensorOp) -> SSAValue:
+        """A leaf, before all other operations."""
+        block = self.routine.body.block
+        assert block.first_op is not None
+        op.location = self.routine.location
+        block.insert_op_before(op, block.first_op)
+        return op.result
+
+
+def _error(op: Operation, why: str) -> OcannlError:
+    return OcannlError(at_line(op, f"{why}; without `*` in the axes of the function, none is padded"))
+
+
+@dataclass(frozen=True)
+class MaskPaddingPass(ModulePass):
+    """Masks reductions over padded axes: beyond the real size, which is a static index, they accumulate
+    their neutral element, as masked operations of vector machines do.
+    """
+
+    name = "mask-padding"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for routine in op.body.block.ops:
+            if isinstance(routine, TexprRoutineOp) and routine.ranges:
+                Masking(routine).run()
