@@ -17,6 +17,7 @@ from measure import Measured
 from run import GROUPS
 from steps import PROBLEMS
 from support.layering import ROOT, SUPPORT, TESTS
+from support.pages import table
 
 
 def double(kind: str, what: Any) -> dict[str, Any]:
@@ -142,6 +143,20 @@ def test_the_baseline_has_every_benchmark():
     text = (ROOT / "bench" / "baseline.json").read_text()
     found = re.findall(r'^\["(\w+)", "ocannl", "[^"]+", 1,', text, re.MULTILINE)
     assert set(found) == {name for group in GROUPS.values() for name in group}
+
+
+def test_the_readme_has_the_numbers_of_the_baseline():
+    saved = load(ROOT / "bench" / "baseline.json", "AMD EPYC (znver5)")
+    times = {(name, peer): kinds for (name, peer, _, threads), kinds in saved.items() if threads == 1}
+    rows = table(ROOT / "README.md", "step | OCANNL")
+    assert [row[0].split("`")[1] for row in rows] == [*PROBLEMS]
+    for what, ours, *others in rows:
+        found = [times[what.split("`")[1], peer] for peer in ("ocannl", "jax", "torch")]
+        call, first = ([kinds[kind][0] for kinds in found] for kind in ("call", "cold"))
+        number, unit = ours.split()
+        assert float(number) * {"us": 1e-6, "ms": 1e-3}[unit] == pytest.approx(call[0], rel=0.05)
+        ratios = [f"x{call[1] / call[0]:.1f}", f"x{call[2] / call[0]:.1f}"]
+        assert others == [*ratios, *(f"{seconds:.2g} s" for seconds in first)]
 
 
 def run(*options: str, file: str = "run.py", settings: Mapping[str, str] | None = None) -> str:
