@@ -31,7 +31,7 @@ from ocannl.tools.opt import main as ocannl_opt
 
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-MIGRATION = DOCS / "coming_from_pytorch.md"
+FROM_PYTORCH, FROM_JAX = DOCS / "coming_from_pytorch.md", DOCS / "coming_from_jax.md"
 
 # The options of `ocannl-opt` that are described among the passes.
 TARGETS = {
@@ -107,6 +107,17 @@ def table(page: Path, heading: str) -> list[list[str]]:
             break
         rows.append([cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
     return rows
+
+
+def rows_of_code(page: Path) -> list[tuple[str, str]]:
+    """The codes in turn of the first two columns of the tables that begin with code."""
+    found: list[tuple[str, str]] = []
+    for line in page.read_text().splitlines():
+        if line.startswith("| `"):
+            cells = [cell.replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)]
+            theirs, ours = (re.findall(r"`([^`]+)`", cell) for cell in cells[1:3])
+            found += zip(theirs, ours, strict=True)
+    return found
 
 
 @dataclass

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 from support.layering import ROOT
-from support.pages import DOCS, MIGRATION, PAGES, TARGETS, Fence, Runner, fences, matches, name_of, table
+from support.pages import (
+    DOCS,
+    FROM_JAX,
+    FROM_PYTORCH,
+    PAGES,
+    TARGETS,
+    Fence,
+    Runner,
+    fences,
+    matches,
+    name_of,
+    rows_of_code,
+    table,
+)
 
 import ocannl as oc
 from ocannl import nn, train
@@ -124,18 +137,13 @@ def test_every_block_has_its_place():
     assert [name for name in blocks if f"`nn.{name}" not in page] == []
 
 
-def migrated() -> list[str]:
-    """The second column of the tables that begin with PyTorch's."""
-    rows = [re.split(r"(?<!\\)\|", line) for line in MIGRATION.read_text().splitlines() if line[:3] == "| `"]
-    return [code.replace("\\|", "|") for row in rows for code in re.findall(r"`([^`]+)`", row[2])]
-
-
-def test_what_replaces_pytorch_runs(tmp_path: Path):
-    runner = Runner(MIGRATION, tmp_path)
+@pytest.mark.parametrize("page", [FROM_PYTORCH, FROM_JAX], ids=name_of)
+def test_what_replaces_others_runs(page: Path, tmp_path: Path):
+    runner, rows = Runner(page, tmp_path), rows_of_code(page)
     runner.run_all()
-    assert len(migrated()) > 50
+    assert len(rows) > 50
     with chdir(tmp_path):
-        for code in migrated():
+        for _, code in rows:
             result = eval(code, runner.names)
             if isinstance(result, oc.Tensor) and not is_memory(result.ir_value):
                 train.forward_once(oc.Context.cpu(), result)

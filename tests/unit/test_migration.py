@@ -19,7 +19,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from support.nn.check import Array, weighted_sum, weights_like
-from support.pages import MIGRATION, Runner, fences
+from support.pages import FROM_PYTORCH, Runner, fences, rows_of_code
 
 import ocannl as oc
 from ocannl import train
@@ -35,22 +35,11 @@ Names = dict[str, Any]
 APART = re.compile(r"rand|[Dd]ropout|MultiheadAttention|Transformer|LSTM|register_buffer")
 
 
-def rows() -> list[tuple[str, str]]:
-    """The codes of both columns in turn."""
-    found: list[tuple[str, str]] = []
-    for line in MIGRATION.read_text().splitlines():
-        if line.startswith("| `"):
-            cells = [cell.replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)]
-            theirs, ours = (re.findall(r"`([^`]+)`", cell) for cell in cells[1:3])
-            found += zip(theirs, ours, strict=True)
-    return found
-
-
 @cache
 def page() -> Names:
     """The names that the examples of the page define."""
     with TemporaryDirectory() as folder:
-        runner = Runner(MIGRATION, Path(folder))
+        runner = Runner(FROM_PYTORCH, Path(folder))
         runner.run_all()
     return runner.names
 
@@ -170,7 +159,7 @@ def agree(ours: Any, theirs: Any) -> None:
 
 
 def compared_rows() -> list[tuple[str, str]]:
-    return [row for row in rows() if not APART.search(row[0])]
+    return [row for row in rows_of_code(FROM_PYTORCH) if not APART.search(row[0])]
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
@@ -184,9 +173,9 @@ def test_rows(theirs: str, ours: str):
 
 
 def test_examples(tmp_path: Path):
-    runner, compared, before = Runner(MIGRATION, tmp_path), list[str](), ""
+    runner, compared, before = Runner(FROM_PYTORCH, tmp_path), list[str](), ""
     with recorded() as made:
-        for fence in fences(MIGRATION.read_text()):
+        for fence in fences(FROM_PYTORCH.read_text()):
             runner.run(fence)
             name = assigned(before) if before else None
             if name is not None:
