@@ -13,8 +13,8 @@ import numpy as np
 from kernels import kernel
 from numpy.typing import NDArray
 from peers import REFERENCE, Missing
+from problems import STEPS
 from processes import Worker
-from steps import PROBLEMS
 
 # How far what peers compute may be from PyTorch's values in float64, of operands as they are given: relative,
 # and absolute to the largest of an array.
@@ -26,7 +26,7 @@ REST = 0.06
 
 def calls_of(name: str) -> int:
     """How many runs a timing has on a CPU."""
-    return PROBLEMS[name]().calls if name in PROBLEMS else kernel(name).calls
+    return STEPS[name]().calls if name in STEPS else kernel(name).calls
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
             present = [worker for worker in workers if is_built(worker, name, told)]
             results = [Measured(name, w.peer, w.ask("version"), options.threads) for w in present]
             for worker, measured in zip(present, results, strict=True):
-                if name in PROBLEMS:
+                if name in STEPS:
                     measure_first(measured, options)
                 worker.ask("first")
             if present and is_built(reference, name, told):
                 reference.ask("first")
                 expected = reference.values()
                 for worker in present:
-                    verify(worker, expected, "f32" if name in PROBLEMS else kernel(name).precision)
+                    verify(worker, expected, "f32" if name in STEPS else kernel(name).precision)
             if present:
                 alternate(present, results, options.calls_of(name), options.rounds)
             yield results

@@ -1,72 +1,90 @@
-"""Times every nest of a step in OCANNL by itself: seconds, arithmetic, and its part of a core's peak."""
+"""Times every nest of a step in OCANNL by itself: how many are equal, seconds, arithmetic, and its part of a
+core's peak.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from peak import fastest, peak
-from steps import PROBLEMS
-from steps_ocannl import Runs
+from problems import STEPS, module_of
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.parser import Parser
 
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp
+from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.execute.report import flops
 from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
+from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.host.jit import compile_llvm
+from ocannl.runtime.host.processor import chosen_target
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 
-@dataclass(frozen=True)
+@dataclass
 class Timed:
-    """A nest or a group, the seconds of its fastest run, and its floating-point operations."""
+    """A nest or a group, the seconds of its fastest run, and its floating-point operations; and how many are
+    equal to it but for names.
+    """
 
     step: NestOp | GroupOp
     seconds: float
     flops: int
+    count: int = 1
+
+    @property
+    def total(self) -> float:
+        return self.count * self.seconds
 
 
-def alone(func: FuncOp, number: int) -> FuncOp:
-    """A copy of a routine with one of its nests or groups."""
-    copy = func.clone()
-    for k, step in enumerate(steps(copy)):
-        if k != number:
-            step.detach()
-            step.erase()
-    copy.sym_name = StringAttr(f"step{number}")
-    return copy
+def random_array(shape: Sequence[int]) -> NDArray[Any]:
+    """Numbers between 0 and 1."""
+    array = aligned_array(tuple(shape), np.float32)
+    array[...] = np.random.default_rng(0).random(array.shape, np.float32)
+    return array
 
 
-def time_steps(func: FuncOp) -> Iterator[Timed]:
-    """Runs the nests on random numbers, by one thread, with the static indices at 0."""
-    rng = np.random.default_rng(0)
-    arena = aligned_array((entry_layout(func).arena_bytes // 4 + 1,), np.float32)
-    arena[...] = rng.uniform(0, 1, arena.shape)
-    team = Team(1)
-    for k, step in enumerate(steps(func)):
-        copy = alone(func, k)
-        layout = entry_layout(copy)
+def time_steps(module: ModuleOp) -> Iterable[Timed]:
+    """Runs the nests, of equal ones the first, on random numbers, by one thread, static indices at 0."""
+    (func,) = functions(module)
+    whole = entry_layout(func)
+    types = {node.label.data: node.result.type for node in nodes(func)}
+    arrays = {label: random_array(types[label].get_shape()) for label in whole.nodes}
+    arena = random_array((whole.arena_bytes // 4 + 1,))
+    team, structures, found = Team(1), StructuralNumbering(), dict[int, Timed]()
+    target, own = chosen_target(), steps(func)
+    keys = [structures.number(step) for step in own]
+    for step in own:
+        step.detach()
+    for key, step in zip(keys, own, strict=True):
+        if key in found:
+            found[key].count += 1
+            continue
+        func.body.block.add_op(step)
+        func.sym_name = StringAttr(f"step{key}")
+        layout = entry_layout(func)
         block = ArgBlock(layout.slots)
         block.set_pointer(layout.arena_slot, arena)
-        types = {node.label.data: node.result.type for node in nodes(copy)}
         for slot, label in enumerate(layout.nodes, layout.node_slot):
-            array = aligned_array(types[label].get_shape(), np.float32)
-            array[...] = rng.uniform(0, 1, array.shape)
-            block.set_pointer(slot, array)
+            block.set_pointer(slot, arrays[label])
         if layout.is_parallel:
             block.set_pointer(layout.team_slot, team.start())
-        compiled = compile_llvm(loops_to_llvm(ModuleOp([copy])), cache=None)
-        call = bind_call(compiled.address(copy.sym_name.data), block)
-        yield Timed(step, fastest(call), sum(flops(nest) for nest in nests_of(step)))
+        compiled = compile_llvm(loops_to_llvm(module, target=target), target=target, cache=None)
+        call = bind_call(compiled.address(func.sym_name.data), block)
+        found[key] = Timed(step, fastest(call), sum(flops(nest) for nest in nests_of(step)))
+        step.detach()
+    return found.values()
 
 
 def row(timed: Timed, peak_rate: float) -> str:
@@ -76,25 +94,24 @@ def row(timed: Timed, peak_rate: float) -> str:
     schedule = schedule_text(first.schedule.data) if first.schedule is not None else ""
     space = " ".join(f"{name}={size}" for name, size in step.space.data)
     part = timed.flops / timed.seconds / peak_rate
-    numbers = f"{timed.seconds * 1e6:9.1f} us {timed.flops / 1e6:9.2f} M {part:6.1%}"
+    numbers = f"{timed.count:3} x {timed.seconds * 1e6:9.1f} us {timed.flops / 1e6:9.2f} M {part:6.1%}"
     return f"{numbers}  {step.label.data:<24} {space:<40} {schedule}"
 
 
 def main(args: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("step", nargs="?", choices=PROBLEMS, default="lenet")
+    parser.add_argument("step", nargs="?", choices=STEPS, default="lenet")
     options = parser.parse_args(args)
-    os.environ["OCANNL_CACHE"] = "off"
-    measured = Runs(PROBLEMS[options.step]())
+    os.environ.setdefault("OCANNL_CACHE", "off")
+    measured = import_module(module_of(options.step, "ocannl")).Runs(STEPS[options.step]())
     measured.first()
     module = Parser(new_context(), measured.routine.ir("loops")).parse_module()
-    (func,) = functions(module)
     rate = peak()
     print(f"one core: {rate / 1e9:.0f} G operations a second")
-    timed = sorted(time_steps(func), key=lambda t: t.seconds, reverse=True)
+    timed = sorted(time_steps(module), key=lambda t: t.total, reverse=True)
     for found in timed:
         print(row(found, rate))
-    print(f"{sum(t.seconds for t in timed) * 1e6:9.1f} us all")
+    print(f"{sum(t.total for t in timed) * 1e6:9.1f} us all")
 
 
 if __name__ == "__main__":

@@ -12,20 +12,24 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from baseline import Saved, changes, load, save, summaries
-from kernels import KERNEL_GROUPS, MORE_GROUPS, kernel
+from kernels import KERNEL_GROUPS, kernel
+from kernels import MORE_GROUPS as MORE_KERNELS
 from measure import Measured, Options, measure
+from models import LARGE, QUICK
 from peak import peak, processor
 from peers import PEERS
+from problems import STEPS
 from processes import ISAS, pin
 from report import kernel_heading, kernel_line, step_table
 from steps import PROBLEMS
 
 GROUPS: dict[str, list[str]] = {"steps": list(PROBLEMS), **KERNEL_GROUPS}
+MORE_GROUPS: dict[str, list[str]] = {"models": LARGE, **MORE_KERNELS}
 
 
 def benchmarks(text: str) -> list[str]:
     """The benchmarks that a name on the command line stands for."""
-    if text not in GROUPS | MORE_GROUPS and text not in PROBLEMS:
+    if text not in GROUPS | MORE_GROUPS and text not in STEPS:
         try:
             kernel(text)
         except KeyError:
@@ -42,6 +46,7 @@ def parsed(args: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="name", type=benchmarks, help=help)
     parser.add_argument("--peer", choices=PEERS, action="append", help="by default all")
     parser.add_argument("--isa", choices=ISAS, default="native", help="the instructions that all are held to")
+    parser.add_argument("--quick", action="store_true", help="models are small ones of the same form")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=21, help="timings of each peer")
     parser.add_argument("--first-rounds", type=int, default=3, help="timings of the first result of a step")
@@ -57,7 +62,7 @@ def printed(names: Iterable[str], how: Options) -> Iterator[list[Measured]]:
     for results in measure(names, how):
         if not results:
             continue
-        is_kernel = results[0].name not in PROBLEMS
+        is_kernel = results[0].name not in STEPS
         if is_kernel and not is_in_table:
             print("\n" + kernel_heading(kernel_peers))
         print(kernel_line(results, kernel_peers) if is_kernel else "\n" + step_table(results), flush=True)
@@ -70,7 +75,8 @@ def main(args: list[str] | None = None) -> None:
     os.environ |= ISAS[options.isa]
     name_of_processor = processor() + ("" if options.isa == "native" else f" {options.isa}")
     before = None if options.against is None else load(options.against, name_of_processor)
-    names = dict.fromkeys(name for group in options.names or GROUPS.values() for name in group)
+    given = (name for group in options.names or GROUPS.values() for name in group)
+    names = dict.fromkeys(name + QUICK if options.quick and name in LARGE else name for name in given)
     how = Options(tuple(options.peer or PEERS), options.threads, options.rounds, options.first_rounds)
     pin(options.threads)
     print(f"{name_of_processor}, {peak() / 1e9:.0f} GFLOP/s a core, threads: {options.threads}")

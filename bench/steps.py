@@ -1,5 +1,6 @@
 """The training steps that are measured, with their data and initial parameters. All have weight decay."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,19 +128,14 @@ def lenet() -> Layers:
     )
 
 
-def charlm() -> CharacterModel:
-    """4 layers of width 128, 4 heads, 64 characters of 65, cross-entropy; 4 batches of 16."""
-    rng = np.random.default_rng(1)
-    layers, width, hidden, heads, vocabulary, batches = 4, 128, 512, 4, 65, 4
+def transformer_shapes(
+    label: str, layers: int, width: int, hidden: int, heads: int
+) -> dict[str, tuple[int, ...]]:
+    """The parameters of layers of attention and two linear layers, and of their norms."""
     each = width // heads
-    shapes: dict[str, tuple[int, ...]] = {
-        "embedding.w": (vocabulary, width),
-        "linear.w": (vocabulary, width),
-        "linear.b": (vocabulary,),
-    }
-    norms = ["decoder.norm"]
-    for layer in (f"decoder.layer{k}" for k in range(1, layers + 1)):
-        norms += [f"{layer}.norm1", f"{layer}.norm2"]
+    shapes: dict[str, tuple[int, ...]] = norm_shapes(f"{label}.norm", width)
+    for layer in (f"{label}.layer{k}" for k in range(1, layers + 1)):
+        shapes |= norm_shapes(f"{layer}.norm1", width) | norm_shapes(f"{layer}.norm2", width)
         shapes |= {f"{layer}.attention.{w}": (heads, each, width) for w in ("w_q", "w_k", "w_v")}
         shapes |= {
             f"{layer}.attention.w_o": (width, heads, each),
@@ -148,12 +144,38 @@ def charlm() -> CharacterModel:
             f"{layer}.feed_forward.out.w": (width, hidden),
             f"{layer}.feed_forward.out.b": (width,),
         }
-    parameters = {
-        name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in sorted(shapes.items())
+    return shapes
+
+
+def norm_shapes(label: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{label}.gain": (width,), f"{label}.offset": (width,)}
+
+
+def random_parameters(
+    rng: np.random.Generator, shapes: dict[str, tuple[int, ...]], deviation: float
+) -> dict[str, Floats]:
+    """Normal numbers, for windows by what these sum over; ones for gains of norms, zeros for offsets."""
+    parameters: dict[str, Floats] = {}
+    for name, shape in sorted(shapes.items()):
+        if name.endswith((".gain", ".offset")):
+            parameters[name] = np.full(shape, name.endswith(".gain"), np.float32)
+        else:
+            scale = (2 / math.prod(shape[1:])) ** 0.5 if len(shape) == 4 else deviation
+            parameters[name] = scale * rng.standard_normal(shape, np.float32)
+    return parameters
+
+
+def charlm() -> CharacterModel:
+    """4 layers of width 128, 4 heads, 64 characters of 65, cross-entropy; 4 batches of 16."""
+    rng = np.random.default_rng(1)
+    layers, width, hidden, heads, vocabulary, batches = 4, 128, 512, 4, 65, 4
+    shapes: dict[str, tuple[int, ...]] = {
+        "embedding.w": (vocabulary, width),
+        "linear.w": (vocabulary, width),
+        "linear.b": (vocabulary,),
     }
-    for norm in norms:
-        parameters[f"{norm}.gain"] = np.ones(width, np.float32)
-        parameters[f"{norm}.offset"] = np.zeros(width, np.float32)
+    shapes |= transformer_shapes("decoder", layers, width, hidden, heads)
+    parameters = random_parameters(rng, shapes, 0.05)
     text = rng.integers(0, vocabulary, (batches, 16, 65)).astype(np.int32)
     return CharacterModel(
         name="charlm",

@@ -1,10 +1,11 @@
 """The steps in PyTorch: eager, with the loss compiled by `torch.compile`, or in float64."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from peers import Missing
 from steps import LEARNING_RATE, WEIGHT_DECAY, CharacterModel, Floats, Layers, Problem, moons_learning_rate
 from torch import Tensor
@@ -67,14 +68,14 @@ class Network:
         return self.of_outputs(x, target)
 
 
-class Decoder:
-    """The character model."""
+class Parts:
+    """Parameters by name, and the parts of networks that use them."""
 
-    def __init__(self, problem: CharacterModel, dtype: torch.dtype) -> None:
-        self.layers, self.heads = problem.layers, problem.heads
+    def __init__(self, parameters: Mapping[str, Floats], heads: int, dtype: torch.dtype) -> None:
+        self.heads = heads
         self.named = {
-            name: torch.tensor(array.reshape(matrix_shape(name, array)), dtype=dtype, requires_grad=True)
-            for name, array in problem.parameters.items()
+            name: in_torch_layout(array.reshape(matrix_shape(name, array)), dtype).requires_grad_()
+            for name, array in parameters.items()
         }
         self.parameters = list(self.named.values())
 
@@ -85,7 +86,7 @@ class Decoder:
         gain, offset = self.named[f"{name}.gain"], self.named[f"{name}.offset"]
         return functional.layer_norm(x, gain.shape, gain, offset)
 
-    def attention(self, name: str, x: Tensor) -> Tensor:
+    def attention(self, name: str, x: Tensor, is_causal: bool = True) -> Tensor:
         batch, length, _ = x.shape
         queries, keys, values = (
             functional.linear(x, self.named[f"{name}.{w}"])
@@ -93,16 +94,34 @@ class Decoder:
             .transpose(1, 2)
             for w in ("w_q", "w_k", "w_v")
         )
-        mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=is_causal)
         return functional.linear(mixed.transpose(1, 2).reshape(batch, length, -1), self.named[f"{name}.w_o"])
+
+    def transformer(
+        self,
+        name: str,
+        layers: int,
+        x: Tensor,
+        activation: Callable[[Tensor], Tensor] = torch.relu,
+        is_causal: bool = True,
+    ) -> Tensor:
+        for layer in (f"{name}.layer{k}" for k in range(1, layers + 1)):
+            x = x + self.attention(f"{layer}.attention", self.norm(f"{layer}.norm1", x), is_causal)
+            hidden = self.linear(f"{layer}.feed_forward.into", self.norm(f"{layer}.norm2", x))
+            x = x + self.linear(f"{layer}.feed_forward.out", activation(hidden))
+        return self.norm(f"{name}.norm", x)
+
+
+class Decoder(Parts):
+    """The character model."""
+
+    def __init__(self, problem: CharacterModel, dtype: torch.dtype) -> None:
+        super().__init__(problem.parameters, problem.heads, dtype)
+        self.layers = problem.layers
 
     def loss(self, x: Tensor, target: Tensor) -> Tensor:
         x = functional.embedding(x, self.named["embedding.w"])
-        for layer in (f"decoder.layer{k}" for k in range(1, self.layers + 1)):
-            x = x + self.attention(f"{layer}.attention", self.norm(f"{layer}.norm1", x))
-            hidden = self.linear(f"{layer}.feed_forward.into", self.norm(f"{layer}.norm2", x))
-            x = x + self.linear(f"{layer}.feed_forward.out", torch.relu(hidden))
-        logits = self.linear("linear", self.norm("decoder.norm", x))
+        logits = self.linear("linear", self.transformer("decoder", self.layers, x))
         return functional.cross_entropy(logits.flatten(0, 1), target.flatten())
 
 
@@ -111,6 +130,13 @@ def matrix_shape(name: str, array: Floats) -> tuple[int, ...]:
     if not name.endswith((".w_q", ".w_k", ".w_v", ".w_o")):
         return array.shape
     return (len(array), -1) if name.endswith(".w_o") else (-1, array.shape[-1])
+
+
+def in_torch(batches: NDArray[Any], dtype: torch.dtype) -> Tensor:
+    """Batches of ids, features or images."""
+    if batches.dtype == np.int32:
+        return torch.tensor(batches).long()
+    return torch.stack([in_torch_layout(batch, dtype) for batch in batches])
 
 
 def compile_anew(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -137,27 +163,30 @@ class Runs:
         self.problem, self.device = problem, usable(device)
         self.is_moons = problem.name == "moons"
         self.dtype = torch.float64 if double else torch.float32
-        is_text = isinstance(problem, CharacterModel)
         with torch.device(self.device):
-            if is_text:
-                self.inputs, self.targets = torch.tensor(problem.inputs), torch.tensor(problem.targets).long()
-            else:
-                self.inputs = torch.stack([in_torch_layout(batch, self.dtype) for batch in problem.inputs])
-                self.targets = torch.tensor(problem.targets, dtype=self.dtype)
-        self.reset()
+            self.inputs, self.targets = (
+                in_torch(problem.inputs, self.dtype),
+                in_torch(problem.targets, self.dtype),
+            )
+            self.reset()
         self.loss: Callable[[Tensor, Tensor], Tensor] = (
             compile_anew(self.eager_loss) if compiled else self.eager_loss
         )
 
     def reset(self) -> None:
-        problem = self.problem
+        """Starts again with the initial parameters."""
         with torch.device(self.device):
-            if isinstance(problem, CharacterModel):
-                self.model: Model = Decoder(problem, self.dtype)
-            else:
-                assert isinstance(problem, Layers)
-                self.model = Network(problem, self.dtype)
-        self.optimizer = torch.optim.SGD(self.model.parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+            self.model = self.new_model()
+        self.optimizer = self.new_optimizer()
+
+    def new_model(self) -> Model:
+        if isinstance(self.problem, CharacterModel):
+            return Decoder(self.problem, self.dtype)
+        assert isinstance(self.problem, Layers)
+        return Network(self.problem, self.dtype)
+
+    def new_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.model.parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
 
     def eager_loss(self, x: Tensor, target: Tensor) -> Tensor:
         return self.model.loss(x, target)

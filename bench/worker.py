@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from kernels import kernel
 from peers import ALL, Missing
-from steps import PROBLEMS
+from problems import STEPS, module_of
 
 
 class Answers:
@@ -28,12 +29,12 @@ class Answers:
     def build(self, name: str) -> None:
         """Raises Missing, or ImportError and OSError where the peer is not installed."""
         self.runs = None
-        is_step = name in PROBLEMS
-        if not is_step and not self.peer.has_kernels:
+        of_peer = module_of(name, self.peer.framework)
+        if find_spec(of_peer) is None:
             raise Missing
-        module = import_module(f"{'steps' if is_step else 'kernels'}_{self.peer.framework}")
+        module = import_module(of_peer)
         self.before = peak_bytes()
-        self.runs = module.Runs(PROBLEMS[name]() if is_step else kernel(name), **self.options)
+        self.runs = module.Runs(STEPS[name]() if name in STEPS else kernel(name), **self.options)
 
     def version(self) -> str:
         framework = self.peer.framework

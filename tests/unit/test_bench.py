@@ -14,16 +14,18 @@ import numpy as np
 import pytest
 from baseline import Saved, changes, load, save, summaries
 from measure import Measured
+from models import LARGE
+from problems import STEPS, module_of
 from run import GROUPS
 from steps import PROBLEMS
 from support.layering import ROOT, SUPPORT, TESTS
 from support.pages import table
 
 
-def double(kind: str, what: Any) -> dict[str, Any]:
+def double(module: str, what: Any) -> dict[str, Any]:
     """PyTorch's results in float64."""
     pytest.importorskip("torch").set_num_threads(1)
-    runs = import_module(f"{kind}_torch").Runs(what, double=True)
+    runs = import_module(module).Runs(what, double=True)
     runs.first()
     return runs.values()
 
@@ -35,16 +37,31 @@ def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
         np.testing.assert_allclose(np.reshape(found[name], np.shape(array)), array, rtol=1e-4, atol=atol)
 
 
+def assert_same_losses(name: str) -> None:
+    """As PyTorch's, and the same when they are computed again."""
+    problem = STEPS[name]()
+    steps = import_module(module_of(name, "ocannl")).Runs(problem)
+    first = steps.first()
+    found = steps.values()
+    assert first == found["losses"][0]
+    assert_close(found, double(module_of(name, "torch"), problem))
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_losses_are_those_of_pytorch(name: str, monkeypatch: pytest.MonkeyPatch):
     """All passes leave well-formed code, too."""
     monkeypatch.setenv("OCANNL_VERIFY", "1")
-    problem = PROBLEMS[name]()
-    steps = import_module("steps_ocannl").Runs(problem)
-    first = steps.first()
-    found = steps.values()
-    assert first == found["losses"][0]
-    assert_close(found, double("steps", problem))
+    assert_same_losses(name)
+
+
+def test_the_losses_of_a_transformer_are_those_of_pytorch():
+    assert_same_losses("gpt2_quick")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [name for name in LARGE if name != "gpt2"])
+def test_the_losses_of_models_are_those_of_pytorch(name: str):
+    assert_same_losses(f"{name}_quick")
 
 
 @pytest.mark.parametrize("name", ["moons", "lenet"])
@@ -84,7 +101,7 @@ def test_products_of_halves():
     assert (kernel.precision, kernel.product) == ("bf16", "ik,jk->ij")
     runs = import_module("kernels_ocannl").Runs(kernel)
     runs.first()
-    found, expected = runs.values()["y"], double("kernels", kernel)["y"]
+    found, expected = runs.values()["y"], double("kernels_torch", kernel)["y"]
     np.testing.assert_allclose(found, expected, rtol=2**-8, atol=1e-3)
     assert not np.array_equal(found, expected)
 
@@ -93,7 +110,7 @@ def test_a_convolution_with_its_gradient_is_that_of_pytorch():
     kernel = kernels.kernel("convolution_backward")
     runs = import_module("kernels_ocannl").Runs(kernel)
     runs.first()
-    assert_close(runs.values(), double("kernels", kernel))
+    assert_close(runs.values(), double("kernels_torch", kernel))
 
 
 def saved(seconds: float, noise: float = 0.02, peer: float = 1.0, version: str = "1") -> Saved:

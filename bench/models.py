@@ -1,0 +1,145 @@
+"""Models of real size that are trained by AdamW or by SGD with momentum, and small ones of the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from steps import Floats, Problem, norm_shapes, random_parameters, transformer_shapes
+
+QUICK = "_quick"
+ADAMW = {"lr": 3e-4, "weight_decay": 0.1}
+MOMENTUM = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Problem):
+    """A model whose targets are ids: of a class for each token, image or cell of an image.
+
+    Attributes:
+        kind: what network it is, for which each framework has a function of this name.
+        parameters: by the names that they have in OCANNL: linear weights as output row, input row, windows as
+            output, height, width, input.
+        optimizer: `adamw` or `sgd`, with its settings.
+        layers, heads: of a transformer; the blocks of a stage of a residual network; the levels of a U-Net.
+    """
+
+    kind: str
+    parameters: dict[str, Floats]
+    optimizer: str
+    settings: dict[str, Any]
+    layers: int
+    heads: int = 1
+
+
+def model(kind: str, inputs: NDArray[Any], targets: NDArray[Any], shapes: Shapes, **details: Any) -> Model:
+    """A model with parameters of some shapes, and one batch of data."""
+    parameters = random_parameters(np.random.default_rng(1), shapes, 0.02)
+    return Model(
+        name=kind,
+        kind=kind,
+        inputs=inputs[None],
+        targets=targets[None].astype(np.int32),
+        parameters=parameters,
+        calls=1,
+        verified_steps=3,
+        **details,
+    )
+
+
+def gpt2(vocabulary: int, layers: int, width: int, heads: int, batch: int, length: int) -> Model:
+    """GPT-2 (Radford et al., 2019): a decoder whose embedding also gives the scores; its attention has no
+    biases.
+    """
+    text = np.random.default_rng(2).integers(0, vocabulary, (batch, length + 1)).astype(np.int32)
+    shapes: Shapes = {"embed.w": (vocabulary, width), "place.w": (length, width)}
+    shapes |= transformer_shapes("decoder", layers, width, 4 * width, heads)
+    details = {"optimizer": "adamw", "settings": ADAMW, "layers": layers, "heads": heads}
+    return model("gpt2", text[:, :-1], text[:, 1:], shapes, **details)
+
+
+def vit(size: int, patch: int, layers: int, width: int, heads: int, batch: int) -> Model:
+    """A vision transformer (Dosovitskiy et al., 2021) whose head reads the mean of patches; 10 classes."""
+    images, classes = pictures(batch, size)
+    shapes: Shapes = {
+        "patches.w": (width, patch, patch, 3),
+        "patches.b": (width,),
+        "place.w": ((size // patch) ** 2, width),
+        "head.w": (10, width),
+        "head.b": (10,),
+    }
+    shapes |= transformer_shapes("encoder", layers, width, 4 * width, heads)
+    details = {"optimizer": "adamw", "settings": ADAMW, "layers": layers, "heads": heads}
+    return model("vit", images, classes, shapes, **details)
+
+
+def resnet(size: int, widths: tuple[int, ...], blocks: int, batch: int) -> Model:
+    """A residual network (He et al., 2015) with a stage for each width, of which all but the first halve the
+    image; 10 classes. Widths 64, 128, 256, 512 and 2 blocks are ResNet-18.
+    """
+    images, classes = pictures(batch, size)
+    shapes = normed_shapes("stem.conv", "stem", 3, (3, widths[0]))
+    for stage, (inner, outer) in enumerate(zip((widths[0], *widths), widths, strict=False)):
+        for block in range(blocks):
+            name, into = f"stage{stage}.block{block}", inner if block == 0 else outer
+            shapes |= normed_shapes(f"{name}.first.conv", f"{name}.first", 3, (into, outer))
+            shapes |= normed_shapes(f"{name}.second", name, 3, (outer, outer))
+            if block == 0 and stage > 0:
+                shapes |= normed_shapes(f"{name}.shortcut.conv", f"{name}.shortcut", 1, (into, outer))
+    shapes |= {"head.w": (10, widths[-1]), "head.b": (10,)}
+    details = {"optimizer": "sgd", "settings": MOMENTUM, "layers": blocks}
+    return model("resnet", images, classes, shapes, **details)
+
+
+def unet(size: int, widths: tuple[int, ...], batch: int) -> Model:
+    """A U-Net (Ronneberger et al., 2015) with padding, which tells one of 4 classes for each cell."""
+    images, _ = pictures(batch, size)
+    classes = np.random.default_rng(3).integers(0, 4, (batch, size, size))
+    shapes: Shapes = {}
+    for level, (inner, outer) in enumerate(zip((3, *widths), widths, strict=False)):
+        shapes |= pair_shapes(f"down{level}", inner, outer)
+    for level, (outer, inner) in enumerate(pairwise(widths)):
+        shapes |= {f"up{level}.grow.w": (outer, 2, 2, inner), f"up{level}.grow.b": (outer,)}
+        shapes |= pair_shapes(f"up{level}", 2 * outer, outer)
+    shapes |= {"head.w": (4, widths[0]), "head.b": (4,)}
+    details = {"optimizer": "adamw", "settings": ADAMW, "layers": len(widths)}
+    return model("unet", images, classes, shapes, **details)
+
+
+def pictures(batch: int, size: int) -> tuple[Floats, NDArray[Any]]:
+    """Random images, height, width, 3 colours, and a class of 10 for each."""
+    rng = np.random.default_rng(2)
+    return rng.standard_normal((batch, size, size, 3), np.float32), rng.integers(0, 10, batch)
+
+
+def normed_shapes(window: str, norm: str, size: int, channels: tuple[int, int]) -> Shapes:
+    inner, outer = channels
+    return {f"{window}.w": (outer, size, size, inner)} | norm_shapes(f"{norm}.batch_norm", outer)
+
+
+def pair_shapes(label: str, inner: int, outer: int) -> Shapes:
+    """Two convolutions of 3 x 3 with biases."""
+    return {
+        f"{label}.first.w": (outer, 3, 3, inner),
+        f"{label}.first.b": (outer,),
+        f"{label}.second.w": (outer, 3, 3, outer),
+        f"{label}.second.b": (outer,),
+    }
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "gpt2": lambda: gpt2(50257, 12, 768, 12, 4, 64),
+    "resnet18": lambda: resnet(32, (64, 128, 256, 512), 2, 32),
+    "unet": lambda: unet(64, (32, 64, 128, 256), 8),
+    "vit": lambda: vit(32, 4, 6, 384, 6, 16),
+    f"gpt2{QUICK}": lambda: gpt2(211, 2, 32, 2, 2, 16),
+    f"resnet18{QUICK}": lambda: resnet(8, (8, 16), 1, 4),
+    f"unet{QUICK}": lambda: unet(8, (4, 8), 2),
+    f"vit{QUICK}": lambda: vit(8, 4, 2, 16, 2, 4),
+}
+LARGE = [name for name in MODELS if not name.endswith(QUICK)]

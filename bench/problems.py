@@ -1,0 +1,16 @@
+"""All training steps that are measured, and where a framework has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from models import MODELS
+from steps import PROBLEMS, Problem
+
+STEPS: Mapping[str, Callable[[], Problem]] = {**PROBLEMS, **MODELS}
+
+
+def module_of(name: str, framework: str) -> str:
+    """The module that has a benchmark in a framework."""
+    kind = "steps" if name in PROBLEMS else "models" if name in MODELS else "kernels"
+    return f"{kind}_{framework}"
