@@ -158,13 +158,20 @@ def agree(ours: Any, theirs: Any) -> None:
     np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the rows write their files."""
+    return tmp_path_factory.mktemp("rows")
+
+
 def compared_rows() -> list[tuple[str, str]]:
     return [row for row in rows_of_code(FROM_PYTORCH) if not APART.search(row[0])]
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize(("theirs", "ours"), compared_rows(), ids=[theirs for theirs, _ in compared_rows()])
-def test_rows(theirs: str, ours: str):
+def test_rows(theirs: str, ours: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
     names = page()
     with recorded() as made:
         result = eval(ours, names)
