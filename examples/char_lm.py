@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from progress import progress
-from terminal_plot import RED, chart
+from terminal_plot import RED
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.train.charts import chart
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]

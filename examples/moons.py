@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from progress import progress
-from terminal_plot import CYAN, RED, chart, two_classes
+from terminal_plot import CYAN, RED, two_classes
 
 import ocannl as oc
 from ocannl import train
+from ocannl.train.charts import chart
 
 Floats = NDArray[np.float32]
 

@@ -19,6 +19,7 @@ from ocannl.dialects.ir.errors import (
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.eager_engine import eager
 from ocannl.execute.inference import infer
+from ocannl.execute.printing import print
 from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
 from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
@@ -141,6 +142,7 @@ __all__ = [
     "param",
     "params",
     "precision",
+    "print",
     "prod",
     "range",
     "rearrange",

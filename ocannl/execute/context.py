@@ -334,7 +334,15 @@ class Context:
                 read = [Tensor(memory) for memory in map(value_of, needed([value.op])) if is_memory(memory)]
                 raise UninitializedError(f"{error}{self._elsewhere(read)}") from None
         with shared:
-            return found.value()
+            return found.values()[0]
+
+    def values_together(self, tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
+        """The values of expressions now, by one computation, which is not kept. Raises `UninitializedError`
+        where one of them has none.
+        """
+        found = evaluation(self, self._nodes, *tensors)
+        with shared:
+            return found.values()
 
     def __setitem__(self, tensor: Tensor | Held | Part[Tensor], array: ArrayLike) -> None:
         """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; raises `ShapeError`

@@ -20,7 +20,7 @@ from ocannl.execute.node import Node
 from ocannl.execute.nodes import Nodes, array_in, is_final
 from ocannl.execute.routine import Compiler, Rerun, Routine
 from ocannl.program import graph
-from ocannl.program.code import computing
+from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
@@ -61,10 +61,10 @@ def open_types(program: ExtractedRoutine) -> list[Knowledge]:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A compiled computation of one expression from the present memory."""
+    """A compiled computation of expressions from the present memory."""
 
     rerun: Rerun
-    result: Node
+    results: Sequence[Node]
     copied: Sequence[tuple[Node, Node]]
     """Memory that the computation reads and would write, with the copy that it has instead."""
     types: Sequence[Knowledge]
@@ -73,31 +73,33 @@ class Evaluation:
         """Whether the expression would be compiled in the same way now."""
         return all(known.is_current() for known in self.types)
 
-    def value(self) -> NDArray[Any]:
-        """The value now."""
+    def values(self) -> list[NDArray[Any]]:
+        """The values now."""
         for source, copy in self.copied:
             copy.memory.write(source.memory.read())
         self.rerun.call()
-        return self.result.memory.read()
+        return [result.memory.read() for result in self.results]
 
 
 @collector_paused()
-def evaluation(context: Compiler, nodes: Nodes, tensor: Tensor) -> Evaluation:
-    """Compiles the computation of an expression. Raises `UninitializedError` where it has no value."""
-    code = computing(tensor.ir_value, tensor.label)
+def evaluation(context: Compiler, nodes: Nodes, *tensors: Tensor) -> Evaluation:
+    """Compiles the computation of expressions. Raises `UninitializedError` where one has no value."""
+    label = tensors[-1].label
+    code = Code([op for t in tensors for op in computing(t.ir_value).statements], label)
     if any("indices" in op.attributes for op in needed(code.statements)):
         raise UninitializedError(
-            f"`{tensor.label}` depends on static indices, and no routine keeps its value: "
+            f"`{label}` depends on static indices, and no routine keeps its value: "
             "ask for `.value` before compiling the routine that computes it, or compile oc.forward of it"
         )
     # Not even the keys of random numbers are used up.
-    program = extract(code.statements, tensor.label, context.numbering.copy())
+    program = extract(code.statements, label, context.numbering.copy())
     types = open_types(program)
     executable = compile_module(program.module, context.target, context.device)
     used, copied = _nodes_to_look(nodes, program, executable.interface)
-    routine = Routine(context, code, tensor.label, program, executable, used)
+    routine = Routine(context, code, label, program, executable, used)
     routine.prepare()
-    return Evaluation(routine.rerun, used[routine.keys[tensor.ir_value, False]], copied, types)
+    results = [used[routine.keys[tensor.ir_value, False]] for tensor in tensors]
+    return Evaluation(routine.rerun, results, copied, types)
 
 
 def _nodes_to_look(

@@ -148,10 +148,10 @@ def label_of(value: SSAValue) -> str:
         case texpr.ValueOp() as kept:
             return f"{label_of(kept.source)}.value"
         case op:
-            return value.name_hint or _operation_name(op)
+            return value.name_hint or operation_name(op)
 
 
-def _operation_name(op: texpr.TensorOp) -> str:
+def operation_name(op: texpr.TensorOp) -> str:
     """The name of an unlabelled expression, by its operation."""
     if not isinstance(op, texpr.ApplyOp):
         return op.name.removeprefix("texpr.")

@@ -23,6 +23,7 @@ from ocannl.train.optimizers import (
     sgd,
 )
 from ocannl.train.plateau import Plateau, plateau
+from ocannl.train.plotting import plot
 from ocannl.train.recipes import adam_one, adam_update, sgd_one, sgd_update
 from ocannl.train.schedules import (
     Schedule,
@@ -69,6 +70,7 @@ __all__ = [
     "nadam",
     "one_cycle",
     "plateau",
+    "plot",
     "progress",
     "radam",
     "rmsprop",

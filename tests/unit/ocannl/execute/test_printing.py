@@ -1,0 +1,136 @@
+"""What `oc.print` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+
+def printed(capsys: pytest.CaptureFixture[str], t: Any, **how: Any) -> str:
+    with oc.Context.cpu(threads=1):
+        oc.print(t, **how)
+    return capsys.readouterr().out
+
+
+def test_a_label_needs_no_value(capsys: pytest.CaptureFixture[str]):
+    w = oc.param("w", input=3, output=4)
+    assert printed(capsys, w, style="label") == "w: 3->4, f32\n"
+    for style in ("grid", "inline"):
+        with pytest.raises(oc.UninitializedError):
+            printed(capsys, w, style=style)
+
+
+def test_values_on_one_line(capsys: pytest.CaptureFixture[str]):
+    x = oc.data(np.arange(24.0).reshape(2, 12), label="x")
+    assert printed(capsys, x, style="inline", most=3) == "x: 2|12, f64 = [[0 1 … 11] [12 13 … 23]]\n"
+    assert printed(capsys, oc.sum(x).named("s"), style="inline") == "s: (), f64 = 276\n"
+    third = oc.data([1 / 3], label="third")
+    assert printed(capsys, third, style="inline", digits=2) == "third: 1, f32 = [0.33]\n"
+
+
+def test_a_table_of_a_matrix(capsys: pytest.CaptureFixture[str]):
+    w = oc.data(np.array([[1, -20, 3], [4, 5, 6]]), axes="oi", label="w")
+    assert printed(capsys, w).splitlines() == [
+        "w: 3->2, i64",
+        "         │ input 0",
+        "output 0 │ 0    1  2",
+        "─────────┼──────────",
+        "       0 │ 1  -20  3",
+        "       1 │ 4    5  6",
+    ]
+
+
+def test_tables_are_nested_by_the_first_axes(capsys: pytest.CaptureFixture[str]):
+    x = oc.data(np.arange(40).reshape(5, 2, 4), axes="boi", label="x")
+    assert printed(capsys, x, most=2).splitlines()[1:8] == [
+        "batch 0 = 0",
+        "  ".ljust(11) + "│ input 0",
+        "  output 0 │ 0     3",
+        "  ─────────┼────────",
+        "         0 │ 0  …  3",
+        "         1 │ 4  …  7",
+        "…",
+    ]
+
+
+def test_a_row_and_a_number(capsys: pytest.CaptureFixture[str]):
+    assert printed(capsys, oc.data([True, False], label="x")).splitlines()[1:] == [
+        "output 0:",
+        "   0      1",
+        "True  False",
+    ]
+    assert printed(capsys, oc.sum(oc.data([1.0, 2.0])).named("s")) == "s: (), f32 = 3\n"
+
+
+def tree() -> tuple[oc.Tensor, oc.Tensor]:
+    w = oc.param("w", np.array([[1.0, 2.0]]), dtype=np.float64)
+    x = oc.data(np.array([[3.0, 4.0], [5.0, 6.0]]), label="x")
+    y = oc.tanh(w @ x * 0.0)
+    return (oc.sum(y * y) + oc.sum(x)).named("loss"), w
+
+
+def test_a_tree_has_values_and_gradients(capsys: pytest.CaptureFixture[str]):
+    loss, w = tree()
+    with oc.Context.cpu(threads=1) as ctx:
+        ctx.init_params(loss)
+        asked = w.grad
+        ctx.compile(train.grad_update(loss))()
+        assert asked in ctx
+        oc.print(loss, style="tree")
+    assert capsys.readouterr().out.splitlines() == [
+        "loss (add): (), f64 = 18, grad = 1",
+        "├─ einsum: (), f64 = 0",
+        "│  └─ mul: 2|1, f64 = [[0] [0]]",
+        "│     ├─ tanh: 2|1, f64 = [[0] [0]]",
+        "│     │  └─ mul: 2|1, f64 = [[0] [0]]",
+        "│     │     └─ product: 2|1, f64 = [[11] [17]]",
+        "│     │        ├─ w (param): 2->1, f64 = [[1 2]], grad = [[0 0]]",
+        "│     │        └─ x (data): 2|2, f64 = [[3 4] [5 6]]",
+        "│     └─ tanh (above)",
+        "└─ einsum: (), f64 = 18",
+        "   └─ x (data): 2|2, f64 = [[3 4] [5 6]]",
+    ]
+
+
+def test_a_tree_of_what_has_no_value_yet_decides_nothing(capsys: pytest.CaptureFixture[str]):
+    loss, w = tree()
+    before = repr(w), repr(loss)
+    lines = printed(capsys, loss, style="tree").splitlines()
+    assert (repr(w), repr(loss)) == before
+    assert [line for line in lines if "=" in line and "x (data)" not in line] == ["└─ einsum: (), f64 = 18"]
+
+
+def test_a_deep_tree_ends(capsys: pytest.CaptureFixture[str]):
+    x = oc.data([1.0], label="x")
+    for _ in range(30):
+        x = x + 1
+    lines = printed(capsys, x, style="tree", depth=2).splitlines()
+    assert [line.strip().split(":")[0] for line in lines] == ["add", "└─ add", "└─ add", "└─ …"]
+
+
+def test_eager_values(capsys: pytest.CaptureFixture[str]):
+    with oc.eager():
+        w = oc.tensor([1.0, 2.0])
+        y = w * 3
+        w[...] = 0.0
+        assert printed(capsys, y, style="inline").endswith("= [3 6]\n")
+        assert printed(capsys, y, style="tree").splitlines()[0].endswith("= [3 6]")
+
+
+def test_another_context(capsys: pytest.CaptureFixture[str]):
+    p, ctx = oc.param("p", 2.0, output=1, input=[], batch=[]), oc.Context.cpu(threads=1)
+    ctx.init_params(p)
+    oc.print(p, style="inline", ctx=ctx)
+    assert capsys.readouterr().out == "p: 1, f32 = [2]\n"
+
+
+def test_what_cannot_be_asked_for():
+    with pytest.raises(oc.ArgumentError, match="printed as grid, inline, label, tree, found 'table'"):
+        oc.print(oc.data([1.0]), style="table")
+    with pytest.raises(oc.ArgumentError, match="digits"):
+        oc.print(oc.data([1.0]), digits=0)
