@@ -17,7 +17,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects import assign, loops
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.images import covers
-from ocannl.dialects.index.linear import Linear, clashing_variables
+from ocannl.dialects.index.linear import Linear, Map, clashing_variables
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.origins import derive
@@ -40,6 +40,8 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     """The nests of an assignment: one that writes each element once if that can be; else one that fills the
     node, and one that accumulates into its elements.
     """
+    if op.ids:
+        return [nest_at_positions(op)]
     accum = None if op.accum is None else op.accum.data
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     outer = dict.fromkeys(n for index in lhs_map for n in index.names if n in space)
@@ -65,11 +67,46 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
     return [fill(op, accum, taken), nest]
 
 
+def nest_at_positions(op: assign.AccumOp) -> loops.NestOp:
+    """The nest of an assignment whose left side is indexed by values; where one is no position, a cell keeps
+    its value.
+    """
+    accum, lhs_map = None if op.accum is None else op.accum.data, op.lhs_map.data
+    body = Body(floats_of(op))
+    b, sizes = body.builder, assign.axes_at_ids(lhs_map, memref_shape(op.lhs), len(op.ids))
+    numbers = [number(ids, indices, body) for ids, indices in op.ids]
+    found = [loops.PositionOp(n, size) for n, size in zip(numbers, sizes.values(), strict=True)]
+    b.ops += found
+    if accum is None:
+        assigned(op, body)
+    else:
+        accumulated(op, accum, body, (), add=True)
+    store = b.ops.pop()
+    assert isinstance(store, loops.StoreOp)
+    stored, old = store.value, body.add(loops.LoadOp(op.lhs, lhs_map))
+    for position in found:
+        stored = b.select(position.inside, stored, old)
+    b.ops.append(loops.StoreOp(stored, op.lhs, lhs_map))
+    for access in b.ops:
+        if isinstance(access, loops.LoadOp | loops.StoreOp) and access.indices.data == lhs_map:
+            access.operands = [*access.operands, *(position.position for position in found)]
+    store.erase()
+    return loops.NestOp(node_label(op.lhs), op.space.data, body.region())
+
+
+def number(ids: SSAValue, indices: Map, body: Body) -> SSAValue:
+    """An id as a number that a position is found from."""
+    element = element_type(ids)
+    if is_float(element):
+        return body.load(ids, indices)
+    return body.read(ids, indices, element if element in (i32, i64) else i64)
+
+
 def accumulates_apart(op: assign.AccumOp) -> bool:
     """Whether a node of small floats takes part in the accumulation itself: each step would be rounded, and
     there may be no infinity to start from.
     """
-    if op.accum is None or small_format(element_type(op.lhs)) is None:
+    if op.accum is None or op.ids or small_format(element_type(op.lhs)) is None:
         return False
     space, lhs_map = dict(op.space.data), op.lhs_map.data
     names = {n for index in lhs_map for n in index.names if n in space}

@@ -99,7 +99,8 @@ class Lowering:
     def _assign(self, op: texpr.AssignOp) -> None:
         if op.result_map is None or op.value_map is None or op.space is None:
             raise OcannlError(at_line(op, "an assignment has no index maps yet: run infer-projections first"))
-        self._ensure(op.value)
+        for value in (op.value, *op.ids):
+            self._ensure(value)
         combination = self._combination(Arg(0), [op.value], [op.value_map.data])
         target = memory_of(op.target)
         self._emit(
@@ -111,6 +112,7 @@ class Lowering:
                 op.space.data,
                 op.accum_name,
                 op.reset is not None,
+                [(self._node(ids), m) for ids, m in zip(op.ids, op.maps_of_ids, strict=True)],
             ),
         )
         self._mark_written(target)

@@ -14,13 +14,17 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.bounds import Bound, extremes_within
 from ocannl.dialects.index.linear import (
+    POSITION,
     Linear,
+    Map,
     MapAttr,
     SpaceAttr,
+    has_position,
     map_text,
     only_index,
     parse_linear,
     parse_map,
+    parse_optional_map,
     parse_space,
     space_text,
 )
@@ -155,17 +159,20 @@ class EmbedOp(IndexNumberOp):
 class AccumOp(IRDLOperation):
     """`lhs[f(p)] = accum(lhs[f(p)], term(rhs...))` at every point of a space; `:` resets the left side first.
 
-    Without an accumulation each point is set; with `:` the cells that no point reaches become zero.
+    Without an accumulation each point is set; with `:` the cells that no point reaches become zero. In
+    `%m[at$0, d] by (%ids[b]) = %v[b, d]` values are positions of the left side: points run in turn, and where
+    one is no position nothing is written.
     """
 
     name = "assign.accum"
     lhs = operand_def(MemRefType)
-    rhs = var_operand_def()
+    inputs = var_operand_def()
     accum = opt_prop_def(StringAttr)
     reset = opt_prop_def(UnitAttr)
     term = prop_def(TermAttr)
     lhs_map = prop_def(MapAttr)
     rhs_maps = prop_def(ArrayAttr[MapAttr])
+    id_maps = opt_prop_def(ArrayAttr[MapAttr])
     space = prop_def(SpaceAttr)
 
     def __init__(
@@ -176,19 +183,33 @@ class AccumOp(IRDLOperation):
         space: Sequence[tuple[str, int]],
         accum: str | None = None,
         reset: bool = True,
+        ids: Sequence[tuple[SSAValue, Map]] = (),
     ) -> None:
         Operation.__init__(
             self,
-            operands=[lhs, *combination.operands],
+            operands=[lhs, *combination.operands, *(value for value, _ in ids)],
             properties=given(
                 accum=None if accum is None else StringAttr(accum),
                 reset=UnitAttr() if reset else None,
                 term=TermAttr(combination.term),
                 lhs_map=MapAttr(tuple(lhs_map)),
                 rhs_maps=ArrayAttr(MapAttr(tuple(m)) for m in combination.maps),
+                id_maps=ArrayAttr([MapAttr(m) for _, m in ids]) if ids else None,
                 space=SpaceAttr(tuple(space)),
             ),
         )
+
+    @property
+    def rhs(self) -> tuple[SSAValue, ...]:
+        """The operands of the term."""
+        return tuple(self.inputs[: len(self.rhs_maps.data)])
+
+    @property
+    def ids(self) -> list[tuple[SSAValue, Map]]:
+        """The values that are positions of the left side, with their index maps."""
+        maps = () if self.id_maps is None else self.id_maps.data
+        values = self.inputs[len(self.rhs_maps.data) :]
+        return [(value, m.data) for value, m in zip(values, maps, strict=True)]
 
     @property
     def maps(self) -> tuple[tuple[Linear, ...], ...]:
@@ -197,41 +218,80 @@ class AccumOp(IRDLOperation):
 
     @property
     def combination(self) -> Combination:
-        return Combination(self.term.data, tuple(self.rhs), self.maps)
+        return Combination(self.term.data, self.rhs, self.maps)
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.lhs, map_text(self.lhs_map.data))
+        print_ids(printer, [value for value, _ in self.ids], [indices for _, indices in self.ids])
         printer.print_string(" :" if self.reset is not None else " ")
         printer.print_string(f"{self.accum.data}= " if self.accum is not None else "= ")
-        print_combination(printer, self.term.data, tuple(self.rhs), self.maps)
+        print_combination(printer, self.term.data, self.rhs, self.maps)
         printer.print_string(f" over {space_text(self.space.data)}")
 
     @classmethod
     def parse(cls, parser: Parser) -> AccumOp:
         lhs = parse_defined_operand(parser)
         lhs_map = parse_map(parser)
+        ids, maps = parse_ids(parser)
         reset = parser.parse_optional_punctuation(":") is not None
         accum = parser.parse_optional_identifier()
         parser.parse_punctuation("=")
         combination = parse_combination(parser)
         parser.parse_keyword("over")
-        return cls(lhs, lhs_map, combination, parse_space(parser), accum, reset)
+        space = parse_space(parser)
+        return cls(lhs, lhs_map, combination, space, accum, reset, [*zip(ids, maps, strict=True)])
 
     def verify_(self) -> None:
         if self.accum is not None:
             check_accumulator(self.accum.data)
-        if len(self.rhs_maps.data) != len(self.rhs):
-            raise VerifyException(f"{len(self.maps)} index maps for {len(self.rhs)} operands")
+        maps = len(self.maps) + (0 if self.id_maps is None else len(self.id_maps.data))
+        if maps != len(self.inputs):
+            raise VerifyException(f"{maps} index maps for {len(self.inputs)} operands")
+        if self.ids and self.reset is not None:
+            raise VerifyException("what is written at positions is a part of a node, which is not reset")
         check_term(self.term.data, len(self.rhs))
         sizes = dict(self.space.data)
         check_space(self, sizes)
-        check_access(self, self.lhs, self.lhs_map.data, sizes)
+        at = axes_at_ids(self.lhs_map.data, memref_shape(self.lhs), len(self.ids))
+        check_access(self, self.lhs, self.lhs_map.data, sizes | at)
+        for value, indices in self.ids:
+            check_access(self, value, indices, sizes)
         for value, indices in zip(self.rhs, self.maps, strict=True):
             if not isinstance(value.owner, NodeOp | EmbedOp):
                 raise VerifyException("an operand is a node or an embedded index")
             check_access(self, value, indices, sizes)
         if self.accum is None:
-            check_set_once(self.lhs_map.data, sizes)
+            check_set_once([*self.lhs_map.data, *(index for _, m in self.ids for index in m)], sizes)
+
+
+def axes_at_ids(indices: Map, sizes: Sequence[int], ids: int) -> dict[str, int]:
+    """The sizes of the axes whose positions are ids, by the names of these. Raises `VerifyException` unless
+    each of the ids is the position of one axis.
+    """
+    pairs = [(index, size) for index, size in zip(indices, sizes, strict=False) if has_position(index)]
+    found = {index.variable or "": size for index, size in pairs}
+    if len(pairs) != ids or found.keys() != {f"{POSITION}{k}" for k in range(ids)}:
+        raise VerifyException(f"each of the {ids} operands in `by` is the position of one axis")
+    return {f"{POSITION}{k}": found[f"{POSITION}{k}"] for k in range(ids)}
+
+
+def print_ids(printer: Printer, ids: Sequence[SSAValue], maps: Sequence[Map] | None) -> None:
+    """` by (%ids[b])`, before index maps are known ` by (%ids)`."""
+    if ids:
+        printer.print_string(" by (")
+        own = [""] * len(ids) if maps is None else map(map_text, maps)
+        printer.print_list(zip(ids, own, strict=True), lambda pair: print_parts(printer, *pair))
+        printer.print_string(")")
+
+
+def parse_ids(parser: Parser) -> tuple[list[SSAValue], list[Map]]:
+    """Reads what `print_ids` prints."""
+    if parser.parse_optional_keyword("by") is None:
+        return [], []
+    pairs = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: (parse_defined_operand(parser), parse_optional_map(parser))
+    )
+    return [value for value, _ in pairs], [indices for _, indices in pairs if indices is not None]
 
 
 @operation_definition

@@ -101,6 +101,15 @@ Map: TypeAlias = tuple[Linear, ...]
 Space: TypeAlias = tuple[tuple[str, int], ...]
 
 
+POSITION = "at$"
+"""Prefix of the names that stand for positions which are only known at run time: `at$0` is the first one."""
+
+
+def has_position(index: Linear) -> bool:
+    """Whether an index is only known at run time."""
+    return any(name.startswith(POSITION) for name in index.names)
+
+
 def clashing_variables(indices: Map, space: Mapping[str, int]) -> set[str]:
     """The variables of a space in which two points may differ and still reach the same element."""
     unknown = {name for name, size in space.items() if size > 1}

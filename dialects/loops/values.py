@@ -36,7 +36,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import IndexNumberOp, check_access, check_names
 from ocannl.dialects.index.addresses import Address, flatten
-from ocannl.dialects.index.linear import Linear, Map, MapAttr, map_text, only_index, parse_map
+from ocannl.dialects.index.linear import (
+    POSITION,
+    Linear,
+    Map,
+    MapAttr,
+    has_position,
+    map_text,
+    only_index,
+    parse_map,
+)
 from ocannl.dialects.index.memref import element_type, loaded_type
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes
 from ocannl.dialects.ir.op_helpers import (
@@ -87,17 +96,9 @@ class PositionOp(IRDLOperation):
             raise VerifyException("an axis without elements has no position")
 
 
-POSITION = "at$"
-"""Prefix of the names that stand for positions in the map of an access: `at$0` is its first one."""
-
-
 def static_part(op: LoadOp | StoreOp) -> Map:
     """The index expressions of an access without positions, which are only known at run time."""
     return tuple(index for index in op.indices.data if not has_position(index))
-
-
-def has_position(index: Linear) -> bool:
-    return any(name.startswith(POSITION) for name in index.names)
 
 
 @operation_definition

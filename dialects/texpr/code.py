@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.assign import check_accumulator, check_set_once, check_space
+from ocannl.dialects.assign import (
+    axes_at_ids,
+    check_accumulator,
+    check_set_once,
+    check_space,
+    parse_ids,
+    print_ids,
+)
 from ocannl.dialects.index.linear import (
     Linear,
+    Map,
     MapAttr,
     SpaceAttr,
     map_text,
@@ -41,12 +49,14 @@ class AssignOp(IRDLOperation):
     """Writes memory: `texpr.assign %p = %v logic "."`; accumulates: `texpr.assign %p max= %v logic "a => 0"`.
 
     `:` resets the memory to the accumulation's neutral element first. A part of memory is written at
-    positions of its axes: `texpr.assign %p at [i, ... | ... -> ...] = %v logic "."`.
+    positions of its axes: `texpr.assign %p at [i, ... | ... -> ...] = %v logic "."`. Those that are values,
+    `at [<0 as 1>, ... | ... -> ...] by (%ids)`, are `at$0` in index maps.
     """
 
     name = "texpr.assign"
     target = operand_def(TensorType)
     value = operand_def(TensorType)
+    ids = var_operand_def(TensorType)
     accum = opt_prop_def(StringAttr)
     reset = opt_prop_def(UnitAttr)
     logic = opt_prop_def(StringAttr)
@@ -54,6 +64,7 @@ class AssignOp(IRDLOperation):
     at = opt_prop_def(PositionsAttr)
     result_map = opt_prop_def(MapAttr)
     value_map = opt_prop_def(MapAttr)
+    id_maps = opt_prop_def(ArrayAttr[MapAttr])
     space = opt_prop_def(SpaceAttr)
 
     def __init__(
@@ -66,13 +77,15 @@ class AssignOp(IRDLOperation):
         logic: str | None = None,
         dims: Sequence[tuple[str, DimTerm]] = (),
         at: Positions | None = None,
+        ids: Sequence[SSAValue] = (),
         result_map: Sequence[Linear] | None = None,
         value_map: Sequence[Linear] | None = None,
+        id_maps: Sequence[Sequence[Linear]] = (),
         space: Sequence[tuple[str, int]] | None = None,
     ) -> None:
         Operation.__init__(
             self,
-            operands=[target, value],
+            operands=[target, value, *ids],
             properties=given(
                 accum=None if accum is None else StringAttr(accum),
                 reset=UnitAttr() if reset else None,
@@ -81,6 +94,7 @@ class AssignOp(IRDLOperation):
                 at=None if at is None else PositionsAttr(at),
                 result_map=None if result_map is None else MapAttr(tuple(result_map)),
                 value_map=None if value_map is None else MapAttr(tuple(value_map)),
+                id_maps=ArrayAttr([MapAttr(tuple(m)) for m in id_maps]) if id_maps else None,
                 space=None if space is None else SpaceAttr(tuple(space)),
             ),
         )
@@ -93,12 +107,18 @@ class AssignOp(IRDLOperation):
     def is_projected(self) -> bool:
         return self.space is not None
 
+    @property
+    def maps_of_ids(self) -> tuple[Map, ...]:
+        """The index map of each tensor of ids; empty maps as built."""
+        return ((),) * len(self.ids) if self.id_maps is None else tuple(m.data for m in self.id_maps.data)
+
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.target)
         if self.at is not None:
             printer.print_string(f" at {positions_text(self.at.data)}")
         if self.result_map is not None:
             printer.print_string(map_text(self.result_map.data))
+        print_ids(printer, self.ids, None if self.id_maps is None else self.maps_of_ids)
         printer.print_string(" :" if self.reset is not None else " ")
         print_parts(printer, f"{self.accum.data}= " if self.accum is not None else "= ", self.value)
         if self.value_map is not None:
@@ -112,6 +132,7 @@ class AssignOp(IRDLOperation):
         target = parse_defined_operand(parser)
         at = parse_positions(parser) if parser.parse_optional_keyword("at") else None
         result_map = parse_optional_map(parser)
+        ids, id_maps = parse_ids(parser)
         reset = parser.parse_optional_punctuation(":") is not None
         accum = parser.parse_optional_identifier()
         parser.parse_punctuation("=")
@@ -127,8 +148,10 @@ class AssignOp(IRDLOperation):
             logic=logic,
             dims=dims,
             at=at,
+            ids=ids,
             result_map=result_map,
             value_map=value_map,
+            id_maps=id_maps,
             space=space,
         )
 
@@ -149,10 +172,14 @@ class AssignOp(IRDLOperation):
             assert self.space is not None
             sizes = dict(self.space.data)
             check_space(self, sizes)
+            maps = self.maps_of_ids
             if self.accum is None:
-                check_set_once(self.result_map.data, sizes)
-            check_tensor_access(self, shape_of(self.target), self.result_map.data, sizes)
+                check_set_once([*self.result_map.data, *(index for m in maps for index in m)], sizes)
+            at = axes_at_ids(self.result_map.data, shape_of(self.target).memory_sizes, len(self.ids))
+            check_tensor_access(self, shape_of(self.target), self.result_map.data, sizes | at)
             check_tensor_access(self, shape_of(self.value), self.value_map.data, sizes)
+            for value, indices in zip(self.ids, maps, strict=True):
+                check_tensor_access(self, shape_of(value), indices, sizes)
         elif self.logic is None:
             raise VerifyException('an assignment has a logic (".", "T" or an einsum spec) or index maps')
         elif self.result_map is not None or self.value_map is not None:

@@ -10,9 +10,10 @@ from xdsl.ir import Data, Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition, operand_def, prop_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import check_names
-from ocannl.dialects.index.linear import Linear, parse_linear
+from ocannl.dialects.index.linear import POSITION, Linear, parse_linear
 from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape, closed_row
@@ -46,8 +47,26 @@ class Range:
         return f"{self.start} to {stop}" + (f" by {self.step}" if self.step != 1 else "")
 
 
-Position: TypeAlias = Linear | Range | None
-"""Of one axis: an index, which drops it, a range, or all positions: `_`."""
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The values of an operand as positions, `<0>`; in the part, `axes` axes stand in place of the axis:
+    `<0 as 1>`.
+    """
+
+    operand: int
+    axes: int = 0
+
+    @property
+    def index(self) -> Linear:
+        """The name of the position in an index map."""
+        return Linear.var(f"{POSITION}{self.operand}")
+
+    def __str__(self) -> str:
+        return f"<{self.operand} as {self.axes}>" if self.axes else f"<{self.operand}>"
+
+
+Position: TypeAlias = Linear | Range | Ids | None
+"""Of one axis: an index, which drops it, a range, values of an operand, or all positions: `_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +119,11 @@ def positions_text(positions: Positions) -> str:
     return f"[{batch} | {input} -> {output}]"
 
 
+def ids_of(positions: Positions) -> Iterator[Ids]:
+    """The ids among positions."""
+    return (p for row in positions for p in row.all if isinstance(p, Ids))
+
+
 def indices_of(positions: Positions) -> Iterator[Linear]:
     """The indices among positions."""
     return (p for row in positions for p in row.all if isinstance(p, Linear))
@@ -131,6 +155,8 @@ def _parse_row(parser: AttrParser) -> RowPositions:
 def _parse_position(parser: AttrParser) -> Position:
     if parser.parse_optional_characters("_"):
         return None
+    if parser.parse_optional_punctuation("<"):
+        return _parse_ids(parser)
     pos = parser.pos
     first = parse_linear(parser)
     if not parser.parse_optional_keyword("to"):
@@ -141,6 +167,15 @@ def _parse_position(parser: AttrParser) -> Position:
         parser.raise_error("a range is of integers, and its step is not 0", pos, parser.pos)
     size = len(range(first.constant, stop.constant, step.constant))
     return Range(first.constant, size, step.constant)
+
+
+def _parse_ids(parser: AttrParser) -> Ids:
+    operand = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    axes = 0
+    if parser.parse_optional_keyword("as"):
+        axes = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    parser.parse_punctuation(">")
+    return Ids(operand, axes)
 
 
 @operation_definition
@@ -174,45 +209,76 @@ class SliceOp(TensorOp):
         return cls(source, parse_positions(parser), parse_result_type(parser))
 
     def verify_(self) -> None:
+        if any(ids_of(self.positions.data)):
+            raise VerifyException("what is read at the values of operands is a gather, no slice")
         if enclosing_routine(self) is not None:
             for index in indices_of(self.positions.data):
                 check_names(self, index.names, {})
 
 
-def part_shape(shape: Shape, positions: Positions) -> Shape:
-    """The shape of the part of a tensor whose shape is final."""
-    batch, input, output = (_part_row(row, at) for row, at in zip(shape, positions, strict=True))
+def part_shape(shape: Shape, positions: Positions, ids: Sequence[Shape] = ()) -> Shape:
+    """The shape of the part of a tensor whose shape is final, and so are those of the ids."""
+    batch, input, output = (_part_row(row, at, ids) for row, at in zip(shape, positions, strict=True))
     return Shape(batch, input, output)
 
 
-def _part_row(row: Row, positions: RowPositions) -> Row:
+def _part_row(row: Row, positions: RowPositions, ids: Sequence[Shape]) -> Row:
     end = len(row.axes) - len(positions.trailing)
     leading = zip(row.axes, positions.leading, strict=False)
     trailing = zip(row.axes[end:], positions.trailing, strict=True)
     middle = row.axes[len(positions.leading) : end]
-    return closed_row(*_kept(leading), *middle, *_kept(trailing))
+    return closed_row(*_kept(leading, ids), *middle, *_kept(trailing, ids))
 
 
-def _kept(axes: Iterable[tuple[DimTerm, Position]]) -> list[DimTerm]:
-    """The sizes of axes that positions leave."""
-    return [
-        Dim(position.size) if isinstance(position, Range) else axis
-        for axis, position in axes
-        if not isinstance(position, Linear)
-    ]
+def _kept(axes: Iterable[tuple[DimTerm, Position]], ids: Sequence[Shape]) -> list[DimTerm]:
+    """The sizes of the axes that a part has at positions."""
+    found: list[DimTerm] = []
+    for axis, position in axes:
+        if isinstance(position, Ids):
+            found += memory_axes(ids[position.operand]) if position.axes else []
+        elif not isinstance(position, Linear):
+            found.append(Dim(position.size) if isinstance(position, Range) else axis)
+    return found
+
+
+def memory_axes(shape: Shape) -> tuple[DimTerm, ...]:
+    """The known axes of a shape in the order of memory."""
+    return (*shape.batch.axes, *shape.output.axes, *shape.input.axes)
+
+
+def _axes_in_part(position: Position) -> int:
+    """How many axes of a part stand at a position."""
+    if isinstance(position, Ids):
+        return position.axes
+    return int(not isinstance(position, Linear))
+
+
+def id_indices(positions: RowPositions, part: Sequence[Linear]) -> list[Linear]:
+    """The indices of the axes of ids among those of a part's row."""
+    found: list[Linear] = []
+    behind = len(part) - sum(map(_axes_in_part, positions.trailing))
+    for start, own in ((0, positions.leading), (behind, positions.trailing)):
+        for position in own:
+            end = start + _axes_in_part(position)
+            found += part[start:end] if isinstance(position, Ids) else []
+            start = end
+    return found
 
 
 def source_row(positions: RowPositions, part: Sequence[Linear]) -> list[Linear]:
     """The indices of a row's axes, given those of the part's."""
     rest = list(part)
     leading = [_index(position, rest) for position in positions.leading]
-    kept = sum(not isinstance(position, Linear) for position in positions.trailing)
+    kept = sum(map(_axes_in_part, positions.trailing))
     middle = [rest.pop(0) for _ in range(len(rest) - kept)]
     return leading + middle + [_index(position, rest) for position in positions.trailing]
 
 
 def _index(position: Position, rest: list[Linear]) -> Linear:
-    """An axis's index; a range and a whole axis take the next index of the part."""
+    """An axis's index; a range and a whole axis take the next index of the part, ids those of their axes."""
     if isinstance(position, Linear):
         return position
+    if isinstance(position, Ids):
+        del rest[: position.axes]
+        return position.index
     return rest.pop(0) if position is None else position.at(rest.pop(0))

@@ -22,20 +22,22 @@ GREATEST = float(np.finfo(np.float32).max)
 class IdCheck:
     """The check that all ids of a tensor are positions of an axis, which gives its name and size.
 
-    `statement` computes the least id that is no position, in f32; infinity if all are.
+    `statement` computes the least id that is no position, in f32; infinity if all are. `place` is what the
+    ids choose from, by default the operation.
     """
 
     op: Operation
     ids: str
     axis: Callable[[], str]
     statement: ForwardOp
+    place: str | None = None
 
     def raise_for(self, least: float) -> None:
         """Raises `OcannlError` if there is an id that is no position."""
         if least != math.inf:
             found = "inf" if least >= GREATEST else f"{least:.9g}"
             what = f"the id {found} in `{self.ids}` is no position of axis {self.axis()}"
-            raise OcannlError(at_line(self.op, f"in `{describe(self.op)}`, {what}"))
+            raise OcannlError(at_line(self.op, f"in `{self.place or describe(self.op)}`, {what}"))
 
 
 def least_wrong() -> Term:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import f32
 
@@ -17,7 +18,7 @@ from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
 from ocannl.program import graph
 from ocannl.program.errors import ArgumentError
-from ocannl.program.expressions import apply, convert, positions, size_of
+from ocannl.program.expressions import SAME_SHAPE, apply, convert, positions, size_of
 from ocannl.program.id_checks import IdCheck, least_wrong
 from ocannl.program.location import here
 from ocannl.program.values import Value, label_of
@@ -147,6 +148,13 @@ def _clamped(ids: Value, size: DimTerm) -> Value:
     """By a spec, because a pointwise result could have more cells than the ids."""
     term = App("min", (App("max", (Arg(0), Const(0))), App("sub", (Arg(1), Const(1)))))
     return apply(term, [ids, size_of(size)], logic="... | ... -> ...; => ... | ... -> ...")
+
+
+def checked_ids(ids: Value, place: str, axis: str, size: DimTerm) -> Value:
+    """The same ids, which are checked when they are used; `place` is what they choose from."""
+    value = apply(Arg(0), [ids], logic=SAME_SHAPE, label="positions")
+    value.id_checks = [replace(_check(value, ids, axis, size), place=place)]
+    return value
 
 
 def _check(value: Value, ids: Value, axis: str, size: DimTerm) -> IdCheck:

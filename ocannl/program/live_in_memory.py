@@ -63,9 +63,12 @@ class _Reader:
     def statement(self, statement: Operation) -> None:
         match statement:
             case texpr.AssignOp():
-                self.read(_value(statement.value))
+                for value in (statement.value, *statement.ids):
+                    self.read(_value(value))
                 target = _value(statement.target)
-                sets_all = statement.logic is not None and statement.logic.data == "."
+                sets_all = (
+                    statement.logic is not None and statement.logic.data == "." and statement.at is None
+                )
                 if statement.reset is None and (statement.accum is not None or not sets_all):
                     self.read(target)
                 self.done.add(target)

@@ -98,6 +98,15 @@ class MemoryAxes:
         assert size is not None, "the shape is final"
         return size
 
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes of all axes. Raises `ShapeError` where nothing determines them."""
+        return [self.known_size(place) for place in self.places]
+
+    def number(self, place: Place) -> int:
+        """The number of an axis in the order of memory."""
+        return self.places.index(Place(place.row, place.number % len(self.shape.row(place.row).axes)))
+
     def slot(self, prefix: str = "") -> Slot:
         """The axes as those of a spec's slot, with names of their own."""
         return Slot({kind: _tokens(self.shape.row(kind), prefix + kind[0]) for kind in MEMORY_ORDER})

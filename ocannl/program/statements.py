@@ -11,6 +11,9 @@ from ocannl.program.memory_parts import Part
 from ocannl.program.padded_axes import note_reduction
 from ocannl.program.tensor import Tensor, TensorLike, as_memory, as_tensor, assign
 
+SET = "set"
+"""In place of an accumulation: the value is set."""
+
 
 def set(target: Tensor | Part[Tensor], value: TensorLike) -> Code:
     """Code that sets memory to the value of an expression, broadcast to its shape; or a part of it,
@@ -33,15 +36,19 @@ def accumulate(
     """Code that accumulates an expression into memory:
     `oc.accumulate(top, "max", oc.relu(p), spec="...->... => 0")`.
 
-    The target is memory, or a part such as `m.at[2:4]`, into which it accumulates point by point. `accum` is
-    an accumulating operator (add, mul, max, min, or, and); `spec` an einsum spec, or `logic` "."
-    or "T". With `reset` the memory is set to the neutral element first. Raises `OcannlError` for another
-    operator, and for a target that is no memory.
+    The target is memory, or a part such as `m.at[2:4]`, into which it accumulates point by point: where ids
+    choose a cell several times, all of them. `accum` is an accumulating operator (add, mul, max, min, or,
+    and), or "set"; `spec` an einsum spec, or `logic` "." or "T". With "set" and a concatenation,
+    `spec="a => a^b"`, the part is set. With `reset` the memory is set to the neutral element first. Raises
+    `OcannlError` for another operator, for a target that is no memory, and for a sum that is set.
     """
     entry = SCALAR_OPS.get(accum)
-    if entry is None or entry.neutral is None:
+    if accum != SET and (entry is None or entry.neutral is None):
         names = ", ".join(n for n, op in SCALAR_OPS.items() if op.neutral is not None)
-        raise OcannlError(f"`{accum}` does not accumulate; use one of {names}")
+        raise OcannlError(f"`{accum}` does not accumulate; use {SET}, or one of {names}")
+    operator = None if accum == SET else accum
+    if operator is None and reset:
+        raise ArgumentError("memory that is set has no neutral element to be reset to")
     how = spec or logic or "."
     if how == "@":
         raise OcannlError(
@@ -50,9 +57,9 @@ def accumulate(
     if isinstance(target, Part):
         if how != "." or reset:
             raise ArgumentError("into a part, an expression is accumulated point by point: no spec, no reset")
-        return assign(target, value, accum)
+        return assign(target, value, operator)
     memory = as_memory(target)
-    op = texpr.AssignOp(memory, as_tensor(value).ir_value, accum=accum, reset=reset, logic=how)
+    op = texpr.AssignOp(memory, as_tensor(value).ir_value, accum=operator, reset=reset, logic=how)
     note_reduction(op, memory)
     return emit(op)
 

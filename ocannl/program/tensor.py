@@ -412,8 +412,9 @@ def assign(target: Target, value: TensorLike, accum: str | None = None) -> Code:
     if target.key is ...:
         return emit(texpr.AssignOp(memory, source, accum=accum, logic="."))
     items = [item.ir_value if isinstance(item, Tensor) else item for item in target.items]
-    at, indices = tensor_parts.written_positions(memory, items)
-    return emit(tagged(texpr.AssignOp(memory, source, accum=accum, logic=".", at=at), *indices))
+    part = tensor_parts.written_part(memory, items)
+    op = texpr.AssignOp(memory, source, accum=accum, logic=".", at=part.positions, ids=part.ids)
+    return emit(tagged(op, *part.indices))
 
 
 def pointwise(op: str, *args: TensorLike) -> Tensor:

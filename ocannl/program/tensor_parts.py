@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, SupportsIndex, TypeAlias, cast
 
@@ -14,14 +15,14 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
 from ocannl.dialects.texpr import ApplyOp
-from ocannl.dialects.texpr.slices import Position, Positions, Range, RowPositions, SliceOp
+from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions, SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
 from ocannl.program.dtypes import element_of
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.expressions import spec_apply
-from ocannl.program.indexing import Indexing
+from ocannl.program.indexing import Indexing, checked_ids
 from ocannl.program.memory import add_data
 from ocannl.program.memory_axes import SPEC_ORDER, MemoryAxes, Place, Slot
 from ocannl.program.static_index import StaticIndex, tagged
@@ -32,6 +33,7 @@ Item: TypeAlias = int | slice | StaticIndex | Value | Array | EllipsisType | Non
 ALL = slice(None)
 TRUTHS = ("lt", "le", "eq", "ne", "and", "or", "not")
 """The operators whose values are true or false."""
+ONE_SHAPE = "ids of several axes have one shape, or are one number"
 
 
 def part_of(value: Value, key: Sequence[object]) -> Value:
@@ -140,20 +142,50 @@ def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
     return None if span == range(size) else Range(span.start, len(span), span.step)
 
 
-def written_positions(value: Value, key: Sequence[object]) -> tuple[Positions, list[StaticIndex]]:
-    """The positions of a part that code writes, and the static indices among them. Raises as `part_of`."""
+@dataclass(frozen=True)
+class WrittenPart:
+    """The positions of a part that code writes, the ids and the static indices among them."""
+
+    positions: Positions
+    ids: Sequence[Value]
+    indices: Sequence[StaticIndex]
+
+
+def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
+    """The part of memory at positions that code writes. Raises as `part_of`."""
     items = [item for given in key for item in _items(given, value)]
-    if any(item is None or isinstance(item, Value | np.ndarray) for item in items):
-        raise ArgumentError(
-            f"the part of `{tensor_name(value)}` that code writes is given by integers, slices and oc.index; "
-            "ids are the places of oc.scatter"
-        )
+    if any(item is None for item in items):
+        raise ArgumentError(f"the part of `{tensor_name(value)}` that code writes has no new axes")
     axes = MemoryAxes(value)
     positions = _positions(axes, items)
+    numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
+    places = [axes.place(_axis(items, number)) for number in numbers]
+    ids = [_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
+    ranks = _axes_of_ids(numbers, ids)
+    for operand, (place, rank) in enumerate(zip(places, ranks, strict=True)):
+        positions[place] = Ids(operand, rank)
+        if isinstance(items[numbers[operand]], Value):
+            ids[operand] = checked_ids(ids[operand], axes.label, str(axes.number(place)), axes.dim(place))
+    indices = [item for item in items if isinstance(item, StaticIndex)]
     for number, item in enumerate(items):
         if isinstance(item, StaticIndex):
             positions[axes.place(_axis(items, number))] = Linear.var(item.name)
-    return _by_row(positions), [item for item in items if isinstance(item, StaticIndex)]
+    return WrittenPart(_by_row(positions), ids, indices)
+
+
+def _axes_of_ids(numbers: Sequence[int], ids: Sequence[Value]) -> list[int]:
+    """How many axes of a part stand in place of each axis that ids choose: all axes of ids, which are those
+    of one shape, stand in place of the first.
+
+    Raises `ArgumentError` where they are not side by side, or of different shapes.
+    """
+    shapes = [tuple(MemoryAxes(one).sizes) for one in ids]
+    several = [number for number, shape in zip(numbers, shapes, strict=True) if shape]
+    if several and several != [*range(several[0], several[-1] + 1)]:
+        raise ArgumentError("ids of several axes stand side by side; others are one number")
+    if len({shape for shape in shapes if shape}) > 1:
+        raise ArgumentError(ONE_SHAPE)
+    return [len(shape) if [n] == several[:1] else 0 for n, shape in zip(numbers, shapes, strict=True)]
 
 
 def _slice(value: Value, positions: Mapping[Place, Position]) -> SliceOp:
@@ -182,13 +214,14 @@ def _taken(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     ids = [_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
     source, chosen = axes.slot("x"), [MemoryAxes(one).numbered("i") for one in ids]
     at = [source.at(place) for place in places]
-    if len({len(slot.axes) for slot in chosen}) > 1:
-        raise ArgumentError("ids of several axes have one shape")
-    result = source.with_axes(dict.fromkeys(at, ()) | {at[0]: chosen[0].axes})
+    several = [slot.axes for slot in chosen if slot.axes] or [[]]
+    if len({*map(len, several)}) > 1:
+        raise ArgumentError(ONE_SHAPE)
+    result = source.with_axes(dict.fromkeys(at, ()) | {at[0]: several[0]})
     spec = f"{'; '.join(map(str, (source, *chosen)))} => {result}"
     constant = all(isinstance(items[number], np.ndarray) for number in numbers)
     gathered = Indexing(spec, ids, at, "drop" if constant else "error", {}, scatters=False)
-    left = [*items[: numbers[0]], *[ALL] * len(chosen[0].axes), *items[numbers[-1] + 1 :]]
+    left = [*items[: numbers[0]], *[ALL] * len(several[0]), *items[numbers[-1] + 1 :]]
     return gathered.apply(value, "add", "gather"), left
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.index.linear import Linear
@@ -15,6 +15,7 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.terms import App, Arg, Const
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
 from ocannl.dialects.texpr import (
@@ -31,6 +32,8 @@ from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import whole
 
+NOWHERE = -1
+"""An id that is no position."""
 SCALAR = Shape(Row(), Row(), Row())
 
 
@@ -66,26 +69,38 @@ class Masking:
         for part in op.parts:
             combination = part.combination
             reduced = self._reduced(op, op.result, part.result_map, combination.operands, combination.maps)
-            parts.append(self._masked(op.result, part, accum, reduced) if accum else part)
+            neutral = neutral_number(accum, tensor_type(op.result).element) if accum else 0.0
+            parts.append(self._masked(part, neutral, reduced))
         if parts != [*op.parts]:
             op.project(parts, accum)
 
     def _mask_assign(self, op: AssignOp) -> None:
-        if op.result_map is None or op.value_map is None or not any(self.padded(op.value)):
+        if op.result_map is None or op.value_map is None or not any(map(any, map(self.padded, op.operands))):
             return
+        ids = [self._without_padding(op, value, NOWHERE, i64) for value in op.ids]
+        placed = {index.variable for indices in op.maps_of_ids for index in indices}
         reduced = self._reduced(op, op.target, op.result_map.data, [op.value], [op.value_map.data])
-        accum = op.accum_name
-        if not reduced or accum is None:
-            return
-        indices, space = whole(shape_of(op.value).memory_sizes, self.routine.ranges)
-        names = {i.variable: new.variable for i, new in zip(op.value_map.data, indices, strict=True)}
-        own = {name: reduced[old] for old, name in names.items() if old in reduced and name is not None}
-        part = Part(Combination(Arg(0), (op.value,), (indices,)), indices, space)
-        made = ApplyOp.of_parts([self._masked(op.value, part, accum, own)], tensor_type(op.value), None)
+        value, accum = op.value, op.accum_name
+        if accum is not None and reduced.keys() - placed:
+            element = tensor_type(value).element
+            value = self._without_padding(op, value, neutral_number(accum, element), element)
+        op.operands = [op.target, value, *ids]
+
+    def _without_padding(self, op: AssignOp, value: SSAValue, other: float, element: Attribute) -> SSAValue:
+        """A value with another one beyond the real sizes, integers in an element type."""
+        axes, type = self.padded(value), tensor_type(value)
+        if not any(axes):
+            return value
+        indices, space = whole(shape_of(value).memory_sizes, self.routine.ranges)
+        names = [index.variable for index in indices]
+        own = {name: axis for name, axis in zip(names, axes, strict=True) if name and axis}
+        part = Part(Combination(Arg(0), (value,), (indices,)), indices, space)
+        made_type = type if is_float(type.element) else TensorType.of(type.shape.data, element)
+        made = ApplyOp.of_parts([self._masked(part, other, own)], made_type, None)
         made.location = op.location
-        made.result.name_hint = op.value.name_hint and f"{op.value.name_hint}_masked"
+        made.result.name_hint = value.name_hint and f"{value.name_hint}_masked"
         self.routine.body.block.insert_op_before(made, op)
-        op.operands = [op.target, made.result]
+        return made.result
 
     def _reduced(
         self,
@@ -111,14 +126,13 @@ class Masking:
             del found[name]
         return found
 
-    def _masked(self, result: SSAValue, part: Part, accum: str, reduced: dict[str, Dim]) -> Part:
-        """The accumulation, of its neutral element beyond the real sizes."""
+    def _masked(self, part: Part, other: float, reduced: dict[str, Dim]) -> Part:
+        """The accumulation, of another value beyond the real sizes."""
         term, (operands, maps) = part.combination.term, (part.combination.operands, part.combination.maps)
-        neutral = Const(neutral_number(accum, tensor_type(result).element))
         for name, axis in reduced.items():
             place = len(operands)
             real = App("lt", (Arg(place), Arg(place + 1)))
-            term = App("where", (real, term, neutral))
+            term = App("where", (real, term, Const(other)))
             operands = (*operands, self._position(axis), self._count(axis))
             maps = (*maps, (Linear.var(name),), ())
         return Part(Combination.of(term, operands, maps), part.result_map, part.space)

@@ -29,7 +29,7 @@ from ocannl.dialects.shapes.shape import Dim, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.parts import Part
-from ocannl.dialects.texpr.slices import Positions, SliceOp, part_shape, source_row
+from ocannl.dialects.texpr.slices import Positions, SliceOp, id_indices, memory_axes, part_shape, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, pointwise, whole
 from ocannl.passes.texpr.infer_projections.spec_projection import (
@@ -234,8 +234,9 @@ def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
     assert op.logic is not None
     shape, value = shape_of(op.target), shape_of(op.value)
     if op.at is not None:
-        parts = [_written_part(op, op.at.data, taken)]
-    elif op.logic.data in PLAIN:
+        _write_part(op, op.at.data, taken)
+        return
+    if op.logic.data in PLAIN:
         maps = plain_maps(op.logic.data, shape, (value,), taken)
         parts = [Part(Combination(Arg(0), (op.value,), maps.args), maps.result, maps.space)]
     else:
@@ -253,14 +254,29 @@ def project_assign(op: AssignOp, taken: frozenset[str]) -> None:
     op.erase()
 
 
-def _written_part(op: AssignOp, at: Positions, taken: frozenset[str]) -> Part:
-    """The assignment to a part of memory."""
-    shape = part_shape(shape_of(op.target), at)
+def _write_part(op: AssignOp, at: Positions, taken: frozenset[str]) -> None:
+    """Projects the assignment to a part of memory."""
+    shape = part_shape(shape_of(op.target), at, _shapes(op.ids))
     projection = Projection(taken)
     result = projection.result(shape)
-    value = pointwise(result, shape, shape_of(op.value)).memory
-    indices = _in_source(shape_of(op.target), at, result)
-    return Part(Combination(Arg(0), (op.value,), (value,)), indices, tuple(projection.space.items()))
+    rows = zip(at, (result.batch, result.input, result.output), strict=True)
+    own = [index for positions, row in rows for index in id_indices(positions, row)]
+    projected = AssignOp(
+        op.target,
+        op.value,
+        accum=op.accum_name,
+        ids=op.ids,
+        result_map=_in_source(shape_of(op.target), at, result),
+        value_map=pointwise(result, shape, shape_of(op.value)).memory,
+        id_maps=[own if memory_axes(shape_of(ids)) else [] for ids in op.ids],
+        space=tuple(projection.space.items()),
+    )
+    projected.location = op.location
+    block = op.parent_block()
+    assert block is not None
+    block.insert_op_before(projected, op)
+    op.detach()
+    op.erase()
 
 
 def _add_padded(op: AssignOp, taken: frozenset[str]) -> None:
@@ -283,6 +299,11 @@ def _add_padded(op: AssignOp, taken: frozenset[str]) -> None:
 
 def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:
     (value,), (value_map,) = part.combination.operands, part.combination.maps
+    left_out = dict(part.space).keys() - {name for index in part.result_map for name in index.names}
+    if op.accum is None and left_out:
+        raise OcannlError(
+            at_line(op, f"a reduction over {', '.join(sorted(left_out))} accumulates, such as by add")
+        )
     projected = AssignOp(
         op.target,
         value,

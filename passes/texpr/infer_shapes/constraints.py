@@ -15,10 +15,11 @@ from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
-from ocannl.dialects.texpr.slices import Position, Positions, Range, RowPositions
+from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions, memory_axes
 from ocannl.dialects.texpr.tensor_op import LikeOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.sites import Site
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.spec_rows import SpecRows, check_spec
@@ -226,7 +227,7 @@ def _part(
         origin = demands.origin(source, kind, source, kind)
         if isinstance(position, Range):
             demands.found.append(DimAtLeast(axis, position.minimum, origin))
-        elif position is not None and position.is_constant:
+        elif isinstance(position, Linear) and position.is_constant:
             demands.found.append(DimAtLeast(axis, position.constant + 1, origin))
     return Row(kept_ahead, rest.var, kept_behind) if kept_ahead or kept_behind else part
 
@@ -249,9 +250,20 @@ def _sliced(
         source.append(solver.fresh_dim() if size is None else Dim(size))
         if isinstance(position, Range):
             part.append(Dim(position.size))
+        elif isinstance(position, Ids):
+            part += _axes_of_ids(op, position, solver) if position.axes else []
         elif position is None:
             part.append(source[-1])
     return tuple(source), tuple(part)
+
+
+def _axes_of_ids(op: SliceOp | AssignOp, position: Ids, solver: Solver) -> list[DimTerm]:
+    """The axes of ids, in the order of memory. Raises `SpecError` where their number is another one."""
+    ids = op.operands[2 + position.operand]
+    found = memory_axes(solver.shape(shape_of(ids)))
+    if len(found) != position.axes:
+        raise SpecError(at_line(op, f"`{tensor_name(ids)}` has {len(found)} axes, not {position.axes}"))
+    return [*found]
 
 
 def _flat(demands: Demands, op: DataOp, elements: int) -> None:
