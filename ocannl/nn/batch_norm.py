@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ocannl as oc
 from ocannl.nn.layer import Init, TrainingLayer
+from ocannl.nn.layout import Layout, layout_of
 
 OVER_BATCH = "..n.. | ..out.. => ..out.."
 
@@ -25,22 +26,33 @@ def batch_norm1d(
 
 @oc.configurable
 def batch_norm2d(
-    *, epsilon: float = 1e-5, momentum: float = 0.9, init: Init = 1.0, label: str = "batch_norm"
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    spatial: str = "batch",
+    init: Init = 1.0,
+    label: str = "batch_norm",
 ) -> TrainingLayer:
-    """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes."""
-    return _batch_norm(epsilon, momentum, init, label)
+    """`batch_norm1d` for images: batch, height, width | channels. Their spatial axes are batch axes; with
+    `spatial="output"` they are the first output axes, batch | height, width, channels.
+    """
+    return _batch_norm(epsilon, momentum, init, label, layout_of("hw", spatial))
 
 
-def _batch_norm(epsilon: float, momentum: float, init: Init, label: str) -> TrainingLayer:
+def _batch_norm(
+    epsilon: float, momentum: float, init: Init, label: str, layout: Layout | None = None
+) -> TrainingLayer:
     with oc.scope(label):
         gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
         running_mean = oc.node("running_mean", like=offset, init=0.0)
         running_variance = oc.node("running_variance", like=gain, init=1.0)
 
     def normalize(x: oc.Tensor, mean: oc.Tensor, variance: oc.Tensor) -> oc.Tensor:
-        return gain * ((x - mean) * oc.recip_sqrt(variance + epsilon)) + offset
+        normal = gain * ((x - mean) * oc.recip_sqrt(variance + epsilon)) + offset
+        return normal if layout is None else layout.outward(normal)
 
     def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
+        x = x if layout is None else layout.inward(x)
         if train_step is None:
             return normalize(x, running_mean, running_variance)
         n = oc.Dim("n")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
+from ocannl.nn.layout import Layout
 from ocannl.nn.linear import linear
 from ocannl.nn.windows import Padding, Sizes, Windows, listed, windows_of
 from ocannl.program.checks import integer
@@ -23,12 +24,13 @@ def conv1d(
     groups: int = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
     """`conv2d` along one axis: batch, position | in -> batch, position | out."""
     size = "kernel_size", kernel_size
-    windows = windows_of("w", size, stride, dilation, use_padding, padding, padding_mode)
+    windows = windows_of("w", size, stride, dilation, use_padding, padding, padding_mode, spatial=spatial)
     return _convolution(windows, groups, out_channels, bias, init, label)
 
 
@@ -44,6 +46,7 @@ def conv2d(
     groups: int = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
@@ -58,10 +61,11 @@ def conv2d(
 
     Sizes are a number or a pair. Without `out_channels`, `out` is inferred from its use. With `groups`, each
     group of output channels sees its group of input channels only: `w` has in / groups input channels. `init`
-    is the initial value of `w`.
+    is the initial value of `w`. With `spatial="output"`, height and width are the first output axes: batch |
+    height, width, in -> batch | height', width', out.
     """
     size = "kernel_size", kernel_size
-    windows = windows_of("hw", size, stride, dilation, use_padding, padding, padding_mode)
+    windows = windows_of("hw", size, stride, dilation, use_padding, padding, padding_mode, spatial=spatial)
     return _convolution(windows, groups, out_channels, bias, init, label)
 
 
@@ -77,12 +81,13 @@ def conv3d(
     groups: int = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
     """`conv2d` of volumes: batch, depth, height, width | in -> batch, depth', height', width' | out."""
     size = "kernel_size", kernel_size
-    windows = windows_of("dhw", size, stride, dilation, use_padding, padding, padding_mode)
+    windows = windows_of("dhw", size, stride, dilation, use_padding, padding, padding_mode, spatial=spatial)
     return _convolution(windows, groups, out_channels, bias, init, label)
 
 
@@ -97,6 +102,7 @@ def depthwise_separable_conv2d(
     dilation: Sizes = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
@@ -106,12 +112,13 @@ def depthwise_separable_conv2d(
     `label.pointwise.b`: out.
     """
     size = "kernel_size", kernel_size
-    windows = windows_of("hw", size, stride, dilation, use_padding, padding, padding_mode)
+    windows = windows_of("hw", size, stride, dilation, use_padding, padding, padding_mode, spatial=spatial)
     spec = f"..., {windows.spec} | ..c..; kh, kw -> ..c.. => ..., oh, ow | ..c.."
     with oc.scope(label):
         depthwise = oc.Block(_windowed(spec, windows, windows.sizes, None, False, init, "depthwise"))
         pointwise = linear(out_dim=out_channels, bias=bias, init=init, label="pointwise")
-    return lambda x: pointwise(depthwise(x))
+    layout = windows.layout
+    return lambda x: layout.outward(pointwise(layout.inward(depthwise(x))))
 
 
 def _convolution(
@@ -145,6 +152,7 @@ def _windowed(
         bias,
         init,
         label,
+        windows.layout,
     )
 
 
@@ -154,9 +162,15 @@ def weighted(
     bias: bool,
     init: Init,
     label: str,
+    layout: Layout,
 ) -> Layer:
-    """`sums(x, w) + b`, with parameters `label.w` and `label.b`."""
+    """`sums(x, w) + b` of images, with parameters `label.w` and `label.b`."""
     with oc.scope(label):
         w = oc.param("w", init, output=out_channels)
         b = oc.param("b", 0.0, output=out_channels) if bias else 0.0
-    return lambda x: sums(x, w) + b if bias else sums(x, w)
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        sum = sums(layout.inward(x), w)
+        return layout.outward(sum + b if bias else sum)
+
+    return apply

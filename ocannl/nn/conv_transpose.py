@@ -23,11 +23,12 @@ def conv_transpose1d(
     groups: int = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
     """`conv_transpose2d` along one axis: batch, position' | in -> batch, position | out."""
-    windows = _windows("w", kernel_size, stride, dilation, use_padding, padding, output_padding)
+    windows = _windows("w", kernel_size, stride, dilation, use_padding, padding, output_padding, spatial)
     return _transposed(windows, groups, out_channels, bias, init, label)
 
 
@@ -43,6 +44,7 @@ def conv_transpose2d(
     groups: int = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
@@ -53,7 +55,7 @@ def conv_transpose2d(
     cells that are cut off instead, and `output_padding` those that are added after, as PyTorch has them.
     Raises `ArgumentError` for `output_padding` without `padding`.
     """
-    windows = _windows("hw", kernel_size, stride, dilation, use_padding, padding, output_padding)
+    windows = _windows("hw", kernel_size, stride, dilation, use_padding, padding, output_padding, spatial)
     return _transposed(windows, groups, out_channels, bias, init, label)
 
 
@@ -69,13 +71,14 @@ def conv_transpose3d(
     groups: int = 1,
     out_channels: oc.RowSizes | None = None,
     bias: bool = True,
+    spatial: str = "batch",
     init: Init = None,
     label: str = "conv",
 ) -> Layer:
     """`conv_transpose2d` of volumes: batch, depth', height', width' | in -> batch, depth, height, width |
     out.
     """
-    windows = _windows("dhw", kernel_size, stride, dilation, use_padding, padding, output_padding)
+    windows = _windows("dhw", kernel_size, stride, dilation, use_padding, padding, output_padding, spatial)
     return _transposed(windows, groups, out_channels, bias, init, label)
 
 
@@ -87,9 +90,12 @@ def _windows(
     use_padding: bool,
     padding: Padding,
     output_padding: Sizes,
+    spatial: str,
 ) -> Windows:
     """Windows over the result; around it, cells are added, or if the number is negative cut off."""
-    windows = windows_of(letters, ("kernel_size", kernel_size), stride, dilation, use_padding, padding)
+    windows = windows_of(
+        letters, ("kernel_size", kernel_size), stride, dilation, use_padding, padding, spatial=spatial
+    )
     more = sizes_of("output_padding", output_padding, len(letters), 0)
     if any(more) and padding is None:
         raise oc.ArgumentError("output_padding is added to what `padding` leaves, so that is given too")
@@ -111,4 +117,5 @@ def _transposed(
         bias,
         init,
         label,
+        windows.layout,
     )

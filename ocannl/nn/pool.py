@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import ocannl as oc
 from ocannl.nn.layer import Layer
+from ocannl.nn.layout import layout_of
 from ocannl.nn.unpool import places_of_maxima
 from ocannl.nn.windows import Padding, Sizes, Windows, listed, windows_of
 
@@ -24,11 +25,12 @@ def max_pool1d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    spatial: str = "batch",
     label: str = "max_pool",
 ) -> MaxPool:
     """`max_pool2d` along one axis: batch, position | channels -> batch, position' | channels."""
     size = "window_size", window_size
-    windows = windows_of("w", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
+    windows = windows_of("w", size, stride, dilation, use_padding, padding, ceil=ceil_mode, spatial=spatial)
     return _max_pool(windows, return_indices, label)
 
 
@@ -42,6 +44,7 @@ def max_pool2d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    spatial: str = "batch",
     label: str = "max_pool",
 ) -> MaxPool:
     """The maximum of each window: batch, height, width | channels -> batch, height', width' | channels.
@@ -53,10 +56,11 @@ def max_pool2d(
     `ceil_mode` the number of windows is rounded up, if the last one begins inside.
 
     With `return_indices` the result is a pair of that and the places of the maxima, for `nn.max_unpool`: each
-    is the number of a cell of the image in the order of memory, that of the first of equal ones.
+    is the number of a cell of the image in the order of memory, that of the first of equal ones. With
+    `spatial="output"`, height and width are the first output axes: batch | height, width, channels.
     """
     size = "window_size", window_size
-    windows = windows_of("hw", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
+    windows = windows_of("hw", size, stride, dilation, use_padding, padding, ceil=ceil_mode, spatial=spatial)
     return _max_pool(windows, return_indices, label)
 
 
@@ -70,23 +74,27 @@ def max_pool3d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    spatial: str = "batch",
     label: str = "max_pool",
 ) -> MaxPool:
     """`max_pool2d` of volumes: batch, depth, height, width | channels -> batch, depth', height', width' |
     channels.
     """
     size = "window_size", window_size
-    windows = windows_of("dhw", size, stride, dilation, use_padding, padding, ceil=ceil_mode)
+    windows = windows_of("dhw", size, stride, dilation, use_padding, padding, ceil=ceil_mode, spatial=spatial)
     return _max_pool(windows, return_indices, label)
 
 
 def _max_pool(windows: Windows, indices: bool, label: str) -> MaxPool:
     spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        return oc.einmax(spec, windows.framed(x, "max"), use_padding=pads, **sizes).named(label)
+    inward, outward = windows.layout.inward, windows.layout.outward
 
-    return (lambda x: (apply(x), places_of_maxima(windows, x))) if indices else apply
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        framed = windows.framed(inward(x), "max")
+        return outward(oc.einmax(spec, framed, use_padding=pads, **sizes)).named(label)
+
+    return (lambda x: (apply(x), outward(places_of_maxima(windows, inward(x))))) if indices else apply
 
 
 @oc.configurable
@@ -98,11 +106,12 @@ def avg_pool1d(
     padding: Padding = None,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    spatial: str = "batch",
     label: str = "avg_pool",
 ) -> Layer:
     """`avg_pool2d` along one axis: batch, position | channels -> batch, position' | channels."""
     size = "window_size", window_size
-    windows = windows_of("w", size, stride, 1, use_padding, padding, ceil=ceil_mode)
+    windows = windows_of("w", size, stride, 1, use_padding, padding, ceil=ceil_mode, spatial=spatial)
     return _avg_pool(windows, count_include_pad, label)
 
 
@@ -115,13 +124,14 @@ def avg_pool2d(
     padding: Padding = None,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    spatial: str = "batch",
     label: str = "avg_pool",
 ) -> Layer:
     """The mean of each window, with the shapes of `max_pool2d`. Padding counts as zeros, or not at all
     without `count_include_pad`; cells that only `ceil_mode` reaches do not count.
     """
     size = "window_size", window_size
-    windows = windows_of("hw", size, stride, 1, use_padding, padding, ceil=ceil_mode)
+    windows = windows_of("hw", size, stride, 1, use_padding, padding, ceil=ceil_mode, spatial=spatial)
     return _avg_pool(windows, count_include_pad, label)
 
 
@@ -134,13 +144,14 @@ def avg_pool3d(
     padding: Padding = None,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    spatial: str = "batch",
     label: str = "avg_pool",
 ) -> Layer:
     """`avg_pool2d` of volumes: batch, depth, height, width | channels -> batch, depth', height', width' |
     channels.
     """
     size = "window_size", window_size
-    windows = windows_of("dhw", size, stride, 1, use_padding, padding, ceil=ceil_mode)
+    windows = windows_of("dhw", size, stride, 1, use_padding, padding, ceil=ceil_mode, spatial=spatial)
     return _avg_pool(windows, count_include_pad, label)
 
 
@@ -148,8 +159,9 @@ def _avg_pool(windows: Windows, count_padding: bool, label: str) -> Layer:
     spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
 
     def apply(x: oc.Tensor) -> oc.Tensor:
+        x = windows.layout.inward(x)
         sums = oc.einsum(spec, windows.framed(x), use_padding=pads, **sizes)
-        return (sums / windows.cells(x, count_padding)).named(label)
+        return windows.layout.outward(sums / windows.cells(x, count_padding)).named(label)
 
     return apply
 
@@ -162,29 +174,32 @@ def smooth_max_pool2d(
     window_size: Sizes = 2,
     use_padding: bool = False,
     padding: Padding = None,
+    spatial: str = "batch",
     label: str = "smooth_max_pool",
 ) -> Layer:
     """`log(sum(exp(beta * x))) / beta` over each window, with the shapes of `max_pool2d`; the greater `beta`,
     the closer to the maximum.
     """
-    windows = windows_of("hw", ("window_size", window_size), stride, 1, use_padding, padding)
+    windows = windows_of("hw", ("window_size", window_size), stride, 1, use_padding, padding, spatial=spatial)
     spec, sizes, pads = _spec(windows, "oh, ow, kh, kw"), windows.sizes, windows.is_centred
 
     def apply(x: oc.Tensor) -> oc.Tensor:
-        cells = beta * oc.einmax(spec, windows.framed(x, "max"), use_padding=pads, **sizes)
+        framed = windows.framed(windows.layout.inward(x), "max")
+        cells = beta * oc.einmax(spec, framed, use_padding=pads, **sizes)
         largest = oc.stop_gradient(oc.einmax("..., kh, kw | ... => ..., 0, 0 | ...", cells))
         total = oc.einsum("..., kh, kw | ... => ..., 0, 0 | ...", oc.exp(cells - largest))
         result = oc.einsum("..., 0, 0 | ... => ... | ...", largest + oc.log(total))
-        return (result / beta).named(label)
+        return windows.layout.outward(result / beta).named(label)
 
     return apply
 
 
-def global_avg_pool2d(x: oc.Tensor) -> oc.Tensor:
+def global_avg_pool2d(x: oc.Tensor, *, spatial: str = "batch") -> oc.Tensor:
     """Global average pooling (Lin et al., 2013), the mean over the image: batch, height, width | channels ->
-    batch | channels.
+    batch | channels; with `spatial="output"` from batch | height, width, channels.
     """
     h, w = oc.Dim("h"), oc.Dim("w")
+    x = layout_of("hw", spatial).inward(x)
     return oc.einsum("..., h, w | ... => ... | ...", x, h=h, w=w) / (h * w)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
+from ocannl.nn.layout import Layout, layout_of
 from ocannl.nn.padding import Amounts, Mode, check_mode, padded, spatial_sizes
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
@@ -119,6 +120,7 @@ class Windows:
     """Whether the operation itself pads, around the middle of each window."""
     mode: Mode
     ceil: bool
+    layout: Layout
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -170,8 +172,11 @@ def windows_of(
     padding: Padding,
     mode: str = "zeros",
     ceil: bool = False,
+    spatial: str = "batch",
 ) -> Windows:
-    """Windows of a named size over an axis for each letter. Raises `ArgumentError` as `sizes_of` does."""
+    """Windows of a named size over an axis for each letter, of images whose `spatial` axes are in that row.
+    Raises `ArgumentError` as `sizes_of` does.
+    """
     rank = len(letters)
     around = [(0, 0)] * rank if padding is None else amounts_of(padding, rank)
     steps = sizes_of(*size, rank), sizes_of("stride", stride, rank), sizes_of("dilation", dilation, rank)
@@ -181,4 +186,4 @@ def windows_of(
     if padding is None and use_padding and not plain:
         axes = [AxisWindows(a.size, a.stride, a.dilation, a.centred) for a in axes]
     is_centred = plain and (use_padding if padding is None else around == centres)
-    return Windows(letters, tuple(axes), is_centred, check_mode(mode), ceil)
+    return Windows(letters, tuple(axes), is_centred, check_mode(mode), ceil, layout_of(letters, spatial))
