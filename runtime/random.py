@@ -5,6 +5,7 @@ The output words of Threefry-4x32 (`ocannl.dialects.scalar.threefry`) of the cou
 Every target can compute them, at any k, in parallel.
 """
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ocannl.dialects.scalar import threefry
+from ocannl.runtime.host.normal_numbers import PAIRS, compiled_normals
 from ocannl.runtime.host.processor import default_threads
 from ocannl.runtime.host.random_words import compiled_words
 
@@ -22,9 +24,10 @@ Elementwise = Callable[[Numbers], Numbers]
 
 # The numbers that are drawn at a time, which stay in the cache with what they are made of; a multiple of the
 # numbers of a block.
-PART = 1 << 15
-# For fewer words it takes longer to load compiled code than to compute them by NumPy.
+PART = 2 * PAIRS
+# For fewer words, and fewer normal numbers, it takes longer to load compiled code than NumPy takes for them.
 LEAST_COMPILED = 1 << 15
+LEAST_COMPILED_NORMAL = 1 << 20
 
 
 class InPlace:
@@ -138,7 +141,8 @@ def normal(
 
     Box-Muller: elements 2j and 2j + 1 are `sqrt(-2 ln(1 - u))` times the cosine and the sine of `2 pi v`.
     Here u and v in [0, 1) are words 2j and 2j + 1 over 2**32; for float64, 53 bits of words 4j to 4j + 3.
-    The arithmetic is float64, rounded last, so that hardly a float32 depends on the platform's functions.
+    The arithmetic is float64, rounded last, so that hardly a float32 depends on the functions: of many
+    float32 they are compiled, and otherwise the platform's.
 
     Raises:
         TypeError: `dtype` is not float16, float32 or float64.
@@ -147,9 +151,10 @@ def normal(
         case np.float64 as found:
             return drawn(key, shape, found, 2, lambda words: then(box_muller(unit_53_bits(words))), out)
         case np.float32 | np.float16 as found:
+            many = found == np.float32 and math.prod(shape) >= LEAST_COMPILED_NORMAL
 
             def numbers_of(words: Words) -> Numbers:
-                return then(box_muller(words * 2.0**-32).astype(found))
+                return then(compiled_normals(words) if many else box_muller(words * 2.0**-32).astype(found))
 
             return drawn(key, shape, found, 1, numbers_of, out)
         case other:

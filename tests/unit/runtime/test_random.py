@@ -8,11 +8,13 @@ from support.random_reference import KNOWN_ANSWERS, word_array
 
 from ocannl.lowering.threefry_words import NAME, blocks_at_once, threefry_words
 from ocannl.runtime.host.jit import emit_assembly
+from ocannl.runtime.host.normal_numbers import PAIRS, compiled_normals
 from ocannl.runtime.host.processor import chosen_target, host
 from ocannl.runtime.host.random_words import compiled_words
 from ocannl.runtime.random import (
     LEAST_COMPILED,
     PART,
+    box_muller,
     normal,
     numpy_words,
     stream_key,
@@ -74,6 +76,33 @@ def test_many_numbers_are_the_same_numbers(
     place = many.size - 7
     monkeypatch.setattr("ocannl.runtime.random.compiled_words", numpy_words)
     np.testing.assert_array_equal(draw(KEY, many.shape, dtype)[place:], many[place:])
+
+
+@pytest.mark.parametrize("pairs", [0, 1, PAIRS])
+def test_compiled_normal_numbers_are_those_of_numpy(pairs: int):
+    stream = words(KEY, 2 * pairs)
+    expected = box_muller(stream * 2.0**-32)
+    # In double precision they are within 3 units in the last place, so that hardly one is rounded otherwise.
+    off = compiled_normals(stream) - expected.astype(np.float32)
+    assert np.count_nonzero(off) <= 1
+    np.testing.assert_allclose(off, 0, atol=5e-7)
+
+
+def test_the_largest_normal_numbers_are_compiled_right():
+    """The words that are nearest to the ends of both intervals."""
+    most = 2**32 - 1
+    stream = np.array([[u, v] for u in (0, 1, most) for v in (0, 1, 2**30, 2**31, most)], np.uint32)
+    found = compiled_normals(stream.reshape(-1))
+    expected = box_muller(stream.reshape(-1) * 2.0**-32)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-15)
+
+
+def test_many_normal_numbers_are_the_same_numbers(monkeypatch: pytest.MonkeyPatch):
+    few = normal(KEY, (3, 5))
+    monkeypatch.setattr("ocannl.runtime.random.LEAST_COMPILED_NORMAL", 1)
+    many = normal(KEY, (PART + 5,), np.float32, lambda standard: 2.0 * standard)
+    np.testing.assert_allclose(many[:15], 2 * few.reshape(-1), rtol=1e-6)
+    np.testing.assert_array_equal(many, normal(KEY, many.shape) * np.float32(2.0))
 
 
 def test_numbers_are_drawn_in_memory_that_is_given():
