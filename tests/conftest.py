@@ -2,6 +2,8 @@
 together run on all cores.
 """
 
+from collections import Counter
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,6 +21,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         options.numprocesses, options.dist = "auto", "worksteal"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest test comes first, lest a process is left alone with it at the end."""
     items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+    leave_out_samples(items)
+
+
+def leave_out_samples(items: list[pytest.Item]) -> None:
+    """Of each test with the mark `sampled(n)` all cases but each n-th are marked exhaustive."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sampled.args[0]:
+                item.add_marker("exhaustive")
+            cases[test] += 1

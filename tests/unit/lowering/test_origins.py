@@ -54,6 +54,7 @@ def test_benchmarked_steps(name: str, target: str):
     check_all_stages(Runs(PROBLEMS[name]()).code, target)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch):
     routines: list[oc.Routine] = []
@@ -128,7 +129,7 @@ def decoder(layers: int) -> oc.Code:
 
 
 def test_layers_that_were_left_out_have_their_own():
-    code = decoder(7)
+    code = decoder(6)
     folded, full = (extract(code.statements, "step").module for _ in range(2))
     passes = PIPELINES["cpu"]
     run_passes(folded, passes)

@@ -88,6 +88,7 @@ class TestProducts:
     def test_types(self, sizes: Sizes, element: str):
         check(sizes, element)
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("element", ["f32", "bf16"])
     @pytest.mark.parametrize(
         ("x", "w", "y"), list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"], ["b, o", "o, b"]))
@@ -95,6 +96,7 @@ class TestProducts:
     def test_layouts(self, x: str, w: str, y: str, element: str):
         check((40, 48, 36), element, x, w, y)
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("tiles", TILES, ids=str)
     @pytest.mark.parametrize("element", ["f32", "f16"])
     def test_tiles(self, tiles: WarpTiles, element: str, monkeypatch: pytest.MonkeyPatch):

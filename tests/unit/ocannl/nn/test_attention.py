@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support.nn.attention import CASES, CAUSAL, D_K, D_V, HEADS, X1, encoder, self_attention, silu
 from support.nn.check import Array, Case, arrays_of, check_all
 
@@ -10,6 +11,7 @@ import ocannl as oc
 from ocannl import nn, train
 
 
+@pytest.mark.sampled(3)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

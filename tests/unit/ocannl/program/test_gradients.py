@@ -21,7 +21,7 @@ from ocannl.dialects.shapes import spec, spec_parser
 from ocannl.program.extract import needed
 
 RANDOM = settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,

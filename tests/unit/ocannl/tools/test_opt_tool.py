@@ -99,6 +99,7 @@ def passes_after(stage: str) -> list[str]:
 
 
 class TestStages:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("stage", STAGES)
     def test_a_stage_prints_to_itself(self, stage: str, opt: Opt):
         text = moons(stage)
@@ -106,6 +107,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == text.strip()
 
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("stage", STAGES)
     def test_the_remaining_passes_give_the_same_end(self, stage: str, opt: Opt):
         rest = passes_after(stage)
@@ -113,6 +115,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out == moons("loops")
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-shapes", "fuse", "loops"])
     def test_the_same_llvm(self, stage: str, opt: Opt):
         wanted = opt(moons("texpr"), "-p", "cpu", "-t", "llvm")
@@ -135,6 +138,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == moons(name).strip()
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("name", PASSES)
     def test_a_pass_twice_is_no_crash(self, name: str, opt: Opt):
         """Passes may run again on what they gave: they change nothing, or say why not."""
@@ -143,6 +147,7 @@ class TestStages:
         if done.code:
             check_report(done)
 
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("name", PASSES)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "loops"])
     def test_a_pass_on_another_level_is_no_crash(self, name: str, stage: str, opt: Opt):
@@ -249,6 +254,7 @@ class TestMalformed:
         assert "3->2" in done.err
         assert "4|3" in done.err
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("stage", STAGES)
     def test_truncated(self, stage: str, opt: Opt):
         text = moons(stage).rstrip()
@@ -256,32 +262,35 @@ class TestMalformed:
             cut = text[: int(len(text) * part)]
             check_located(opt(cut))
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("stage", ["texpr", "infer-shapes", "differentiate", "assign", "fuse", "loops"])
     def test_with_a_character_lost(self, stage: str, opt: Opt):
         """Any one character may be missing: it is an error with a place, or another program."""
         text = moons(stage).rstrip()
         rng = np.random.default_rng(5)
-        for at in rng.integers(0, len(text), 8):
+        for at in rng.integers(0, len(text), 4):
             done = opt(text[:at] + text[at + 1 :], "-p", ",".join(passes_after(stage)) or "fuse")
             if done.code:
                 check_report(done)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-projections", "loops"])
     def test_with_a_line_lost(self, stage: str, opt: Opt):
         lines = moons(stage).rstrip().splitlines()
         rng = np.random.default_rng(6)
-        for at in rng.integers(0, len(lines), 8):
+        for at in rng.integers(0, len(lines), 4):
             text = "\n".join(lines[:at] + lines[at + 1 :])
             done = opt(text, "-p", ",".join(passes_after(stage)) or "fuse")
             if done.code:
                 check_report(done)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-projections", "loops"])
     def test_with_a_number_changed(self, stage: str, opt: Opt):
         text = moons(stage).rstrip()
         numbers = list(re.finditer(r"(?<=[ <(,\[])\d+(?=[ >),\]])", text))
         rng = np.random.default_rng(7)
-        for at in rng.integers(0, len(numbers), 8):
+        for at in rng.integers(0, len(numbers), 4):
             number = numbers[at]
             changed = text[: number.start()] + str(int(number[0]) + 3) + text[number.end() :]
             done = opt(changed, "-p", ",".join(passes_after(stage)) or "fuse", "-t", "llvm")
@@ -299,7 +308,7 @@ class TestMalformed:
     def test_kernels(self, kernel: str, target: str, opt: Opt):
         """With a character or a line lost, a number or a word changed."""
         text, rng = kernel_text(kernel), np.random.default_rng(8)
-        for _ in range(6):
+        for _ in range(2):
             words = list(re.finditer(r"[\w.%]+", text))
             lines = text.splitlines()
             at, line = rng.integers(0, len(text)), rng.integers(0, len(lines))

@@ -86,6 +86,7 @@ def check_kernels(text: str, arch: str) -> list[Resources]:
     return found
 
 
+@pytest.mark.sampled(3)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @pytest.mark.parametrize(
@@ -153,6 +154,7 @@ SMALL = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(2)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @SMALL

@@ -144,6 +144,7 @@ def inputs(name: str, dtype: type) -> Array:
             )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", EXACT)
 def test_error_of_unary(name: str, dtype: type) -> None:
