@@ -24,7 +24,7 @@ from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
 from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
 from ocannl.functions.function import Function, function
-from ocannl.program.along_axis import argsort, cummax, cumprod, cumsum, flip, norm, roll, sort, topk
+from ocannl.program.along_axis import argsort, cummax, cummin, cumprod, cumsum, flip, norm, roll, sort, topk
 from ocannl.program.block import Block
 from ocannl.program.block_summary import Summary
 from ocannl.program.blocks import block, configurable
@@ -46,7 +46,7 @@ from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.rearranging import rearrange, reduce, repeat
-from ocannl.program.reducers import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
+from ocannl.program.reducers import all, any, argmax, argmin, logsumexp, max, mean, min, prod, std, sum, var
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView
@@ -54,6 +54,7 @@ from ocannl.program.shapes import RowSizes
 from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
+from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
 from ocannl.sessions.session import Session
 
@@ -103,6 +104,7 @@ __all__ = [
     "configurable",
     "constant",
     "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "custom_gradient",
@@ -130,6 +132,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "linspace",
+    "logsumexp",
     "max",
     "mean",
     "min",
@@ -162,6 +165,8 @@ __all__ = [
     "sum",
     "tensor",
     "topk",
+    "tril",
+    "triu",
     "tropical",
     "tune",
     "uniform",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
@@ -11,6 +11,7 @@ from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, spec_apply
 from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.numbers import is_number
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.tensor_parts import ALL, part_of
 from ocannl.program.values import Value
@@ -116,6 +117,11 @@ def cummax(t: TensorLike, axis: int = -1) -> Tensor:
     return Along.of(t, axis).running("max")
 
 
+def cummin(t: TensorLike, axis: int = -1) -> Tensor:
+    """The least of the elements up to each one along an axis, as `oc.cumsum`."""
+    return Along.of(t, axis).running("min")
+
+
 def flip(t: TensorLike, axis: int = -1) -> Tensor:
     """The elements in reverse order along an axis."""
     axis = integer(axis, "the number of an axis", least=None)
@@ -135,8 +141,10 @@ def roll(t: TensorLike, shift: int, axis: int = -1) -> Tensor:
 
 
 def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = False) -> Tensor:
-    """The norm along an axis, or of all elements for None: Euclidean, or for `ord` 1 the sum and for infinity
-    the greatest of absolute values. The gradient of a Euclidean norm of 0 is 0.
+    """The norm along an axis, or of all elements for None: Euclidean, or for `ord` 1 the sum, for infinity
+    the greatest and for minus infinity the least of absolute values, for 0 the number of elements that are
+    not 0, and for another p the sum of their powers p, to the power 1 / p. The gradient of a Euclidean norm
+    of 0 is 0.
     """
     tensor = as_tensor(t)
     if axis is not None:
@@ -145,8 +153,14 @@ def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = F
         return abs(tensor).sum(axis, keep)
     if ord == inf:
         return abs(tensor).max(axis, keep)
+    if ord == -inf:
+        return abs(tensor).min(axis, keep)
+    if not is_number(ord) or isnan(ord):
+        raise ArgumentError(f"the order of a norm is a number, found {ord!r}")
+    if ord == 0:
+        return Tensor(pointwise("where", [pointwise("ne", [tensor.ir_value, 0.0]), 1.0, 0.0])).sum(axis, keep)
     if ord != 2:
-        raise ArgumentError(f"norms are of the orders 1, 2 and infinity, found {ord!r}")
+        return (abs(tensor) ** ord).sum(axis, keep) ** (1 / ord)
     squares = (tensor * tensor).sum(axis, keep).ir_value
     is_zero = App("eq", (Arg(0), Const(0.0)))
     root: Term = App("sqrt", (App("where", (is_zero, Const(1.0), Arg(0))),))

@@ -21,7 +21,15 @@ TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[^\W\d]\w*|1)")
 LETTERS: dict[str, RowKind] = {"b": "batch", "o": "output", "i": "input"}
 EACH = ["..."]
 """Stands for an axis for each of those that `...` is."""
-REDUCTIONS = {"sum": "add", "mean": "add", "max": "max", "min": "min", "prod": "mul"}
+REDUCTIONS = {
+    "sum": "add",
+    "mean": "add",
+    "max": "max",
+    "min": "min",
+    "prod": "mul",
+    "any": "or",
+    "all": "and",
+}
 
 
 def rearrange(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: int) -> Tensor:
@@ -38,7 +46,7 @@ def rearrange(t: TensorLike, pattern: str, *, axes: str | None = None, **sizes: 
 
 
 def reduce(t: TensorLike, pattern: str, how: str, *, axes: str | None = None, **sizes: int) -> Tensor:
-    """Reduces the axes that the right side lacks, by "sum", "mean", "max", "min" or "prod":
+    """Reduces the axes that the right side lacks, by "sum", "mean", "max", "min", "prod", "any" or "all":
     `oc.reduce(t, "b h w -> b", "max")`; otherwise as `oc.rearrange`.
     """
     if how not in REDUCTIONS:
@@ -85,7 +93,10 @@ class _Pattern:
         if len(sides) != 2:
             raise SpecError(here(f"a pattern has two sides, as 'a b -> b a'; found {pattern!r}"))
         own, others = (_groups(side, pattern) for side in sides)
-        rest = [f"e{n}" for n in range(len(actual) - len(own) + own.count(EACH))]
+        prefix = "e"
+        while any(name.startswith(prefix) for group in own + others for name in group):
+            prefix += "e"
+        rest = [f"{prefix}{n}" for n in range(len(actual) - len(own) + own.count(EACH))]
         left, right = _expanded(own, rest), _expanded(others, rest)
         names = [name for group in left for name in group]
         if len(left) != len(actual):
@@ -94,6 +105,8 @@ class _Pattern:
             )
         if len(set(names)) < len(names):
             raise SpecError(here(f"an axis is named twice on the left side of {pattern!r}"))
+        if len(others := [name for group in right for name in group]) > len(set(others)):
+            raise SpecError(here(f"an axis is named twice on the right side of {pattern!r}"))
         found = _Pattern(pattern, value, axes, left, right, {})
         found.solve(actual, {name: integer(size, f"the size of `{name}`") for name, size in given.items()})
         return found
@@ -147,6 +160,8 @@ def _axis(group: list[str], dims: dict[str, Dim]) -> str:
     if group:
         return "&".join(group)
     name = f"unit{len(dims)}"
+    while name in dims:
+        name += "_"
     dims[name] = Dim(1)
     return name
 

@@ -6,8 +6,9 @@ order of memory: batch, output, input axes. With `keep`, reduced axes stay, with
 
 from __future__ import annotations
 
+from ocannl.program.derivatives import stop_gradient
 from ocannl.program.reductions import Axes
-from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 
 
 def sum(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
@@ -43,6 +44,18 @@ def any(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
 def all(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
     """1 where no element along axes is 0, else 0."""
     return as_tensor(t).all(axes, keep)
+
+
+def logsumexp(t: TensorLike, axes: Axes = None, keep: bool = False) -> Tensor:
+    """The logarithm of the sum of exponentials over axes, without overflow; of nothing but -inf, -inf."""
+    tensor = as_tensor(t)
+
+    def top(keep: bool) -> Tensor:
+        greatest = stop_gradient(tensor.max(axes, keep))
+        return pointwise("where", pointwise("isfinite", greatest), greatest, 0.0)
+
+    total = pointwise("exp", tensor - top(keep=True)).sum(axes, keep)
+    return pointwise("log", total) + top(keep)
 
 
 def var(t: TensorLike, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> Tensor:

@@ -89,14 +89,16 @@ class Reduction:
         return [dim.size if isinstance(dim, Dim) and dim.basis is None else None for dim in dims]
 
     def divided(self, total: Value, less: int = 0) -> Value:
-        """A total divided by the number of elements that it has, less some."""
+        """A total divided by the number of elements that it has, less some, and at least by 0."""
         sizes = [size for size in self.sizes if size is not None]
         if len(sizes) == len(self.reduced):
-            return pointwise("div", [total, float(prod(sizes) - less)])
+            return pointwise("div", [total, float(max(prod(sizes) - less, 0))])
         count = size_of(self.dims[_name(self.reduced[0])])
         for axis in self.reduced[1:]:
             count = pointwise("mul", [count, size_of(self.dims[_name(axis)])])
-        return pointwise("div", [total, pointwise("sub", [count, float(less)]) if less else count])
+        if less:
+            count = pointwise("max", [pointwise("sub", [count, float(less)]), 0.0])
+        return pointwise("div", [total, count])
 
     def variance(self, ddof: int) -> Value:
         """The mean squared difference from the mean."""

@@ -42,7 +42,9 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     Raises `ShapeError` where they depend on what is not known yet, `PositionError` for positions that there
     are not, `ArgumentError` for what is no position.
     """
-    value, items = _sliced(value, [item for given in key for item in _items(given, value)])
+    items = [item for given in key for item in _items(given, value)]
+    _check_side_by_side(items)
+    value, items = _sliced(value, items)
     for item in [item for item in items if isinstance(item, StaticIndex)]:
         axes, number = MemoryAxes(value), items.index(item)
         place = axes.place(_axis(items, number))
@@ -55,6 +57,17 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     return value
 
 
+def _check_side_by_side(items: Sequence[Item]) -> None:
+    """NumPy moves the axes of ids to the front where integers or ids have another item between them."""
+    ids = [isinstance(item, Value | np.ndarray) for item in items]
+    chosen = [number for number, item in enumerate(items) if ids[number] or isinstance(item, int)]
+    if any(ids) and chosen != [*range(chosen[0], chosen[-1] + 1)]:
+        raise ArgumentError(
+            "ids of several axes stand side by side, and beside integers; "
+            "others are chosen one after the other, as x[0][..., ids]"
+        )
+
+
 def _items(given: object, value: Value) -> list[Item]:
     """An item of a key; an array of truth values is the positions where it is true."""
     if given is None or given is ... or isinstance(given, StaticIndex | slice):
@@ -63,7 +76,7 @@ def _items(given: object, value: Value) -> list[Item]:
         if isinstance(given.op, ApplyOp) and isinstance(term := given.op.term.data, App):
             _refuse_mask(term.op, value)
         return [given]
-    if isinstance(given, list | np.ndarray):
+    if isinstance(given, list | tuple | np.ndarray):
         array: Array = np.asarray(cast("Any", given))
         if array.dtype == np.bool_:
             return _of_mask(array)
@@ -208,8 +221,7 @@ def _taken(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     """The value at ids, whose axes stand in place of the axis that they choose; of several, of the first."""
     axes = MemoryAxes(value)
     numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
-    if numbers != [*range(numbers[0], numbers[-1] + 1)]:
-        raise ArgumentError("ids of several axes stand side by side; others are chosen one after the other")
+    items = _broadcast(items, numbers)
     places = [axes.place(_axis(items, number)) for number in numbers]
     ids = [_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
     source, chosen = axes.slot("x"), [MemoryAxes(one).numbered("i") for one in ids]
@@ -223,6 +235,19 @@ def _taken(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
     gathered = Indexing(spec, ids, at, "drop" if constant else "error", {}, scatters=False)
     left = [*items[: numbers[0]], *[ALL] * len(several[0]), *items[numbers[-1] + 1 :]]
     return gathered.apply(value, "add", "gather"), left
+
+
+def _broadcast(items: list[Item], numbers: list[int]) -> list[Item]:
+    """With arrays of ids in one shape."""
+    arrays = {number: item for number in numbers if isinstance(item := items[number], np.ndarray)}
+    if len(arrays) < len(numbers):
+        return items
+    try:
+        same = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
+    except ValueError:
+        shapes = ", ".join(str(ids.shape) for ids in arrays.values())
+        raise ArgumentError(f"ids of several axes are broadcast to one shape, found {shapes}") from None
+    return [same.get(number, item) for number, item in enumerate(items)]
 
 
 def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:

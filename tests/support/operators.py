@@ -39,7 +39,7 @@ EXACT = {
         "sub",
     ),
     *("mul", "div", "relu_gate", "sat01_gate", "lt", "le", "eq", "ne", "or", "and", "max", "min", "where"),
-    *("sqrt", "recip", "mod", "trunc", "isnan", "isinf", "copysign", "floor_divide"),
+    *("sqrt", "recip", "mod", "trunc", "isnan", "isinf", "isfinite", "copysign", "fmod", "floor_divide"),
 }
 ULPS = {"pow": 2, "fma": 1, "mul3": 1, "recip_sqrt": 2}
 """In units in the last place; of the largest operand for `fma`. Elsewhere 4."""

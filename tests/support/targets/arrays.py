@@ -42,7 +42,7 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
     """All reductions over some axes, and their gradients; and what creation makes."""
     x = oc.data(random(dtype, 5, 3, 33), label="x")
     exact = [oc.sum, oc.prod, oc.max, oc.min, oc.any, oc.all, oc.argmax, oc.argmin]
-    smooth = [oc.mean, oc.var, oc.std, oc.sum, oc.max, oc.min, oc.prod]
+    smooth = [oc.mean, oc.var, oc.std, oc.logsumexp, oc.sum, oc.max, oc.min, oc.prod]
     found: dict[str, oc.Tensor] = {}
     choices: list[tuple[Any, bool]] = [(None, False), (1, True), ("batch", False), (-1, False)]
     for axes, keep in choices:
@@ -53,10 +53,16 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, found | {f"made {n}": t * 2 for n, t in enumerate(made)})
 
 
+def lower(t: oc.Tensor, diagonal: int) -> oc.Tensor:
+    """What both triangles keep."""
+    return oc.triu(oc.tril(t, diagonal + 1), diagonal)
+
+
 def along_an_axis(ctx: oc.Context, dtype: Any) -> Values:
     """Sorting, running sums and other shapes, and their gradients."""
     x = oc.data(random(dtype, 5, 3, 34), label="x")
-    functions = [oc.sort, oc.cumsum, oc.cumprod, oc.cummax, oc.flip, oc.norm]
+    functions = [oc.sort, oc.cumsum, oc.cumprod, oc.cummax, oc.cummin]
+    functions += [oc.flip, oc.norm, lower]
     found: dict[str, oc.Tensor] = {}
     for axis in (0, -1):
         found |= {f"{f.__name__} {axis}": f(x, axis) for f in functions}

@@ -34,8 +34,8 @@ TABLE = pytest.mark.parametrize("op", FLOAT_OPS, ids=[op.name for op in FLOAT_OP
 TYPES = pytest.mark.parametrize(
     ("type_", "dtype"), [(f32, np.float32), (f64, np.float64)], ids=["f32", "f64"]
 )
-POSITIVE = {"log", "log10", "log1p", "log2", "sqrt", "recip_sqrt", "pow"}
-NEAR_ZERO = {"asin", "acos", "tan"}
+POSITIVE = {"acosh", "log", "log10", "log1p", "log2", "sqrt", "recip_sqrt", "pow"}
+NEAR_ZERO = {"asin", "acos", "atanh", "tan"}
 """Their slopes are infinite at 1, or at pi / 2."""
 X, Y, Z = Arg(0), Arg(1), Arg(2)
 
@@ -53,7 +53,7 @@ def smooth_points(op: ScalarOp, count: int = 200) -> list[Array]:
     random = np.random.default_rng(3)
     magnitude = random.uniform(0.1, 0.4, (op.arity, count)) + random.integers(0, 4, (op.arity, count)) / 2
     sign = 1.0 if op.name in POSITIVE else random.choice([-1.0, 1.0], (op.arity, count))
-    return list(magnitude * sign / (2.0 if op.name in NEAR_ZERO else 1.0))
+    return list(magnitude * sign / (2.0 if op.name in NEAR_ZERO else 1.0) + (op.name == "acosh"))
 
 
 def derived(term: Term, wrt: int, result: int | None = None) -> Term:

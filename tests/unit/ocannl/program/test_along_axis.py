@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array]]] = {
     "cumsum": (oc.cumsum, np.cumsum),
     "cumprod": (oc.cumprod, np.cumprod),
     "cummax": (oc.cummax, np.maximum.accumulate),
+    "cummin": (oc.cummin, np.minimum.accumulate),
     "flip": (oc.flip, np.flip),
     "roll": (lambda t, axis: oc.roll(t, 2, axis), lambda a, axis: np.roll(a, 2, axis)),
     "roll back": (lambda t, axis: oc.roll(t, -1, axis), lambda a, axis: np.roll(a, -1, axis)),
@@ -92,8 +93,12 @@ def test_norms():
     np.testing.assert_array_equal(CTX[oc.norm(y, ord=1, keep=True)], [[7], [0]])
     np.testing.assert_array_equal(CTX[oc.norm(y, ord=np.inf)], [4, 0])
     np.testing.assert_allclose(CTX[oc.grad(oc.norm(y).sum(), y)], [[0.6, -0.8], [0, 0]], rtol=1e-15)
-    with pytest.raises(oc.ArgumentError, match="orders"):
-        oc.norm(y, ord=3)
+    for order in (3, 0, -1, -np.inf, 0.5):
+        z = oc.data(array_of(3, 4), label="z")
+        np.testing.assert_allclose(CTX[oc.norm(z, ord=order)], np.linalg.norm(array_of(3, 4), order, 1))
+    for wrong in ("fro", np.nan):
+        with pytest.raises(oc.ArgumentError, match="order"):
+            oc.norm(y, ord=wrong)
 
 
 def test_an_expression_and_an_axis_that_there_is_not():
@@ -107,3 +112,25 @@ def test_an_expression_and_an_axis_that_there_is_not():
             function(x, 0.5)
     with pytest.raises(oc.ShapeError, match="`w`"):
         oc.sort(oc.param("w"))
+
+
+@pytest.mark.parametrize("diagonal", [-7, -1, 0, 2, 7])
+def test_triangles(diagonal: int):
+    for array in (array_of(3, 5), array_of(2, 4, 3), array_of(4, 4) > 0, np.arange(6).reshape(3, 2)):
+        x = oc.data(array, label="x")
+        for found, wanted in ((oc.tril, np.tril), (oc.triu, np.triu)):
+            value = CTX[found(x, diagonal)]
+            np.testing.assert_array_equal(value, wanted(array, diagonal))
+            assert value.dtype == array.dtype
+
+
+def test_logarithms_of_sums():
+    """Without overflow, and of infinities as they are."""
+    array = np.array([[1000.0, 1000.0], [-np.inf, -np.inf], [0.0, np.inf], [1.0, np.nan], [-1e9, 2.0]])
+    x = oc.data(array, label="x")
+    wanted = np.logaddexp.reduce(array, 1)
+    np.testing.assert_allclose(CTX[oc.logsumexp(x, -1)], wanted, rtol=1e-15)
+    np.testing.assert_allclose(CTX[oc.logsumexp(x, 1, keep=True)], wanted[:, None], rtol=1e-15)
+    np.testing.assert_allclose(
+        CTX[oc.logsumexp(oc.data(array_of(3, 4)))], np.log(np.exp(array_of(3, 4)).sum())
+    )

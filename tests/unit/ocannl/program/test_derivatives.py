@@ -54,8 +54,21 @@ def value(tensor: oc.Tensor) -> Array:
 
 # Scalar operators.
 
-POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "recip_sqrt", "pow", "recip", "div", "mod"}
-BELOW_ONE = {"asin", "acos"}
+POSITIVE = {
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "recip_sqrt",
+    "pow",
+    "recip",
+    "div",
+    "mod",
+    "fmod",
+    "acosh",
+}
+BELOW_ONE = {"asin", "acos", "atanh"}
 
 
 def smooth_points(name: str) -> list[Array]:
@@ -65,6 +78,8 @@ def smooth_points(name: str) -> list[Array]:
     magnitude = random.uniform(0.1, 0.4, (arity, 7)) + random.integers(0, 4, (arity, 7)) / 2
     if name in BELOW_ONE:
         magnitude *= 0.4
+    if name == "acosh":
+        magnitude += 1
     sign = 1.0 if name in POSITIVE else random.choice([-1.0, 1.0], (arity, 7))
     return list(magnitude * sign)
 

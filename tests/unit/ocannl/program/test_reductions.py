@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,15 @@ def test_the_numbers_of_elements():
     x = oc.einsum("b | o => b | o", oc.data(array_of(4, 3)), b=b)
     np.testing.assert_allclose(CTX[x.var(ddof=1)], array_of(4, 3).var(ddof=1), rtol=1e-12)
     np.testing.assert_allclose(CTX[(x * 1).var("batch", ddof=1)], array_of(4, 3).var(0, ddof=1), rtol=1e-12)
+
+
+def test_no_degrees_of_freedom():
+    """As in NumPy, the divisor is at least 0."""
+    for array in (np.array([1.0, 3.0]), np.array([2.0, 2.0]), np.zeros((0,))):
+        with warnings.catch_warnings(action="ignore"):
+            wanted = [np.var(array, ddof=ddof) for ddof in (0, 2, 5)]
+        x = oc.data(array, label="x")
+        np.testing.assert_array_equal([CTX[x.var(ddof=ddof)] for ddof in (0, 2, 5)], wanted)
 
 
 def test_positions_of_extremes():

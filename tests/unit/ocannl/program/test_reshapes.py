@@ -97,6 +97,20 @@ def test_rearranging():
     assert str(oc.rearrange(x, "b h w -> b w h", axes="boi").shape) == "2|6->5"
 
 
+def test_names_are_free():
+    """Those of axes that `...` and `()` stand for are others."""
+    x = oc.data(array_of(2, 6, 5))
+    found = oc.rearrange(x, "e0 ... e1 -> e1 () ... e0")
+    np.testing.assert_array_equal(CTX[found], array_of(2, 6, 5).transpose(2, 1, 0)[:, None])
+    found = oc.rearrange(x, "unit3 unit4 e -> () e unit4 unit3")
+    np.testing.assert_array_equal(CTX[found], array_of(2, 6, 5).transpose(2, 1, 0)[None])
+    truths = array_of(2, 6, 5) % 3 == 0
+    for how in ("any", "all"):
+        found = CTX[oc.reduce(oc.data(truths), "a b c -> b", how)]
+        np.testing.assert_array_equal(found, getattr(np, how)(truths, (0, 2)))
+        assert found.dtype == np.bool_
+
+
 @pytest.mark.parametrize(
     ("pattern", "sizes"),
     [
@@ -107,6 +121,7 @@ def test_rearranging():
             ("b h w -> b h w c", {"c": 2}),
             ("... ... w -> w ...", {}),
             ("b | h -> b", {}),
+            ("b h w -> b h w w", {}),
         ),
     ],
 )

@@ -41,6 +41,9 @@ KEYS: list[Key] = [
         (..., np.array([[0, 3], [1, 1]])),
         ([0, 1], [1, 2]),
         (0, [1, 1], [0, 3]),
+        ([[0], [1]], [0, 2, 1]),
+        (1, [[0], [2]], (3, 0)),
+        (slice(None), ((1,), (0,)), [0]),
     ),
     *((..., np.array([True, False, True, False])), np.arange(24).reshape(2, 3, 4) % 5 == 1),
     *(None, (None, 1), (1, None), (..., None), (slice(None), None, slice(1, 3), [2])),
@@ -98,6 +101,16 @@ def test_ids_that_are_tensors():
     oc.default_context()[ids] = [0, 4, 1]
     with pytest.raises(oc.OcannlError, match="the id 4 in `ids` is no position of axis xb0=4"):
         part.numpy()
+
+
+def test_ids_that_are_not_side_by_side():
+    """NumPy moves their axes to the front there."""
+    x = oc.data(array_of(2, 3, 4), label="x")
+    for key in [(0, ..., [1, 2]), ([0, 1], slice(None), 1), ([0], None, [1]), ([0], slice(None), [1])]:
+        with pytest.raises(oc.ArgumentError, match="one after the other"):
+            x[key]
+    with pytest.raises(oc.ArgumentError, match=r"\(2,\), \(3,\)"):
+        x[[0, 1], [0, 1, 2]]
 
 
 def test_static_indices_among_positions():
