@@ -113,7 +113,9 @@ def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
     mutator = Mutator(texts, chance)
     found: Counter[str] = Counter()
     file = folder / "mutant.mlir"
-    for _ in range(count):
+    for done in range(count):
+        if done % 1000 == 0:
+            print(f"{done} texts, {found.total()} failures", flush=True)
         original = chance.choice(texts)
         own = PASSES.findall(original)
         text = mutator.mutated(original)
