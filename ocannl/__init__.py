@@ -54,6 +54,12 @@ from ocannl.program.shapes import RowSizes
 from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
+from ocannl.program.threefry import (
+    threefry4x32,
+    to_uint4x32,
+    uint4x32_to_prec_uniform,
+    uint4x32_to_prec_uniform1,
+)
 from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
 from ocannl.sessions.session import Session
@@ -164,11 +170,15 @@ __all__ = [
     "stop_gradient",
     "sum",
     "tensor",
+    "threefry4x32",
+    "to_uint4x32",
     "topk",
     "tril",
     "triu",
     "tropical",
     "tune",
+    "uint4x32_to_prec_uniform",
+    "uint4x32_to_prec_uniform1",
     "uniform",
     "updates",
     "var",

@@ -389,7 +389,17 @@ SIZES = (
     *((33, 64, 65), (63, 129, 127), (128, 128, 9)),
 )
 
+
+def random_words(ctx: oc.Context, dtype: Any) -> Values:
+    """The words of counters, and numbers made of them."""
+    counter = oc.to_uint4x32(oc.data(np.arange(37, dtype=np.int32), axes="b"))
+    words = oc.threefry4x32(7, counter, rounds=2)
+    numbers = oc.uint4x32_to_prec_uniform(words, dtype)
+    return computed(ctx, {"words": words, "all": numbers, "one": oc.uint4x32_to_prec_uniform1(words, dtype)})
+
+
 PROGRAMS: dict[str, Program] = {
+    "random words": random_words,
     **{f"product {'x'.join(map(str, sizes))}": partial(product, sizes) for sizes in SIZES},
     "batches of products": batches_of_products,
     "windows": windows,
