@@ -1,6 +1,7 @@
 """The example programs learn what they are given."""
 
 import tarfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ import makemore
 import moons
 import nanogpt
 import numpy as np
+import pinn
 import pytest
+import surgery
 import tensor_puzzles
+import vae
+
+import ocannl as oc
 
 
 def trained_moons(seed: int, epochs: int = 80) -> moons.Trained:
@@ -177,3 +183,38 @@ def test_names_are_made(model: str, tmp_path: Path):
     assert trained.validation < trained.losses[0]
     assert len(trained.written) == 10
     assert all(word.isalpha() and len(word) < 5 for word in trained.written if word)
+
+
+def test_the_heat_equation_has_its_solution():
+    points = np.random.default_rng(1).random((20, 2))
+    x = oc.data(points, label="points")
+
+    def solution(at: oc.Tensor) -> oc.Tensor:
+        return oc.exp(-pinn.K * np.pi**2 * at[:, 1:]) * oc.sin(np.pi * at[:, :1])
+
+    np.testing.assert_allclose(solution(x).numpy()[:, 0], pinn.exact(points))
+    np.testing.assert_allclose(pinn.heat_equation(solution, x).numpy(), 0, atol=1e-12)
+
+
+def test_a_network_learns_the_heat_equation():
+    trained = pinn.main(["--steps", "400", "--points", "32", "--width", "16", "--rate", "0.02"])
+    assert np.mean(trained.losses[-10:]) < trained.losses[0] / 10
+    assert trained.error < 0.1
+
+
+def test_an_autoencoder_learns():
+    trained = vae.main(["--epochs", "4", "--hidden", "16", "--latent", "2", "--rate", "0.01"])
+    assert trained.losses[-1] < trained.losses[0] - 2
+    assert trained.drawn.shape == (6, 8, 8)
+
+
+def test_a_model_of_pytorch_is_operated_on(capsys: pytest.CaptureFixture[str]):
+    if find_spec("torch") is None:
+        assert surgery.main([]) is None
+        assert "PyTorch is not installed" in capsys.readouterr().out
+        pytest.skip("needs PyTorch")
+    operated = surgery.main(["--steps", "30"])
+    assert operated is not None
+    assert operated.difference < 1e-4
+    assert operated.difference_back < 1e-4
+    assert min(operated.parity, operated.grafted, operated.loaded) > 0.6
