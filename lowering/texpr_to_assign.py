@@ -22,6 +22,7 @@ from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.ir.origins import merge, union
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
+from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.analysis.projection import whole
@@ -50,6 +51,7 @@ class Lowering:
     forwarded: set[SSAValue] = field(default_factory=set[SSAValue])
     held: set[SSAValue] = field(default_factory=set[SSAValue])
     valued: set[SSAValue] = field(default_factory=set[SSAValue])
+    materialized: set[SSAValue] = field(default_factory=set[SSAValue])
     kept_names: frozenset[str] = frozenset()
     assigned: set[SSAValue] = field(default_factory=set[SSAValue])
 
@@ -59,7 +61,7 @@ class Lowering:
             self._declare_use(op)
             if isinstance(op, texpr.TensorOp):
                 self.memory[op.result] = self._memory(op)
-        kept = self.forwarded | self.valued
+        kept = self.forwarded | self.valued | self.materialized
         self.kept_names = frozenset(value.name_hint for value in kept if value.name_hint)
         for op in block.ops:
             if isinstance(op, texpr.MemoryOp | texpr.OfOp):
@@ -80,6 +82,8 @@ class Lowering:
             self.assigned.add(memory_of(op.target))
         elif isinstance(op, texpr.ValueOp):
             self.valued.add(op.source)
+        elif isinstance(op, texpr.ApplyOp) and op.mode is not None and op.mode.data == MATERIALIZED:
+            self.materialized.add(op.result)
 
     def _statement(self, op: Operation) -> None:
         match op:
@@ -140,7 +144,7 @@ class Lowering:
                 self._compute(current)
 
     def _is_kept(self, value: SSAValue) -> bool:
-        return value in self.forwarded or value in self.valued
+        return value in self.forwarded or value in self.valued or value in self.materialized
 
     def _is_good(self, value: SSAValue) -> bool:
         if value in self.held:
@@ -283,7 +287,13 @@ class Lowering:
             return "on_device", "its value is asked for"
         if memory in self.forwarded:
             return "on_device", "computed by forward"
-        return "local", "intermediate value"
+        if memory in self.materialized:
+            return "on_device", "it is to be in memory"
+        owner = memory.owner
+        is_virtual = (
+            isinstance(owner, texpr.ApplyOp) and owner.mode is not None and owner.mode.data == VIRTUAL
+        )
+        return "local", assign.TO_BE_VIRTUAL if is_virtual else "intermediate value"
 
     def _label(self, memory: SSAValue) -> str:
         op = memory.owner

@@ -34,13 +34,14 @@ from ocannl.program.code import Code, block_comment, code, run
 from ocannl.program.creation import arange, eye, full, linspace, ones, tensor, zeros
 from ocannl.program.derivatives import custom_gradient, stop_gradient
 from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
-from ocannl.program.einsums import concat, einmax, einsum, outer_sum, stack, tropical
+from ocannl.program.einsums import concat, einmax, einmin, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.functions import OPERATORS, clip
 from ocannl.program.gathers import gather, scatter
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
+from ocannl.program.memory_modes import materialize, virtual
 from ocannl.program.misuse import explain_all
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
@@ -118,6 +119,7 @@ __all__ = [
     "default_context",
     "eager",
     "einmax",
+    "einmin",
     "einsum",
     "eye",
     "flip",
@@ -139,6 +141,7 @@ __all__ = [
     "jvp",
     "linspace",
     "logsumexp",
+    "materialize",
     "max",
     "mean",
     "min",
@@ -182,6 +185,7 @@ __all__ = [
     "uniform",
     "updates",
     "var",
+    "virtual",
     "vjp",
     "zero_grads",
     "zeros",

@@ -49,6 +49,8 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 
 OWN_MEMORY = ("on_device", "constant")
+TO_BE_VIRTUAL = "it is to be computed where it is used"
+"""Why a node is local that may not stay so."""
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
 
 

@@ -57,6 +57,10 @@ def parse_spec(text: str, num_operands: int | None = None) -> Spec:
     return _Parser(text).spec(num_operands)
 
 
+# Specs with one of these name axes by words.
+_SYMBOLS_OF_WORDS = ",+*^&"
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     """`kind` is `name`, `int`, `any`, `row`, a symbol, or empty at the end."""
@@ -72,6 +76,8 @@ class _Lexer:
     def __init__(self, text: str) -> None:
         self.text = text
         self.has_commas = "," in text
+        self.has_words = any(symbol in text for symbol in _SYMBOLS_OF_WORDS)
+        """Whether names have many letters."""
 
     def tokens(self) -> list[_Token]:
         """All tokens, and one more for the end. Raises `SpecSyntaxError`."""
@@ -95,7 +101,7 @@ class _Lexer:
         if char in _DIGITS:
             return self._number(offset)
         if char.isalpha() or char == "_":
-            word = self._word(offset) if self.has_commas else char
+            word = self._word(offset) if self.has_words else char
             return _Token("any" if word == "_" else "name", word, offset)
         message = _HINTS.get(char, f"{char!r} means nothing in a spec")
         raise SpecSyntaxError(message, text, offset)
@@ -116,7 +122,7 @@ class _Lexer:
         while end < len(self.text) and self.text[end] in _DIGITS:
             end += 1
         number = self.text[offset:end]
-        if len(number) > 1 and not self.has_commas:
+        if len(number) > 1 and not self.has_words:
             axes = " ".join(number[:_MOST_DIGITS])
             message = (
                 f"numbers of several digits need commas between the axes (for single digits write `{axes}`)"

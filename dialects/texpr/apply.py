@@ -29,6 +29,8 @@ from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
 from ocannl.dialects.texpr.tensor_op import TensorOp, check_tensor_access, parse_result_type
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
+MATERIALIZED, VIRTUAL = MODES = ("materialized", "virtual")
+
 
 @operation_definition
 class ApplyOp(TensorOp):
@@ -38,6 +40,7 @@ class ApplyOp(TensorOp):
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
+    `materialized` values pass through memory of their own, `virtual` ones through none.
     """
 
     name = "texpr.apply"
@@ -51,6 +54,7 @@ class ApplyOp(TensorOp):
     space = opt_prop_def(SpaceAttr)
     more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
+    mode = opt_prop_def(StringAttr)
 
     def __init__(
         self,
@@ -107,7 +111,7 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        self.properties = _properties_of(parts, accum, stop=self.stop is not None)
+        self.properties = _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode)
 
     @property
     def is_projected(self) -> bool:
@@ -151,6 +155,8 @@ class ApplyOp(TensorOp):
         print_logic(printer, self.logic, self.dims)
         if self.stop is not None:
             printer.print_string(" stop")
+        if self.mode is not None:
+            printer.print_string(f" {self.mode.data}")
         self._print_type(printer)
 
     def _print_parts(self, printer: Printer) -> None:
@@ -172,25 +178,32 @@ class ApplyOp(TensorOp):
         while space is not None and parser.parse_optional_keyword("then"):
             more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
+        mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
         type = parse_result_type(parser)
-        if more:
-            if result_map is None or space is None or logic is not None:
-                parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
-            return cls.of_parts([Part(combination, result_map, space), *more], type, accum, stop=stop)
-        return cls(
-            combination.term,
-            combination.operands,
-            type,
-            accum=accum,
-            logic=logic,
-            dims=dims,
-            result_map=result_map,
-            arg_maps=None if result_map is None else combination.maps,
-            space=space,
-            stop=stop,
-        )
+        if more and (result_map is None or space is None or logic is not None):
+            parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
+        if more and result_map is not None and space is not None:
+            made = cls.of_parts([Part(combination, result_map, space), *more], type, accum, stop=stop)
+        else:
+            made = cls(
+                combination.term,
+                combination.operands,
+                type,
+                accum=accum,
+                logic=logic,
+                dims=dims,
+                result_map=result_map,
+                arg_maps=None if result_map is None else combination.maps,
+                space=space,
+                stop=stop,
+            )
+        if mode is not None:
+            made.properties["mode"] = StringAttr(mode)
+        return made
 
     def verify_(self) -> None:
+        if self.mode is not None and self.mode.data not in MODES:
+            raise VerifyException(f"a mode is {' or '.join(MODES)}, found {self.mode.data!r}")
         if self.accum is not None:
             check_accumulator(self.accum.data)
         if self.is_projected:
@@ -234,7 +247,9 @@ def _operands_of(parts: Sequence[Part]) -> tuple[SSAValue, ...]:
     return tuple([operand for part in parts for operand in part.combination.operands])
 
 
-def _properties_of(parts: Sequence[Part], accum: str | None, *, stop: bool) -> dict[str, Attribute]:
+def _properties_of(
+    parts: Sequence[Part], accum: str | None, *, stop: bool, mode: StringAttr | None = None
+) -> dict[str, Attribute]:
     """The properties of a projected operation: the first part in its own, further ones in `more`."""
     first, *more = parts
     further = [
@@ -249,6 +264,7 @@ def _properties_of(parts: Sequence[Part], accum: str | None, *, stop: bool) -> d
         space=SpaceAttr(first.space),
         more=ArrayAttr(further) if more else None,
         stop=UnitAttr() if stop else None,
+        mode=mode,
     )
 
 

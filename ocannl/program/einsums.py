@@ -58,6 +58,11 @@ def einmax(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int 
     return by_spec(spec, "max", "mul", args, dims, use_padding=use_padding)
 
 
+def einmin(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
+    """Minima of products by a spec, over the axes that the result does not have; otherwise as `oc.einsum`."""
+    return by_spec(spec, "min", "mul", args, dims, use_padding=use_padding)
+
+
 def tropical(spec: str, *args: TensorLike, use_padding: bool = False, **dims: int | Dim) -> Tensor:
     """Maxima of sums by a spec, the product of the tropical semiring; otherwise as `oc.einsum`."""
     return by_spec(spec, "max", "add", args, dims, use_padding=use_padding)

@@ -12,7 +12,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ocannl.dialects.assign import TO_BE_VIRTUAL
 from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import inherit, union
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
@@ -23,6 +25,7 @@ from ocannl.passes.analysis.nests import (
     ZERO,
     Accesses,
     covering_axes,
+    declaration,
     names_in,
     nests,
     node_mode,
@@ -137,6 +140,8 @@ class LoadSite:
 def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
     """Whether computing a value at a site costs no more than to store and load it."""
     cost, version = definition.cost, definition.version
+    if is_to_be_virtual(definition.store.node):
+        return not (cost.reduction_work and site.in_reduction)
     multiplied = site.evaluations > points(definition.nest.space.data)
     if len(definition.ops) > LONGEST_BODY:
         return False
@@ -153,6 +158,24 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
             return False
         return (version.readers - 1) * (cost.arrays - 1) <= 2
     return version.readers == 1 and not multiplied
+
+
+def is_to_be_virtual(node: SSAValue) -> bool:
+    """Whether the program says that a node has no memory, whatever it costs."""
+    return declaration(node).why.data == TO_BE_VIRTUAL
+
+
+def check_virtual(func: FuncOp) -> None:
+    """Raises `OcannlError` for a node that has memory though the program says that it has none."""
+    for nest in nests(func):
+        for op in operations_of(nest.body.block):
+            if isinstance(op, StoreOp) and is_to_be_virtual(op.node):
+                node = declaration(op.node)
+                message = (
+                    f"`{node.label.data}` cannot be virtual: another reduction reads it, it is read at "
+                    "computed positions, or after what it depends on was written"
+                )
+                raise OcannlError(at_line(node, message))
 
 
 def _takes_reduction(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
@@ -339,3 +362,4 @@ class InlineNodesPass(ModulePass):
             inliner.run()
             remove_dead_stores(func)
             mark_virtual(func, inliner.inlined)
+            check_virtual(func)

@@ -78,6 +78,7 @@ LOGICS: dict[str, Logic] = {
     "two slices": (lambda a: a[0] * a[2], lambda a: a[0] * a[2], [(3, 4)], ["bo"]),
     "one slice twice": (lambda a: a[1] * a[1] + a[0], lambda a: a[1] * a[1] + a[0], [(3, 4)], ["bo"]),
     "maximum over rows": (lambda a: oc.einmax("b | o => b |", a), lambda a: a.max(1), [(5, 9)], ["bo"]),
+    "minimum over rows": (lambda a: oc.einmin("b | o => b |", a), lambda a: a.min(1), [(5, 9)], ["bo"]),
     "maximum over all": (lambda a: oc.einmax(TOTAL, a), lambda a: a.max().reshape(1), [(3, 4)], ["bo"]),
     "maximum of products": (
         lambda a, b: oc.einmax("i k; k j => i j", a, b),

@@ -17,6 +17,7 @@ import ocannl as oc
 FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], str, str]] = {
     "einsum": (oc.einsum, "mul", "add"),
     "einmax": (oc.einmax, "mul", "max"),
+    "einmin": (oc.einmin, "mul", "min"),
     "tropical": (oc.tropical, "add", "max"),
     "outer_sum": (oc.outer_sum, "add", "add"),
 }

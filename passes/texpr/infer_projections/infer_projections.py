@@ -201,6 +201,8 @@ def _insert(op: ApplyOp, before: Operation) -> ApplyOp:
 
 def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
     projected.result.name_hint = op.result.name_hint
+    if isinstance(op, ApplyOp) and op.mode is not None:
+        projected.properties["mode"] = op.mode
     _insert(projected, op)
     op.result.replace_all_uses_with(projected.result)
     op.detach()

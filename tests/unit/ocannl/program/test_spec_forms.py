@@ -222,3 +222,19 @@ def test_axes_called_like_rows_beside_rows():
     x = oc.data(np.arange(24.0).reshape(2, 3, 4), axes="bbo", label="x")
     total = oc.einsum("batch, ... | output => ... | batch", x)
     np.testing.assert_array_equal(oc.Context.cpu(threads=1)[total], np.arange(24.0).reshape(2, 3, 4).sum(2).T)
+
+
+def test_any_of_these_symbols_makes_names_long():
+    """Without a comma too, `+`, `*`, `^` and `&` tell names of many letters, and numbers of many digits."""
+    a = np.arange(6.0).reshape(2, 3)
+    x = oc.data(np.arange(25.0), axes="o")
+    joined = oc.einsum("row col => row&col", oc.data(a, axes="oo"))
+    np.testing.assert_array_equal(joined.numpy(), a.ravel())
+    both = oc.concat("left; right => left^right", oc.arange(2), oc.arange(3))
+    np.testing.assert_array_equal(both.numpy(), [0, 1, 0, 1, 2])
+    windows = oc.einsum("stride*out + ker => out ker", x, stride=2, ker=3)
+    np.testing.assert_array_equal(
+        windows.numpy(), np.lib.stride_tricks.sliding_window_view(x.numpy(), 3)[::2]
+    )
+    np.testing.assert_array_equal(oc.einsum("12*out + k => out k", x, k=1).numpy(), [[0], [12], [24]])
+    np.testing.assert_array_equal(oc.einsum("ij => ji", oc.data(a, axes="oo")).numpy(), a.T)

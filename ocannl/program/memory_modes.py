@@ -1,0 +1,46 @@
+"""Memory modes that the program asks for, whatever the compiler would decide."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+
+from ocannl.dialects import texpr
+from ocannl.dialects.scalar.terms import Arg
+from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import SAME_SHAPE, apply
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+from ocannl.program.values import is_memory
+
+
+def materialize(t: TensorLike) -> Tensor:
+    """The same tensor, whose value passes through memory of its own wherever it is used: it is computed once,
+    and stays on the device. Memory is as it is.
+
+    It is the tensor itself, or, for a slice, a range and the like, one of the same value.
+    """
+    tensor = as_tensor(t)
+    return tensor if is_memory(tensor.ir_value) else _with_mode(tensor, MATERIALIZED)
+
+
+def virtual(t: TensorLike) -> Tensor:
+    """The same tensor, which has no memory: its value is computed wherever it is used, at each point. Where
+    it is asked for itself, it is in memory too.
+
+    Raises `ArgumentError` for memory, and when compiled `OcannlError` where the value has to be in memory: a
+    sum that another sum reads, values at computed positions, or those read after what they depend on was
+    written.
+    """
+    tensor = as_tensor(t)
+    if is_memory(tensor.ir_value):
+        raise ArgumentError(f"`{tensor.label}` is memory: expressions are virtual")
+    return _with_mode(tensor, VIRTUAL)
+
+
+def _with_mode(tensor: Tensor, mode: str) -> Tensor:
+    op = tensor.op
+    if not isinstance(op, texpr.ApplyOp):
+        copy = Tensor(apply(Arg(0), [tensor.ir_value], logic=SAME_SHAPE)).named(tensor.label)
+        return _with_mode(copy, mode)
+    op.properties["mode"] = StringAttr(mode)
+    return tensor
