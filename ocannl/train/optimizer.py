@@ -141,7 +141,7 @@ class Optimizer:
             lr,
             steps,
             lambda name, init: self._memory(p, name, init=init),
-            lambda name, init: self._memory(p, name, init=init, output=[]),
+            lambda name, init, dtype: self._memory(p, name, init=init, output=[], dtype=dtype),
             temporary,
         )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 import ocannl as oc
 from ocannl.train.recipes import adam_one, bias_corrections, complement_of_power, sgd_one
 from ocannl.train.update_step import UpdateStep
@@ -103,9 +105,12 @@ def nadam(
     def weight(steps: oc.Tensor) -> oc.Tensor:
         return betas[0] * (1 - 0.5 * oc.exp(steps * (momentum_decay * math.log(0.96))))
 
-    now, then, product = weight(u.steps), weight(u.steps + 1), u.number("mu_product", 1.0)
+    now, then = weight(u.steps), weight(u.steps + 1)
     m, v = _moments(u, g, betas)
-    product *= now
+    # PyTorch keeps it in f32 for parameters of any precision.
+    kept = u.number("mu_product", 1.0, np.float32)
+    kept *= oc.cast(now, np.float32)
+    product = oc.cast(kept, np.float64) if p.dtype == np.float64 else kept
     spread = oc.sqrt(v / complement_of_power(betas[1], u.steps)) + eps
     delta = ((1 - now) / (1 - product) * g + then / (1 - product * then) * m) / spread
     p -= u.lr * (delta + weight_decay * p if decoupled_weight_decay else delta)

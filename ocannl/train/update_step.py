@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from numpy.typing import DTypeLike
+
 import ocannl as oc
 
 
@@ -19,8 +21,8 @@ class UpdateStep:
     steps: oc.Tensor
     node: Callable[[str, float | None], oc.Tensor]
     """Memory of the parameter by name, as an initial value says; zero for None."""
-    number: Callable[[str, float | None], oc.Tensor]
-    """One number of the parameter by name."""
+    number: Callable[[str, float | None, DTypeLike | None], oc.Tensor]
+    """One number of the parameter by name, of a dtype, or one that is inferred."""
     temporary: Callable[[str], oc.Tensor]
     """Memory of the parameter by name that is set before it is read."""
 

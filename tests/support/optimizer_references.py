@@ -74,10 +74,11 @@ def adadelta(p: Array, g: Array, s: dict[str, Any], t: int) -> Array:
 def nadam(p: Array, g: Array, s: dict[str, Any], t: int) -> Array:
     m, v = means(g, s, 0.9, 0.999)
     now, then = (0.9 * (1 - 0.5 * 0.96 ** (k * 0.004)) for k in (t, t + 1))
-    s["mu"] = s["mu"] * now if t > 1 else now
+    s["mu"] = np.float32(s["mu"] if t > 1 else 1) * np.float32(now)
+    product = float(s["mu"])
     spread = np.sqrt(v / (1 - 0.999**t)) + 1e-8
     p = p - 0.01 * 0.1 * p
-    return p - 0.01 * ((1 - now) / (1 - s["mu"]) * g + then / (1 - s["mu"] * then) * m) / spread
+    return p - 0.01 * ((1 - now) / (1 - product) * g + then / (1 - product * then) * m) / spread
 
 
 def radam(p: Array, g: Array, s: dict[str, Any], t: int) -> Array:

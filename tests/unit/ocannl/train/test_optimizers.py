@@ -126,7 +126,6 @@ def test_against_pytorch(name: str, how: str, dtype: Any):
     found = model.train(getattr(train, name)(lr, **options, **common).step(model.loss), 100)
 
     exact = torch.float64 if dtype == np.float64 else torch.float32
-    torch.set_default_dtype(exact)
     w, b = (torch.tensor(START[key], dtype=exact, requires_grad=True) for key in ("l.w", "l.b"))
     groups = [{"params": [w]}, {"params": [b], "lr": 0.02 if how == "groups" else 0.01}]
     optimizer = getattr(torch.optim, theirs)(groups, lr=0.01, **options)
@@ -141,7 +140,6 @@ def test_against_pytorch(name: str, how: str, dtype: Any):
             optimizer.zero_grad()
         if how == "by a schedule":
             cosine.step()
-    torch.set_default_dtype(torch.float32)
     wanted = {"l.w": w.detach().numpy(), "l.b": b.detach().numpy()}
     close(found, wanted, 1e-12 if dtype == np.float64 else 1e-5)
 
