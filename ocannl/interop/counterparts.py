@@ -212,6 +212,8 @@ COUNTERPARTS: Mapping[str, Counterpart] = {
     "learned_positions": POSITIONS,
     "layer_norm": NORM,
     "rms_norm": NORM,
+    "group_norm": NORM,
+    "instance_norm": NORM,
     "batch_norm1d": BATCH_NORM,
     "batch_norm2d": BATCH_NORM,
     **{f"conv{n}d": CONV for n in (1, 2, 3)},

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import ocannl as oc
 from ocannl import nn
+from ocannl.interop.counterparts import COUNTERPARTS
 from ocannl.interop.torch import to_arrays
 
 Array = NDArray[Any]
@@ -129,6 +130,23 @@ BLOCKS: dict[str, tuple[Callable[[], Any], str, tuple[Any, ...], dict[str, Any],
         {"stride": 2, "groups": 2},
         IMAGE,
     ),
+    "conv_transpose1d": (
+        lambda: nn.conv_transpose1d(kernel_size=4, stride=2, padding=1, out_channels=6),
+        "ConvTranspose1d",
+        (8, 6, 4),
+        {"stride": 2, "padding": 1},
+        SEQUENCE,
+    ),
+    "conv_transpose3d": (
+        lambda: nn.conv_transpose3d(kernel_size=2, stride=2, padding=0, output_padding=1, out_channels=3),
+        "ConvTranspose3d",
+        (2, 3, 2),
+        {"stride": 2, "output_padding": 1},
+        (2, 2, 3, 2, 2),
+    ),
+    "group_norm": (lambda: nn.group_norm(num_groups=2), "GroupNorm", (2, 4), {}, IMAGE),
+    "instance_norm": (lambda: nn.instance_norm(affine=True), "InstanceNorm2d", (4,), {"affine": True}, IMAGE),
+    "mlp_layer": (lambda: nn.mlp_layer(hid_dim=5), "Linear", (8, 5), {}, (3, 8)),
     "layer_norm": (lambda: nn.layer_norm(), "LayerNorm", (8,), {}, (3, 8)),
     "rms_norm": (lambda: nn.rms_norm(), "RMSNorm", (8,), {"eps": 1e-5}, (3, 8)),
     "batch_norm1d": (lambda: nn.batch_norm1d(), "BatchNorm1d", (8,), {}, (3, 8)),
@@ -146,10 +164,12 @@ BLOCKS: dict[str, tuple[Callable[[], Any], str, tuple[Any, ...], dict[str, Any],
 
 def applied(module: Any, name: str, x: Any) -> Any:
     """The module on channels that are last."""
-    if name.startswith("conv") or name == "batch_norm2d":
+    if name.startswith(("conv", "group", "instance")) or name == "batch_norm2d":
         return module(x.movedim(-1, 1)).movedim(1, -1)
     if name == "multi_head_attention":
         return module(x, x, x, need_weights=False)[0]
+    if name == "mlp_layer":
+        return module(x).relu()
     return module(x)[0] if name == "lstm" else module(x)
 
 
@@ -180,6 +200,31 @@ def test_values_and_gradients_are_those_of_pytorch(name: str):
     again = getattr(torch.nn, theirs)(*args, **options).eval()
     again.load_state_dict(oc.interop.to_torch(ctx, block))
     np.testing.assert_allclose(applied(again, name, given).detach(), wanted.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_every_counterpart_is_compared():
+    """Apart from those whose inputs are ids or two sequences, which have tests of their own, and from the
+    vectors of positions, which are a parameter in PyTorch.
+    """
+    compared = {name.partition(" ")[0] for name in BLOCKS} | {"embedding", "cross_attention"}
+    assert set(COUNTERPARTS) - compared == {"learned_positions"}
+
+
+def test_attention_to_another_sequence():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    block, ctx = nn.cross_attention(num_heads=2, d_k=4, d_v=4, out_dim=8, bias=True), oc.Context.cpu()
+    arrays = random(2, 3, 8), random(2, 5, 8)
+    x, memory = (oc.data(array, label="x") for array in arrays)
+    y = block(x, memory)
+    oc.interop.from_torch(ctx, block, module.state_dict())
+    given, other = (torch.tensor(array, requires_grad=True) for array in arrays)
+    wanted = module(given, other, other, need_weights=False)[0]
+    np.testing.assert_allclose(ctx[y], wanted.detach(), rtol=2e-4, atol=2e-5)
+    (wanted**2).sum().backward()
+    found = oc.grad((y * y).einsum("...|... => |"), [x, memory])
+    for gradient, tensor in zip(found, (given, other), strict=True):
+        np.testing.assert_allclose(ctx[gradient], tensor.grad, rtol=1e-3, atol=1e-4)
 
 
 def test_an_embedding():
