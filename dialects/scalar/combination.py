@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.index.linear import Linear, map_text, parse_optional_map
-from ocannl.dialects.ir.op_helpers import parse_optional_defined_operand
+from ocannl.dialects.ir.op_helpers import parse_defined_operand, parse_optional_defined_operand
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 
@@ -58,13 +58,21 @@ def _argument_name(index: int) -> str:
 
 
 def _parse_closed_term(parser: AttrParser) -> Term:
+    number = _parse_optional_argument(parser)
+    if number is not None:
+        return Arg(number)
+    return _parse_application(parser, lambda: _parse_closed_term(parser))
+
+
+def _parse_optional_argument(parser: AttrParser) -> int | None:
+    """The number of an argument, `@a0`."""
     pos = parser.pos
     symbol = parser.parse_optional_symbol_name()
-    if symbol is not None:
-        if symbol.data[:1] != "a" or not symbol.data[1:].isdecimal():
-            parser.raise_error("expected an argument @a0, @a1, ...", pos, parser.pos)
-        return Arg(int(symbol.data[1:]))
-    return _parse_application(parser, lambda: _parse_closed_term(parser))
+    if symbol is None:
+        return None
+    if symbol.data[:1] != "a" or not symbol.data[1:].isdecimal():
+        parser.raise_error("expected an argument @a0, @a1, ...", pos, parser.pos)
+    return int(symbol.data[1:])
 
 
 def number_text(value: float) -> str:
@@ -183,19 +191,45 @@ def print_combination(
                 printer.print_list(args, lambda a: print_combination(printer, a, operands, maps, bare))
 
 
+def print_as_built(printer: Printer, term: Term, operands: Sequence[SSAValue]) -> None:
+    """`mul(%w, %x)`; or `lt(@a1, @a0) of (%x, %x)`, where a value stands for several operands and names of
+    values alone would not say which of them is read.
+    """
+    if len(set(operands)) == len(operands) or [*_reads(term)] == [*range(len(operands))]:
+        print_combination(printer, term, operands, (), bare=True)
+        return
+    _print_closed_term(printer, term)
+    printer.print_string(" of ")
+    with printer.in_parens():
+        printer.print_list(operands, printer.print_ssa_value)
+
+
 def parse_combination(parser: Parser, merge: bool = True) -> Combination:
-    """Reads what `print_combination` writes; operands are values that are defined before.
+    """Reads what `print_combination` and `print_as_built` write; operands are values that are defined before.
 
     Equal reads are one argument when `merge` is set; as built, every operand stands for a slot of a spec.
     """
+    numbered = set[int]()
     reads: dict[tuple[SSAValue, tuple[Linear, ...], int], int] = {}
 
     def argument() -> Term:
         operand = parse_optional_defined_operand(parser)
+        if operand is None and (number := _parse_optional_argument(parser)) is not None:
+            numbered.add(number)
+            return Arg(number)
         if operand is None:
             return _parse_application(parser, argument)
         key = (operand, parse_optional_map(parser) or (), 0 if merge else len(reads))
         return Arg(reads.setdefault(key, len(reads)))
 
+    pos = parser.pos
     term = argument()
-    return Combination(term, tuple(v for v, _, _ in reads), tuple(m for _, m, _ in reads))
+    if not numbered:
+        return Combination(term, tuple(v for v, _, _ in reads), tuple(m for _, m, _ in reads))
+    parser.parse_keyword("of")
+    operands = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: parse_defined_operand(parser)
+    )
+    if merge or reads or max(numbered) >= len(operands):
+        parser.raise_error(f"arguments @a0, @a1, ... are those of {len(operands)} operands", pos, parser.pos)
+    return Combination(term, tuple(operands), ())

@@ -20,7 +20,7 @@ from ocannl.dialects.scalar.combination import (
     arity,
     check_term,
     parse_combination,
-    print_combination,
+    print_as_built,
 )
 from ocannl.dialects.scalar.terms import Term
 from ocannl.dialects.shapes.shape import DimTerm
@@ -151,7 +151,7 @@ class ApplyOp(TensorOp):
             self._print_parts(printer)
         else:
             printer.print_string(f" {self.accum_name or ''}= ")
-            print_combination(printer, self.term.data, tuple(self.args), self.maps, bare=True)
+            print_as_built(printer, self.term.data, tuple(self.args))
         print_logic(printer, self.logic, self.dims)
         if self.stop is not None:
             printer.print_string(" stop")

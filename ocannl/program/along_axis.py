@@ -44,15 +44,15 @@ class Along:
 
     def ranks(self, descending: bool) -> Value:
         """How many elements come before each one in order; of equal ones, those of smaller positions."""
-        x, other, at, other_at = Arg(0), Arg(1), Arg(2), Arg(3)
+        x, other, other_at, at = Arg(0), Arg(1), Arg(2), Arg(3)
         before = App("lt", (x, other) if descending else (other, x))
         x_nan, other_nan = App("ne", (x, x)), App("ne", (other, other))
         number_first = App("and", (x_nan, App("not", (other_nan,))))
         tie = App("or", (App("eq", (x, other)), App("and", (x_nan, other_nan))))
         earlier = App("and", (tie, App("lt", (other_at, at))))
-        term = App("or", (App("or", (before, number_first)), earlier))
+        term = App("or", (App("or", (earlier, number_first)), before))
         numbers = positions(Dim(self.size))
-        logic = f"{self.slot}; {self.with_axis('other')}; {self.name},; other, => {self.slot}"
+        logic = f"{self.slot}; {self.with_axis('other')}; other,; {self.name}, => {self.slot}"
         return apply(term, [self.value, self.value, numbers, numbers], logic=logic, accum="add")
 
     def placed(self, value: Value, slot: str, ranks: Value, size: int) -> Tensor:

@@ -105,7 +105,7 @@ def _reshaped(value: Value, axes: MemoryAxes, old: Rows, new: Rows) -> Value:
     source = [f"s{n}" for n in range(len(before))]
     result = [f"r{n}" for n in range(len(after))]
     dims = {**dict(zip(source, before, strict=True)), **dict(zip(result, after, strict=True))}
-    blocks = _blocks(source, result, dims)
+    blocks = _blocks(source, result, dims) if prod(before) else [([*source], [*result])]
     merged = [f"m{n}" for n in range(len(blocks))]
     dims |= {name: prod(dims[axis] for axis in block[0]) for name, block in zip(merged, blocks, strict=True)}
     last = Slot(_in_rows(result, new))

@@ -33,6 +33,12 @@ def test_by_sizes(before: tuple[int, ...], after: tuple[int, ...]):
     np.testing.assert_array_equal(CTX[gradient], array_of(*before))
 
 
+def test_no_elements():
+    for before, after in (((2, 0, 3), (0,)), ((0,), (2, 0, 3)), ((0, 5), (5, 1, 0))):
+        x = oc.data(array_of(*before), label="x")
+        assert CTX[x.reshape(after)].shape == after
+
+
 SLOTS: list[tuple[str, dict[str, int], str, tuple[int, ...]]] = [
     ("b | h, w -> ...", {"h": 4}, "4|4,2->6", (4, 6, 4, 2)),
     ("... | ... -> 2, k", {}, "4|8->2,3", (4, 2, 3, 8)),
