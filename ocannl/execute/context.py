@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
@@ -28,7 +29,7 @@ from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
 from ocannl.program.html import table_html, text_html
-from ocannl.program.leaves import numbers
+from ocannl.program.leaves import ExpressionSample, numbers
 from ocannl.program.memory_parts import Part
 from ocannl.program.needed import needed
 from ocannl.program.parameters import params
@@ -211,7 +212,15 @@ class Context:
         for label, param in found.items():
             node = self.node_of(param)
             if reinit or not node.written:
-                sample(node, param.ir_value, graph.known_shape(param.ir_value), stream_key(seed, label))
+                self._init_param(node, param, stream_key(seed, label), seed)
+
+    def _init_param(self, node: Node, param: Tensor, key: NDArray[np.uint32], seed: int) -> None:
+        """Gives a parameter its initial value; if that is an expression, after what it depends on."""
+        draw = param.ir_value.sample
+        if isinstance(draw, ExpressionSample):
+            self.init_params(draw.tensor, seed=seed)
+        with self:
+            sample(node, param.ir_value, graph.known_shape(param.ir_value), key)
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, allocated on first use."""

@@ -11,7 +11,7 @@ import ocannl as oc
 
 Layer: TypeAlias = Callable[[oc.Tensor], oc.Tensor]
 
-Init: TypeAlias = float | ArrayLike | oc.init.Initializer | None
+Init: TypeAlias = float | ArrayLike | oc.init.Initializer | oc.Tensor | None
 """The initial value of weights, as `oc.param` takes it; None is its default."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,14 @@ from ocannl.program.checks import integer
 from ocannl.program.dtypes import element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import positions
+from ocannl.program.final_types import close_shape
 from ocannl.program.location import here
 from ocannl.program.memory import add_data, add_memory
 from ocannl.program.numbers import number
 from ocannl.program.precision import param_precision
 from ocannl.program.scopes import memory_path
 from ocannl.program.shapes import RowSizes, row_of
-from ocannl.program.tensor import Dim, Index, Tensor, as_tensor
+from ocannl.program.tensor import Dim, Expression, Index, Tensor, as_tensor
 from ocannl.program.values import Kind
 
 
@@ -136,7 +138,7 @@ def _memory_order(axes: str) -> str:
 
 def param(
     name: str,
-    init: float | ArrayLike | Initializer | None = None,
+    init: float | ArrayLike | Initializer | Expression | None = None,
     *,
     batch: RowSizes | None = (),
     input: RowSizes | None = None,
@@ -147,7 +149,9 @@ def param(
 
     `init` is a number, an array (its axes are those of the rows, in memory order: batch, output, input; with
     no rows given the last axis of an array of two or more is the input axis) or an `oc.init`; by default
-    uniform with variance 1 / fan_in.
+    uniform with variance 1 / fan_in. It may be any expression: with no rows given the parameter has its
+    shape, and gets its value when it is initialized, after the parameters that the expression depends on.
+    Raises `ShapeError` where that shape is not known.
     """
     rows = {"batch": batch, "input": input, "output": output}
     initializer: Initializer
@@ -155,6 +159,8 @@ def param(
         initializer = scaled_uniform()
     elif isinstance(init, Initializer):
         initializer = init
+    elif isinstance(init, Expression):
+        initializer = Initializer("expression", ExpressionSample(init.tensor()))
     elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
         initializer = constant_init(contents.item())
     else:
@@ -165,12 +171,26 @@ def param(
     path = memory_path(name)
     label = path.text
     shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
+    if isinstance(init, Expression) and input is None and output is None:
+        shape = close_shape(init.tensor().ir_value)
     setting = param_precision()
     element = element_of(dtype) or setting.kept
     value = add_memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
     value.sample = initializer.sample
     kept = Tensor(value)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
+
+
+@dataclass(frozen=True)
+class ExpressionSample:
+    """The value of an expression as an initial value, in the context that is the default one then."""
+
+    tensor: Tensor
+
+    def __call__(self, key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
+        found = np.asarray(self.tensor.numpy()).astype(dtype)
+        sizes = shape.memory_sizes
+        return found.reshape(sizes) if found.size == math.prod(sizes) else np.broadcast_to(found, sizes)
 
 
 def _array_init(contents: NDArray[Any]) -> Initializer:

@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 import ocannl as oc
+from ocannl import nn, train
 
 DTYPES = [
     *(np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64),
@@ -71,3 +72,36 @@ class TestFlatData:
     def test_axes_are_not_given(self):
         with pytest.raises(oc.SpecError, match="axes='bo' is not given"):
             oc.data(self.numbers, flat=True, axes="bo")
+
+
+def test_a_parameter_is_initialized_by_an_expression():
+    """It has the expression's rows, and its value in the context that initializes it, for the seed there."""
+    base = oc.param("base", oc.init.normal(), output=3, input=2)
+    scaled = oc.param("scaled", 2 * base + 1)
+    part = oc.param("part", base[0] - 1, output=[], input=2)
+    spread = oc.param("spread", oc.sum(base), output=[2, 2], input=[])
+    x = oc.data(np.ones((4, 2), np.float32))
+    loss = oc.sum(scaled @ x) + oc.sum(part @ x) + oc.sum(spread)
+    contexts = [oc.Context.cpu(1), oc.Context.cpu(1)]
+    for seed, ctx in enumerate(contexts):
+        ctx.init_params(loss, seed=seed)
+        np.testing.assert_allclose(ctx[scaled], 2 * ctx[base] + 1)
+        np.testing.assert_allclose(ctx[part], ctx[base][0] - 1)
+        np.testing.assert_allclose(ctx[spread], np.full((2, 2), ctx[base].sum()), rtol=1e-6)
+    assert not np.array_equal(contexts[0][scaled], contexts[1][scaled])
+    assert str(scaled.shape) == "2->3"
+    assert set(oc.params(loss)) == {"part", "scaled", "spread"}
+
+
+def test_a_layer_starts_at_an_expression():
+    """Training changes the parameter, and not what it was initialized by."""
+    start = oc.data(np.eye(3, dtype=np.float32), axes="oi")
+    layer = nn.linear(out_dim=3, bias=False, init=start * 2)
+    loss = nn.mse(layer(oc.data(np.ones((2, 3), np.float32))), 0.0)
+    step = train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1)
+    ctx = oc.Context.cpu(1)
+    ctx.init_params(loss)
+    np.testing.assert_array_equal(ctx[layer.w], 2 * np.eye(3))
+    ctx.compile(step)()
+    assert ctx[layer.w][0, 0] < 2
+    np.testing.assert_array_equal(ctx[start], np.eye(3))
