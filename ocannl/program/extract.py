@@ -19,7 +19,14 @@ from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
-from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, known_type, refine_type, tensor_type
+from ocannl.dialects.texpr.tensor_type import (
+    DimsAttr,
+    TensorType,
+    known_type,
+    refine_type,
+    shape_of,
+    tensor_type,
+)
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program import graph
 from ocannl.program.id_checks import IdCheck
@@ -132,7 +139,7 @@ def identifier(name: str) -> str:
     return graph.hint(name) or "routine"
 
 
-def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
+def _indices(ops: Sequence[Operation]) -> tuple[tuple[str, int | None], ...]:
     """The static indices that the operations use, in the order of their declaration."""
     found: dict[str, int | None] = {}
     declared: dict[str, int] = {}
@@ -146,7 +153,19 @@ def _indices(ops: Iterable[Operation]) -> tuple[tuple[str, int | None], ...]:
                 raise OcannlError(at_line(op, message))
             found[name] = size
             declared[name] = min(order or 0, declared.get(name, order or 0))
+    _check_bases(ops, found)
     return tuple(sorted(found.items(), key=lambda item: declared[item[0]]))
+
+
+def _check_bases(ops: Iterable[Operation], names: Iterable[str]) -> None:
+    """Raises `OcannlError` where a basis is called as an index is: only padded axes of functions are."""
+    for op in ops:
+        if isinstance(op, texpr.DataOp) and "indices" not in op.attributes:
+            axes = [axis for row in shape_of(op.result) for axis in row.axes]
+            both = {axis.basis for axis in axes if isinstance(axis, Dim)}.intersection(names)
+            for name in both:
+                message = f"an axis has the basis `{name}`, and an index is called so, too"
+                raise OcannlError(at_line(op, message))
 
 
 @dataclass

@@ -94,3 +94,11 @@ def test_axes_of_data_have_bases():
             oc.data(np.zeros((2, 3)), bases=bases)
     with pytest.raises(oc.SpecError, match="flat data"):
         oc.data(np.zeros(3), bases={0: "rgb"}, flat=True)
+
+
+def test_a_basis_is_not_called_as_an_index():
+    """Its axis would be one of which the index tells the real size."""
+    rows, n = oc.data(np.ones((5, 3), np.float32), bases={0: "n"}), oc.index("n", 6)
+    picked = oc.data(np.arange(6.0, dtype=np.float32), axes="b")[n]
+    with pytest.raises(oc.OcannlError, match="basis `n`, and an index is called so, too"):
+        oc.Context.cpu().compile(oc.forward(oc.sum(rows) + picked))
