@@ -30,6 +30,8 @@ FAR, FARTHEST = 2.0, 6.0
 APART = 3.5
 # Pages, the pages whose addresses a core has at hand, and the cost of another one.
 PAGE, PAGES, PAGE_MISS = 2**12, 64, 8.0
+# The cycles that a step of a reduction waits for short rows of such pages.
+PAGE_WAIT = 4.0
 # Addresses at a multiple of these distances map to the same set of a cache; strides of less than several
 # tiles do not conflict.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
@@ -118,21 +120,23 @@ class TileCost:
         """The cycles of a reduction, with packed copies of the operands for which that pays."""
         moving = [access for access in scope.accesses if access.strides.keys() & scope.space.keys()]
         costs = [self.reduced_access(access, scope, view) for access in moving]
-        memory, copies = sum([direct for direct, _ in costs]), 0.0
-        total = view.runs * max(self.step(memory, arithmetic), self.latency(scope, view))
-        saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0])
-        for access, (direct, from_copy) in saving_most:
+        memory, copies = sum([direct for direct, _, _ in costs]), 0.0
+        waiting = sum([wait for _, _, wait in costs])
+        latency = self.latency(scope, view)
+        total = view.runs * (max(self.step(memory, arithmetic), latency) + waiting)
+        saving_most = sorted(zip(moving, costs, strict=True), key=lambda c: c[1][1] - c[1][0] - c[1][2])
+        for access, (direct, from_copy, wait) in saving_most:
             if access.op.positions:
                 self.code += self.code_size(access, view)
                 continue
             rest = memory - direct + from_copy
             copy = copies + self.packing(access, view)
-            packed = copy + view.runs * max(self.step(rest, arithmetic), self.latency(scope, view))
+            packed = copy + view.runs * (max(self.step(rest, arithmetic), latency) + waiting - wait)
             code = self.code_size(access, view)
             if packed < total + code:
                 assert isinstance(access.op, LoadOp)
                 self.packed.append(access.op)
-                memory, copies, total = rest, copy, packed
+                memory, copies, waiting, total = rest, copy, waiting - wait, packed
             else:
                 self.code += code
         return total + self.across_lanes(scope, view)
@@ -173,11 +177,15 @@ class TileCost:
     def vectors(self, width: int) -> int:
         return max(1, -(-width * self.element_bytes // self.target.vector_bytes))
 
-    def reduced_access(self, access: Access, scope: ScopeFacts, view: ScopeTile) -> tuple[float, float]:
-        """The cost of an access in a reduction: as it is, and from a packed copy."""
+    def reduced_access(
+        self, access: Access, scope: ScopeFacts, view: ScopeTile
+    ) -> tuple[float, float, float]:
+        """The cost of an access in a reduction: as it is, and from a packed copy; and the cycles that it
+        waits in each step where it is not packed.
+        """
         if view.lanes not in self.own or access.op.positions:
             direct = self.access(access, view, self.distance(self.bytes(access, view)))
-            return direct, direct
+            return direct, direct, 0.0
         rows, stride = self.rows(access, view), view.stride(access)
         instructions = rows * (view.vectors if stride else 1)
         tile = rows * (self.lane_count(view) if stride else 1) * access.bytes
@@ -191,10 +199,18 @@ class TileCost:
         if distance == FARTHEST and pitch > tile:
             lines += APART
         direct = self.access(access, view, 1.0) + (distance - 1) * lines
-        direct += self.page_misses(total, tile, pitch)
+        misses = self.page_misses(total, tile, pitch)
+        direct += misses
         if view.lanes is not None and stride == 1 and view.sizes[view.lanes] % view.width:
-            return direct, direct  # a copy is in no panels, and so as it is
-        return direct, instructions + (self.distance(total) - 1) * tile / LINE
+            return direct, direct, 0.0  # a copy is in no panels, and so as it is
+        wait = PAGE_WAIT if misses and self.has_row_panels(access, view) else 0.0
+        return direct, instructions + (self.distance(total) - 1) * tile / LINE, wait
+
+    def has_row_panels(self, access: Access, view: ScopeTile) -> bool:
+        """Whether an operand that lies along the rows can be packed in panels of as many as a tile has."""
+        name, height = self.schedule.rows or ("", 1)
+        is_along = view.row_stride(access) == 1 and view.stride(access) == 0
+        return is_along and "*" not in name and name in self.own and self.own[name] % height == 0
 
     def page_misses(self, total: int, tile: float, pitch: int) -> float:
         """The cost of the pages that a step of a reduction touches first, in tiles `pitch` bytes apart."""

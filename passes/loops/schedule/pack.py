@@ -18,6 +18,7 @@ from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.origins import derive, union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
@@ -30,15 +31,35 @@ def pack(
     """Makes loads read packed copies; returns the nest's new schedule, and the nests that write the copies.
 
     If whole vectors cover the variable of the lanes, it is split in two: the number of a panel, and the lane
-    in it.
+    in it. So is the variable of the rows, if an operand that does not move along the lanes is packed.
     """
     assert schedule.lanes is not None
-    lanes, width = schedule.lanes
-    size = dict(nest.space.data).get(lanes, 0)
-    panel = None
-    if size > width and size % width == 0:
-        panel, schedule = split(nest, schedule, lanes, width)
+    panel, schedule = split_in_panels(nest, schedule, schedule.lanes)
+    if schedule.rows is not None and any(has_row_panels(nest, load, schedule) for load in loads):
+        _, schedule = split_in_panels(nest, schedule, schedule.rows)
     return schedule, [copy_nest(nest, load, schedule, panel, labels) for load in loads]
+
+
+def has_row_panels(nest: NestOp, load: LoadOp, schedule: Schedule) -> bool:
+    """Whether a load moves by single elements along the rows of the tile, of which there are whole tiles, and
+    not along its lanes.
+    """
+    assert schedule.lanes is not None
+    rows, height = schedule.rows or ("", 1)
+    address = address_of(load)
+    is_along = address.stride(rows) == 1 and not any(map(address.stride, schedule.lanes[0].split("*")))
+    return is_along and dict(nest.space.data)[rows] % height == 0
+
+
+def split_in_panels(nest: NestOp, schedule: Schedule, tile: tuple[str, int]) -> tuple[str | None, Schedule]:
+    """Splits a variable by the extent of the tile along it, if that divides its size; returns the variable
+    that counts panels, if any, and the schedule.
+    """
+    variable, extent = tile
+    size = dict(nest.space.data).get(variable, 0)
+    if size <= extent or size % extent:
+        return None, schedule
+    return split(nest, schedule, variable, extent)
 
 
 def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[str, Schedule]:
@@ -94,10 +115,12 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None,
 def copied_variables(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None) -> list[str]:
     """The variables along which a load moves, in the order of the axes of its copy.
 
-    Variables of one loop stay together: the lanes last, a panel before the reduced variables.
+    Variables of one loop stay together: the lanes last, or rows along which memory is read; a panel before
+    the reduced variables.
     """
     assert schedule.lanes is not None
-    lanes = schedule.lanes[0].split("*")
+    sides = schedule.rows if has_row_panels(nest, load, schedule) else schedule.lanes
+    lanes = (sides or schedule.lanes)[0].split("*")
     sizes = variable_sizes(nest)
     used = {name for index in load.indices.data for name in index.names if name in sizes}
     own = dict.fromkeys(name for loop in schedule.loops(nest.space.data) for name in loop.split("*"))

@@ -30,7 +30,13 @@ def group_copies(
     Threads share the points of the group, of which there have to be enough for all cores.
     """
     written = {op.node for op in nest.body.block.ops if isinstance(op, StoreOp)}
-    large = [copy for copy in copies if copy_bytes(copy) > LARGEST_INSIDE and source(copy) not in written]
+    large = [
+        copy
+        for copy in copies
+        if copy_bytes(copy) > LARGEST_INSIDE
+        and source(copy) not in written
+        and set(schedule.order[:1]) <= set(copy.space.names)
+    ]
     outer = outer_loops(nest, large, schedule)
     sizes = dict(nest.space.data)
     points = math.prod(sizes[name] for name in outer)

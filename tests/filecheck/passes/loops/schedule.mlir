@@ -65,8 +65,9 @@ loops.func @backward {
 // CHECK-LABEL: loops.func @backward
 // CHECK-NOT: x.packed
 // CHECK: loops.nest "dx" (b = 128, i = 784) schedule <order = (i, b), parallel = (i : 32, b : 64), rows = b : 8, lanes = i : 32> {
-// CHECK: loops.nest "g.packed" (o = 512, b = 128)
-// CHECK: loops.nest "dw" (o = 512, i = 784) schedule <order = (i, o), parallel = (i : 32, o : 256), rows = o : 8, lanes = i : 32> {
+// CHECK: loops.nest "g.packed" (o_panel = 64, b = 128, o = 8)
+// CHECK: loops.nest "dw" (o_panel = 64, o = 8, i = 784) schedule <order = (i, o_panel, o), parallel = (i : 32, o_panel : 32), rows = o : 8, lanes = i : 32> {
+// CHECK: loops.load %{{.*}}[o_panel, b, o]
 
 // Rows of 4 kilobytes share the places of a cache: the panels stand elsewhere.
 loops.func @conflict {

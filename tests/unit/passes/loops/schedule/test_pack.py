@@ -71,9 +71,13 @@ def packed(text: str, names: str, schedule: Schedule) -> tuple[ModuleOp, Schedul
     st.permutations(("b", "o")),
     st.sampled_from(("b", "o")),
     st.sampled_from((1, 2, 4, 8)),
+    st.sampled_from((None, 2, 3, 4)),
 )
-def test_results_are_as_before(x: str, w: str, names: str, order: list[str], lanes: str, width: int):
-    packed(product(x, w), names, Schedule(order=tuple(order), lanes=(lanes, width)))
+def test_results_are_as_before(
+    x: str, w: str, names: str, order: list[str], lanes: str, width: int, height: int | None
+):
+    rows = None if height is None else ("o" if lanes == "b" else "b", height)
+    packed(product(x, w), names, Schedule(order=tuple(order), rows=rows, lanes=(lanes, width)))
 
 
 def test_a_panel_for_each_vector():
@@ -86,6 +90,24 @@ def test_a_panel_for_each_vector():
     assert 'loops.nest "w.packed" (o_panel = 2, i = 5, o = 4)' in text
     assert "loops.load %w[o + 4*o_panel, i]" in text
     assert 'loops.nest "y" (b = 6, o_panel = 2, o = 4)' in text
+
+
+def test_a_panel_for_the_rows_of_each_tile():
+    """An operand that lies along the rows is contiguous along those of a tile."""
+    schedule = Schedule(order=("o", "b"), rows=("b", 3), lanes=("o", 4))
+    module, new = packed(product(x="i, b"), "wx", schedule)
+    assert new == Schedule(order=("o_panel", "o", "b_panel", "b"), rows=("b", 3), lanes=("o", 4))
+    text = str(module)
+    assert 'loops.nest "x.packed" (b_panel = 2, i = 5, b = 3)' in text
+    assert 'loops.nest "w.packed" (o_panel = 2, i = 5, o = 4)' in text
+    assert 'loops.nest "y" (b_panel = 2, b = 3, o_panel = 2, o = 4)' in text
+
+
+@pytest.mark.parametrize(("x", "height"), [("i, b", 4), ("b, i", 3)])
+def test_rows_stay_whole_where_tiles_do_not_cover_them_or_nothing_lies_along_them(x: str, height: int):
+    schedule = Schedule(order=("o", "b"), rows=("b", height), lanes=("o", 8))
+    module, _ = packed(product(x=x), "x", schedule)
+    assert 'loops.nest "x.packed" (b = 6, i = 5)' in str(module)
 
 
 @pytest.mark.parametrize("width", [3, 8, 16])
