@@ -41,6 +41,8 @@ class LocatingParser(Parser):
             return super().parse_module(allow_implicit_module)
         except ValueError as error:
             self.raise_error(str(error))
+        except (OverflowError, MemoryError):
+            self.raise_error("a number is too large")
         except RecursionError:
             self.raise_error("the text is nested too deeply")
 

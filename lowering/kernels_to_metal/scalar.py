@@ -128,6 +128,8 @@ def expression(op: Operation, operands: Sequence[str]) -> str:
 
     Raises `OcannlError` for an operation that Metal lacks, `NotInMetal` for a type.
     """
+    if not op.operands:
+        raise OcannlError(at_line(op, f"Metal has no `{op.name}`"))
     first, result = op.operands[0].type, op.results[0].type
     return _template(op, first, result).format(
         *operands, type=metal_type(result), bits=unsigned(result), from_bits=unsigned(first)

@@ -75,6 +75,8 @@ def steps_ahead(group: GroupOp) -> dict[Operation, int]:
 
     A hardware prefetcher does not foresee that the next point continues after the end of this one.
     """
+    if not group.space.names:
+        return {}
     innermost = group.space.names[-1]
     known: set[SSAValue] = {node.result for node in group.nodes}
     distances: dict[Operation, int] = {}

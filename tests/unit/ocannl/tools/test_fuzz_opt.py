@@ -34,3 +34,28 @@ def test_what_the_tool_tells_is_no_failure(tmp_path: Path):
     file = tmp_path / "wrong.mlir"
     file.write_text("loops.func @f {")
     assert failure([str(file)]) is None
+
+
+RANGE = (
+    'texpr.routine @f {\n  %a = texpr.data "a" : !texpr.tensor<8>\n'
+    "  %b = texpr.slice %a at [... | ... -> 0 to SIZE, ...] : !texpr.tensor<8>\n}"
+)
+HUGE = "9" * 40
+FOUND = {
+    "a width": ("loops.func @f {\n  %c = arith.constant 1 : i9223372036854775808\n}", []),
+    "a range": (RANGE.replace("SIZE", HUGE), []),
+    "memory in a kernel": (
+        'loops.func @f {\n  kernel.launch "y" grid (b = 3) block (t = 64) {\n'
+        '    %z = assign.node "z" on_device : memref<4x4xf32>\n  }\n}',
+        ["-t", "metal"],
+    ),
+    "a group without axes": ('loops.func @f {\n  loops.group "nothing" () {\n  }\n}', ["-t", "llvm"]),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found(name: str, tmp_path: Path):
+    text, arguments = FOUND[name]
+    file = tmp_path / "text.mlir"
+    file.write_text(text)
+    assert failure([str(file), *arguments]) is None
