@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
+from ocannl.program.values import values_of
 
 
 def needed(
@@ -14,10 +15,9 @@ def needed(
 ) -> list[texpr.TensorOp]:
     """The operations that statements depend on, operands first; of those that are `ends`, no operands."""
     done: dict[texpr.TensorOp, None] = {}
-    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(_operands(statements))]
+    stack = [(op, False) for op in reversed(_operands(statements))]
     while stack:
         op, ready = stack.pop()
-        assert isinstance(op, texpr.TensorOp)
         if op in done:
             continue
         if ready:
@@ -28,5 +28,5 @@ def needed(
     return list(done)
 
 
-def _operands(ops: Iterable[Operation]) -> list[Operation]:
-    return [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
+def _operands(ops: Iterable[Operation]) -> list[texpr.TensorOp]:
+    return [value.op for op in ops for value in values_of(op)]

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.ir.op_helpers import operands_of, operations_of
 from ocannl.dialects.scalar.precisions import computed_in, float_or, is_float, widest
 from ocannl.dialects.texpr import (
     ApplyOp,
@@ -29,6 +30,8 @@ from ocannl.passes.texpr.infer_precisions.numbers import settle_numbers
 from ocannl.passes.texpr.infer_precisions.whole_numbers import WholeNumbers, given_element
 
 NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
+# The operations that make types known to each other's.
+PROPAGATING = (ApplyOp, SliceOp, ValueOp, LikeOp, AssignOp)
 
 
 @dataclass
@@ -44,17 +47,14 @@ class Precisions:
 
     numbers: set[SSAValue]
     state: set[SSAValue]
-    whole: WholeNumbers
-    known: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
+    known: dict[SSAValue, Attribute]
+    """The element types of values, at first those that were given or settled."""
     used_for: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     """The widest precision of the known results that a value is used for."""
     changed: bool = False
 
-    def element(self, value: SSAValue) -> Attribute | None:
-        return given_element(value) or self.whole.settled.get(value) or self.known.get(value)
-
     def learn(self, value: SSAValue, element: Attribute | None) -> None:
-        if element is None or self.element(value) is not None:
+        if element is None or value in self.known:
             return
         self.known[value] = element
         self.changed = True
@@ -63,8 +63,9 @@ class Precisions:
     def note_use(self, op: Operation | Block, element: Attribute | None) -> None:
         """Demands that the operands of an operation on floats have this precision."""
         if element is not None and is_float(element) and isinstance(op, ApplyOp | SliceOp):
-            for operand in op.operands:
-                wide = widest([self.used_for.get(operand, element), element])
+            for operand in operands_of(op):
+                before = self.used_for.get(operand, element)
+                wide = element if before is element else widest([before, element])
                 if wide is not None:
                     self.used_for[operand] = wide
 
@@ -76,13 +77,15 @@ class Precisions:
 
     def common(self, op: ApplyOp) -> Attribute | None:
         """The widest float among the operands, once that of one is known."""
-        found = widest([e for e in map(self.element, op.operands) if e is not None])
-        if found is None or self.state.isdisjoint(op.operands):
+        operands = operands_of(op)
+        found = widest([e for e in map(self.known.get, operands) if e is not None])
+        if found is None or self.state.isdisjoint(operands):
             return found
         return widest([found, f32])
 
     def propagate(self, ops: Sequence[Operation]) -> None:
         """Learns what follows from what is known."""
+        ops = [op for op in ops if isinstance(op, PROPAGATING)]
         while True:
             self.changed = False
             for op in ops:
@@ -93,62 +96,74 @@ class Precisions:
                 break
 
     def up(self, op: Operation) -> None:
-        if isinstance(op, SliceOp):
-            self.learn(op.result, self.element(op.source))
-        elif isinstance(op, ApplyOp):
-            common = self.common(op)
-            if self.element(op.result) is None:
-                self.learn(op.result, common)
-            elif not is_float(self.element(op.result) or f32):
-                self.note_use(op, common)
+        known = self.known.get
+        if isinstance(op, ApplyOp):
+            element = known(op.result)
+            if element is None:
+                self.learn(op.result, self.common(op))
+            elif not is_float(element):
+                self.note_use(op, self.common(op))
+        elif isinstance(op, SliceOp):
+            self.learn(op.result, known(op.source))
         elif isinstance(op, ValueOp):
-            self.learn(op.result, self.element(op.source))
-            self.learn(op.source, self.element(op.result))
+            self.learn(op.result, known(op.source))
+            self.learn(op.source, known(op.result))
         elif isinstance(op, LikeOp):
-            like = self.element(op.like)
+            like = known(op.like)
             self.learn(op.result, None if like is None else float_or(like))
-            self.learn(op.like, self.element(op.result))
+            self.learn(op.like, known(op.result))
 
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
-            for operand in op.operands:
-                self.demand(operand, self.used_for.get(operand))
+            for operand in operands_of(op):
+                if operand not in self.known:
+                    self.demand(operand, self.used_for.get(operand))
         elif isinstance(op, LikeOp):
             for result, operand in op.refinements:
-                self.demand(operand, self.element(result))
+                self.demand(operand, self.known.get(result))
         elif isinstance(op, AssignOp):
-            self.demand(op.value, self.element(op.target))
-            self.demand(op.target, self.element(op.value))
+            self.demand(op.value, self.known.get(op.target))
+            self.demand(op.target, self.known.get(op.value))
 
 
-def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[Operation]) -> set[SSAValue]:
+def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) -> set[SSAValue]:
     """The values that are computed from operations of some kinds alone."""
     found: set[SSAValue] = set()
     for op in ops:
-        if isinstance(op, kinds) or (isinstance(op, ApplyOp) and found.issuperset(op.operands)):
-            assert isinstance(op, TensorOp)
+        if found.issuperset(operands_of(op)) if isinstance(op, ApplyOp) else isinstance(op, kinds):
             found.add(op.result)
     return found
 
 
+def given_or_settled(ops: Iterable[TensorOp], whole: WholeNumbers) -> dict[SSAValue, Attribute]:
+    """The element types of values that were given, or that follow from integers."""
+    found = whole.settled.copy()
+    for op in ops:
+        given = given_element(op.result)
+        if given is not None:
+            found[op.result] = given
+    return found
+
+
 def infer_precisions(routine: TexprRoutineOp) -> None:
-    ops = list(routine.body.block.ops)
-    numbers = computed_from(NUMBERS, ops)
+    ops = operations_of(routine.body.block)
+    tensors = [op for op in ops if isinstance(op, TensorOp)]
+    numbers = computed_from(NUMBERS, tensors)
     whole = WholeNumbers.of(ops, numbers)
-    precisions = Precisions(numbers, computed_from((*NUMBERS, NodeOp), ops) - numbers, whole)
-    for op in ops:
-        if isinstance(op, TensorOp):
-            precisions.note_use(op, precisions.element(op.result))
+    state = computed_from((*NUMBERS, NodeOp), tensors) - numbers
+    precisions = Precisions(numbers, state, given_or_settled(tensors, whole))
+    for op in tensors:
+        precisions.note_use(op, precisions.known.get(op.result))
     precisions.propagate(ops)
-    for op in ops:
-        if isinstance(op, TensorOp) and op.result not in whole.soft:
+    for op in tensors:
+        if op.result not in whole.soft:
             precisions.learn(op.result, f32)
     precisions.propagate(ops)
-    for op in ops:
-        if isinstance(op, TensorOp) and op.result.type.element_or_none is None:
-            element = precisions.element(op.result) or whole.kinds[op.result] or i32
+    for op in tensors:
+        if op.result.type.element_or_none is None:
+            element = precisions.known.get(op.result) or whole.kinds[op.result] or i32
             refine_type(op.result, known_type(shape_of(op.result), element))
-    for op in ops:
+    for op in tensors:
         if isinstance(op, ApplyOp | ConstantOp):
             settle_numbers(op)
 
