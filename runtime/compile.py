@@ -39,6 +39,7 @@ from ocannl.runtime.cache.tunings import Tunings, stored_tunings, tuned_target
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Program
 from ocannl.runtime.interface import Interface, the_func
+from ocannl.runtime.progress import Progress
 
 # The pass after which the text of a program determines the result of the rest of the pipeline.
 INFERENCE = "infer-precisions"
@@ -97,7 +98,11 @@ def compile_module(
     device = device or NativeDevice()
     if tunings is None and (cache := environment_cache()) is not None:
         tunings = stored_tunings(cache, tuned_target(target, device.target))
-    executable = Compilation(module, target, device, tunings).run()
+    compilation = Compilation(module, target, device, tunings)
+    try:
+        executable = compilation.run()
+    finally:
+        compilation.progress.end()
     if os.environ.get("OCANNL_TIMING") == "1":
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
@@ -115,6 +120,7 @@ class Compilation:
         self.tunings = tunings
         self.verify = os.environ.get("OCANNL_VERIFY") == "1"
         self.dump = Dump.from_environment(module)
+        self.progress = Progress(self.dump.routine)
         self.seconds: dict[str, float] = {}
 
     def run(self) -> Executable:
@@ -159,6 +165,7 @@ class Compilation:
         def observe(name: str, after: ModuleOp, elapsed: float) -> None:
             self.seconds[name] = elapsed
             self.dump.stage(name, after)
+            self.progress.passed(name)
 
         try:
             run_passes(self.module, passes, verify=self.verify, observe=observe)
@@ -192,6 +199,7 @@ class Compilation:
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self.progress.passed(name)
 
 
 def timing_table(name: str, seconds: Mapping[str, float]) -> str:

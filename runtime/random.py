@@ -107,19 +107,28 @@ def uniform(
     Raises:
         TypeError: `dtype` is another type.
     """
-    match np.dtype(dtype):
-        case np.float64 as found:
-            return drawn(key, shape, found, 2, lambda words: then(unit_53_bits(words)), out)
-        case np.float32 | np.float16 as found:
-            return drawn(key, shape, found, 1, lambda words: then(upper_bits(words, found)), out)
-        case other:
-            raise TypeError(f"no random numbers of type {other}: use float16, float32 or float64")
+    of_type = float_type(dtype)
+    if of_type == np.float64:
+        return drawn(key, shape, of_type, 2, lambda words: then(unit_53_bits(words)), out)
+    return drawn(key, shape, of_type, 1, lambda words: then(upper_bits(words, of_type)), out)
+
+
+def float_type(dtype: DTypeLike) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(dtype)
+    if found.type not in (np.float16, np.float32, np.float64):
+        raise TypeError(f"no random numbers of type {found}: use float16, float32 or float64")
+    return found
 
 
 def upper_bits(stream: Words, dtype: np.dtype[Any]) -> Numbers:
     """Numbers in [0, 1): the upper bits of each word, as many as the float's fraction has and one."""
     bits = 1 + np.finfo(dtype).nmant
     return (stream >> np.uint32(32 - bits)).astype(dtype) * dtype.type(2.0**-bits)
+
+
+def unit_32_bits(stream: Words) -> NDArray[np.float64]:
+    """Numbers in [0, 1): all bits of each word."""
+    return stream.astype(np.float64) * 2.0**-32
 
 
 def unit_53_bits(stream: Words) -> NDArray[np.float64]:
@@ -147,18 +156,16 @@ def normal(
     Raises:
         TypeError: `dtype` is not float16, float32 or float64.
     """
-    match np.dtype(dtype):
-        case np.float64 as found:
-            return drawn(key, shape, found, 2, lambda words: then(box_muller(unit_53_bits(words))), out)
-        case np.float32 | np.float16 as found:
-            many = found == np.float32 and math.prod(shape) >= LEAST_COMPILED_NORMAL
+    of_type = float_type(dtype)
+    if of_type == np.float64:
+        return drawn(key, shape, of_type, 2, lambda words: then(box_muller(unit_53_bits(words))), out)
+    if of_type == np.float32 and math.prod(shape) >= LEAST_COMPILED_NORMAL:
+        return drawn(key, shape, of_type, 1, lambda words: then(compiled_normals(words)), out)
 
-            def numbers_of(words: Words) -> Numbers:
-                return then(compiled_normals(words) if many else box_muller(words * 2.0**-32).astype(found))
+    def numbers_of(words: Words) -> Numbers:
+        return then(box_muller(unit_32_bits(words)).astype(of_type))
 
-            return drawn(key, shape, found, 1, numbers_of, out)
-        case other:
-            raise TypeError(f"no random numbers of type {other}: use float16, float32 or float64")
+    return drawn(key, shape, of_type, 1, numbers_of, out)
 
 
 def box_muller(unit: NDArray[np.float64]) -> NDArray[np.float64]:

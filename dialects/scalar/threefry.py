@@ -24,7 +24,7 @@ ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10),
 class ThreefryArithmetic(Protocol[W, K]):
     """Operations of the generator on words, and on words of the key."""
 
-    def add(self, word: W, key_word: K) -> W:
+    def add(self, word: W, key_word: K, /) -> W:
         """The sum modulo 2**32."""
         ...
 
