@@ -84,13 +84,18 @@ class Function(Differentiable, Exclusive):
         self._running = True
         try:
             last = self._last
-            if last is None or named or len(args) != last.count or last.context is not self._context():
+            if last is None or named or len(args) != last.count:
+                return self._call(args, named)
+            if self._given_context is None and last.context is not default_context():
                 return self._call(args, named)
             # Written for speed: what fits so far is copied in, and copied again if something else does not.
-            for array, (memory, shape, dtype) in zip(args, last.host, strict=False):
-                if getattr(array, "dtype", None) is not dtype or array.shape != shape:
-                    return self._call(args, named)
-                memory[...] = array
+            try:
+                for array, (memory, shape, dtype) in zip(args, last.host):  # noqa: B905
+                    if array.dtype is not dtype or array.shape != shape:
+                        return self._call(args, named)
+                    memory[...] = array
+            except AttributeError:
+                return self._call(args, named)
             last.routine()
             return last.result()
         finally:

@@ -9,7 +9,7 @@ import ocannl as oc
 from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
-from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
+from ocannl.nn.layer import Init, Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.linear import linear
 from ocannl.nn.norms import layer_norm
 from ocannl.nn.positions import sinusoidal_positions
@@ -32,7 +32,12 @@ class Decoder(Protocol):
 
 @oc.configurable
 def feed_forward(
-    *, d_ff: int, activation: Layer = oc.relu, dropout_rate: float = 0.0, label: str = "feed_forward"
+    *,
+    d_ff: int,
+    activation: Layer = oc.relu,
+    dropout_rate: float = 0.0,
+    init: Init = None,
+    label: str = "feed_forward",
 ) -> TrainingLayer:
     """`w2 @ dropout(activation(w1 @ x + b1)) + b2`: batch | features -> batch | out, through `d_ff` hidden
     features.
@@ -40,7 +45,7 @@ def feed_forward(
     `out` is inferred from its use.
     """
     with oc.scope(label):
-        into, out = linear(out_dim=d_ff, label="into"), linear(label="out")
+        into, out = linear(out_dim=d_ff, init=init, label="into"), linear(init=init, label="out")
     drop = dropout(dropout_rate)
     return lambda x, train_step=None: out(drop(activation(into(x)), train_step))
 
@@ -75,14 +80,17 @@ def encoder_layer(
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
+    init: Init = None,
     label: str = "layer",
 ) -> MaskedLayer:
-    """Self-attention, then a feed-forward block: batch, position | features, shape kept."""
+    """Self-attention, then a feed-forward block: batch, position | features, shape kept. `init` is the
+    initial value of all weights.
+    """
     with oc.scope(label):
         attend = multi_head_attention(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, pos_embed=pos_embed
+            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, pos_embed=pos_embed, init=init
         )
-        feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate)
+        feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate, init=init)
         first, second = (
             residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2)
         )
@@ -106,17 +114,20 @@ def decoder_layer(
     pre_norm: bool = True,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
+    init: Init = None,
     label: str = "layer",
 ) -> Decoder:
     """Self-attention, attention to a memory, then a feed-forward block: batch, position | features, shape
     kept.
     """
     with oc.scope(label):
-        attend = multi_head_attention(num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate)
-        look = cross_attention(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, label="memory"
+        attend = multi_head_attention(
+            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, init=init
         )
-        feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate)
+        look = cross_attention(
+            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, init=init, label="memory"
+        )
+        feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate, init=init)
         first, second, third = (
             residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2, 3)
         )
@@ -147,9 +158,12 @@ def transformer_encoder(
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
+    init: Init = None,
     label: str = "encoder",
 ) -> MaskedLayer:
-    """Layers of self-attention; with `pre_norm`, a last norm: batch, position | features, shape kept."""
+    """Layers of self-attention; with `pre_norm`, a last norm: batch, position | features, shape kept. `init`
+    is the initial value of all weights.
+    """
     return _encoder(**locals())
 
 
@@ -187,6 +201,7 @@ def transformer_decoder(
     pre_norm: bool = True,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
+    init: Init = None,
     label: str = "decoder",
 ) -> Decoder:
     """Layers of self-attention and of attention to a memory; with `pre_norm`, a last norm: batch, position |
@@ -222,6 +237,7 @@ def decoder_only(
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
+    init: Init = None,
     label: str = "decoder",
 ) -> MaskedLayer:
     """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
@@ -259,6 +275,7 @@ def transformer(
     pre_norm: bool = True,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
+    init: Init = None,
     label: str = "transformer",
 ) -> Transformer:
     """The encoder-decoder of Vaswani et al. (2017): batch, s | features and batch, t | features to batch, t |
@@ -273,16 +290,23 @@ def transformer(
     """
     if num is not None and dim is None:
         raise oc.ArgumentError("a transformer of ids has embeddings, whose `dim` is given")
-    shared: dict[str, Any] = {"pre_norm": pre_norm, "activation": activation, "dropout_rate": dropout_rate}
+    shared: dict[str, Any] = {
+        "pre_norm": pre_norm,
+        "activation": activation,
+        "dropout_rate": dropout_rate,
+        "init": init,
+    }
     decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
     with oc.scope(label):
         embed_source = (
-            None if num is None else embedding(num=source_num or num, dim=dim, label="embed_source")
+            None
+            if num is None
+            else embedding(num=source_num or num, dim=dim, init=init, label="embed_source")
         )
-        embed = None if num is None else embedding(num=num, dim=dim, label="embed")
+        embed = None if num is None else embedding(num=num, dim=dim, init=init, label="embed")
         encoder = transformer_encoder(num_layers, num_heads, d_k, d_v, d_ff, **shared)
         decoder = transformer_decoder(decoder_layers, num_heads, d_k, d_v, d_ff, **shared)
-        head = None if num is None else linear(out_dim=num, label="head")
+        head = None if num is None else linear(out_dim=num, init=init, label="head")
     place = sinusoidal_positions()
 
     def apply(
