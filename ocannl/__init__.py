@@ -63,6 +63,7 @@ from ocannl.program.threefry import (
 )
 from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
+from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
 
 __all__ = [
@@ -108,6 +109,7 @@ __all__ = [
     "clip",
     "code",
     "concat",
+    "config",
     "configurable",
     "constant",
     "cummax",

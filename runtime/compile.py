@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -40,6 +39,7 @@ from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.device import Device, Program
 from ocannl.runtime.interface import Interface, the_func
 from ocannl.runtime.progress import Progress
+from ocannl.runtime.settings import config, is_on
 
 # The pass after which the text of a program determines the result of the rest of the pipeline.
 INFERENCE = "infer-precisions"
@@ -103,7 +103,7 @@ def compile_module(
         executable = compilation.run()
     finally:
         compilation.progress.end()
-    if os.environ.get("OCANNL_TIMING") == "1":
+    if is_on("timing"):
         print(timing_table(executable.interface.name, executable.seconds), file=sys.stderr)
     return executable
 
@@ -118,7 +118,7 @@ class Compilation:
         self.target = target
         self.device = device
         self.tunings = tunings
-        self.verify = os.environ.get("OCANNL_VERIFY") == "1"
+        self.verify = is_on("verify")
         self.dump = Dump.from_environment(module)
         self.progress = Progress(self.dump.routine)
         self.seconds: dict[str, float] = {}
@@ -219,7 +219,7 @@ class Dump:
 
     @staticmethod
     def from_environment(module: ModuleOp) -> Dump:
-        folder = os.environ.get("OCANNL_DUMP")
+        folder = config["dump"]
         first = module.body.block.first_op
         name = getattr(first, "sym_name", None)
         return Dump(Path(folder) if folder else None, "routine" if name is None else name.data)

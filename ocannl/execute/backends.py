@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from ocannl.lowering.kernels_to_llvm import Emulation
@@ -11,6 +10,7 @@ from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.runtime.metal import MetalDevice
+from ocannl.runtime.settings import is_on
 
 BACKENDS: dict[str, tuple[str, Callable[[], Device]]] = {
     "cuda": ("gpu", CudaDevice),
@@ -22,6 +22,8 @@ GPUS = ("cuda", "metal")
 
 
 def cpu_device(target: str | None) -> NativeDevice:
-    """This CPU, with code for a processor by its name. Raises `DeviceError` for an unknown one."""
-    checks = os.environ.get("OCANNL_CHECK") == "1"
+    """This CPU, with code for a processor by its name, which checks accesses if `OCANNL_CHECK=1` says so.
+    Raises `DeviceError` for an unknown name.
+    """
+    checks = is_on("check")
     return NativeDevice(Emulation(check=checks), target=chosen_target(target))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +46,7 @@ from ocannl.runtime.device import Device
 from ocannl.runtime.host.processor import default_threads
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
+from ocannl.runtime.settings import config
 
 
 class Context:
@@ -89,7 +89,7 @@ class Context:
         """The backend that `OCANNL_BACKEND` names, else the best device there is: the GPU of NVIDIA's driver,
         that of a Mac, the CPU.
         """
-        if named := os.environ.get("OCANNL_BACKEND"):
+        if named := config["backend"]:
             return Context(named)
         for backend in GPUS:
             with suppress(DeviceError):

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ocannl.runtime.cache.trusted_files import UntrustedError, check_folder, make_folder, read, write_new
+from ocannl.runtime.settings import config
 
 DEFAULT_MAX_BYTES = 256 * 2**20
 FORMAT = "objects-v2"
@@ -157,7 +158,7 @@ def scan(folder: Path) -> Iterator[tuple[float, int, Path]]:
 
 def environment_cache() -> ObjectCache | None:
     """The cache that `OCANNL_CACHE` names: a folder, or `off` for none; else the user's default."""
-    setting = os.environ.get("OCANNL_CACHE", "")
+    setting = config["cache"]
     if setting == "off":
         return None
     folder = Path(setting) if setting else user_cache_folder()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import weakref
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.ptx import ARCHS
+from ocannl.runtime.settings import is_on
 
 # The pool keeps all memory that is freed, for what is allocated next.
 KEPT_BYTES = 2**64 - 1
@@ -39,7 +39,7 @@ class Gpu:
 
     def __init__(self, number: int = 0) -> None:
         self.driver = driver = Driver()
-        self.is_synchronous = os.environ.get(SYNCHRONOUS) == "1"
+        self.is_synchronous = is_on("cuda_sync")
         self.running: dict[str, None] = {}
         """The names of the routines that were launched since the stream was last waited for."""
         self.handle = find_device(driver, number)

@@ -11,6 +11,7 @@ import llvmlite.binding
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
 from ocannl.passes.analysis.target import TargetDescription
+from ocannl.runtime.settings import config
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
@@ -89,7 +90,7 @@ def chosen_target(name: str | None = None, default: TargetDescription | None = N
 
     Raises `DeviceError` for an unknown name.
     """
-    if name := name or os.environ.get("OCANNL_TARGET"):
+    if name := name or config["target"]:
         return host() if name == "host" else processor(name)
     return host() if default is None else default
 
@@ -112,7 +113,7 @@ def check_runs(target: TargetDescription) -> None:
 
 def default_threads() -> int:
     """`OCANNL_THREADS`, else the number of cores of this process. Raises `DeviceError`."""
-    text = os.environ.get("OCANNL_THREADS")
+    text = config["threads"]
     if not text:
         return usable_cores()
     if not text.isdecimal() or int(text) < 1:

@@ -1,0 +1,86 @@
+"""Settings: of the environment, else of a file, else defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ocannl.dialects.ir.errors import OcannlError
+
+FILE = "ocannl.toml"
+FILE_VARIABLE = "OCANNL_CONFIG"
+NAMES = ("backend", "target", "threads", "cuda_sync", "cache", "dump", "timing", "check", "verify")
+
+
+class Config(Mapping[str, str]):
+    """The settings that are in force, as text by name; empty where the default holds. `config["threads"]` is
+    that of the variable `OCANNL_THREADS`, else `threads` in the file that `OCANNL_CONFIG` names, by default
+    `ocannl.toml` in the working folder. The file is read once.
+
+    Raises `OcannlError` for a file that cannot be read, and for a name or a value in it that there is not.
+    """
+
+    def __getitem__(self, name: str) -> str:
+        if name not in NAMES:
+            raise OcannlError(_unknown(name))
+        return os.environ.get(variable(name)) or _file(*_path()).get(name, "")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+    def __repr__(self) -> str:
+        return f"<config: {', '.join(f'{name}={value!r}' for name, value in self.items() if value)}>"
+
+
+config = Config()
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"OCANNL_{name.upper()}"
+
+
+def is_on(name: str) -> bool:
+    """Whether a setting is 1, or in a file true."""
+    return config[name] == "1"
+
+
+def _path() -> tuple[Path, bool]:
+    """The file of settings, and whether it was asked for."""
+    named = os.environ.get(FILE_VARIABLE)
+    return Path(named or FILE).absolute(), bool(named)
+
+
+@cache
+def _file(path: Path, is_named: bool) -> dict[str, str]:
+    try:
+        found = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        if is_named:
+            raise OcannlError(f"{FILE_VARIABLE}={path}: there is no such file") from error
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OcannlError(f"settings cannot be read from {path}: {error}") from error
+    return {name: _text(path, name, value) for name, value in found.items()}
+
+
+def _text(path: Path, name: str, value: Any) -> str:
+    if name not in NAMES:
+        raise OcannlError(f"{path}: {_unknown(name)}")
+    if not isinstance(value, bool | int | str):
+        raise OcannlError(f"{path}: {name} is a string, a number or a truth value, found {value!r}")
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(str(name), NAMES, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"settings are {', '.join(NAMES)}"
+    return f"there is no setting {name!r}; {hint}"
