@@ -43,6 +43,7 @@ from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
 from ocannl.program.memory_modes import materialize, virtual
 from ocannl.program.misuse import explain_all
+from ocannl.program.other_names import FUNCTIONS
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
@@ -211,6 +212,8 @@ def __getattr__(name: str) -> Any:
     if operator is None:
         near = get_close_matches(name, __dir__(), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
+        if name in FUNCTIONS:
+            hint = f"; in its place: {FUNCTIONS[name]}"
         raise AttributeError(f"module 'ocannl' has no attribute {name!r}{hint}")
     return operator
 

@@ -16,6 +16,7 @@ from ocannl.program.derivatives import stop_gradient
 from ocannl.program.errors import ArgumentError
 from ocannl.program.html import text_html
 from ocannl.program.misuse import blame
+from ocannl.program.other_names import OF_BLOCKS
 from ocannl.program.state import State, state
 from ocannl.program.tensor import Tensor
 
@@ -97,7 +98,8 @@ class Block(WithFunction, Generic[Q, R]):
         parts = self.parts
         if name not in parts:
             known = ", ".join(parts) or "none"
-            raise AttributeError(f"{self.title} has no part `{name}`; its parts are {known}")
+            hint = f"; in place of `{name}`: {OF_BLOCKS[name]}" if name in OF_BLOCKS else ""
+            raise AttributeError(f"{self.title} has no part `{name}`; its parts are {known}{hint}")
         return parts[name]
 
     def __dir__(self) -> list[str]:

@@ -56,6 +56,8 @@ class TestParts:
     def test_a_part_that_there_is_not(self):
         with pytest.raises(AttributeError, match=r"linear\(out_dim=2\) has no part `v`; its parts are w, b"):
             _ = nn.linear(out_dim=2).v
+        with pytest.raises(AttributeError, match=r"parts are w, b; in place of `parameters`: \.params"):
+            _ = nn.linear(out_dim=2).parameters
 
     def test_of_inline_blocks_exist_from_the_first_application(self):
         @oc.block

@@ -529,7 +529,12 @@ class TestMisuse:
 
     @pytest.mark.parametrize(
         ("name", "hint"),
-        [("no_such_operator", ""), ("blok", "; did you mean 'block'?"), ("realu", "; did you mean 'relu'?")],
+        [
+            ("no_such_operator", ""),
+            ("blok", "; did you mean 'block'?"),
+            ("realu", "; did you mean 'relu'?"),
+            ("cat", "; in its place: oc.concat"),
+        ],
     )
     def test_names_that_are_not_there(self, name: str, hint: str):
         with pytest.raises(AttributeError) as caught:
