@@ -97,7 +97,7 @@ def test_a_layer_starts_at_an_expression():
     """Training changes the parameter, and not what it was initialized by."""
     start = oc.data(np.eye(3, dtype=np.float32), axes="oi")
     layer = nn.linear(out_dim=3, bias=False, init=start * 2)
-    loss = nn.mse(layer(oc.data(np.ones((2, 3), np.float32))), 0.0)
+    loss = nn.mse(layer(oc.data(np.ones((2, 3), np.float32))), oc.constant(0.0))
     step = train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1)
     ctx = oc.Context.cpu(1)
     ctx.init_params(loss)
