@@ -34,6 +34,7 @@ from ocannl.dialects.loops.schedule_checks import (
     check_tile,
     in_turn,
 )
+from ocannl.dialects.loops.sum_blocks import SumBlocks, SumBlocksAttr, blocks_text, parse_blocks
 from ocannl.dialects.loops.values import (
     POSITION,
     IndexOp,
@@ -45,6 +46,7 @@ from ocannl.dialects.loops.values import (
     static_part,
 )
 from ocannl.dialects.routine import RoutineOp, check_no_arguments, parse_body
+from ocannl.dialects.scalar.arith_builder import is_integer
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
@@ -60,6 +62,8 @@ __all__ = [
     "ScheduledOp",
     "StepOp",
     "StoreOp",
+    "SumBlocks",
+    "SumBlocksAttr",
     "UniformOp",
     "YieldOp",
     "check_fresh",
@@ -224,13 +228,16 @@ class GroupOp(ScheduledOp):
 class ReduceOp(IRDLOperation):
     """`loops.reduce add (i = 2) : f32 { ... loops.yield %p }`: accumulates the yielded value over a space.
 
-    In a kernel, `where 2*i + j < 9` takes only the points of the space at which the bounds hold.
+    In a kernel, `where 2*i + j < 9` takes only the points of the space at which the bounds hold. Outside of
+    kernels, `blocks 16` adds up floats in blocks of so many steps of each accumulator, and `compensated` adds
+    what the additions of blocks round off.
     """
 
     name = "loops.reduce"
     accum = prop_def(StringAttr)
     space = prop_def(SpaceAttr)
     where = opt_prop_def(BoundsAttr)
+    blocks = opt_prop_def(SumBlocksAttr)
     body = region_def("single_block")
     result = result_def()
     traits = traits_def(RecursiveMemoryEffect())
@@ -242,6 +249,7 @@ class ReduceOp(IRDLOperation):
         body: Region,
         type: Attribute,
         where: Sequence[Bound] = (),
+        blocks: SumBlocks | None = None,
     ) -> None:
         Operation.__init__(
             self,
@@ -249,6 +257,7 @@ class ReduceOp(IRDLOperation):
                 accum=StringAttr(accum),
                 space=SpaceAttr(tuple(space)),
                 where=BoundsAttr(tuple(where)) if where else None,
+                blocks=None if blocks is None else SumBlocksAttr(blocks),
             ),
             regions=[body],
             result_types=[type],
@@ -264,6 +273,8 @@ class ReduceOp(IRDLOperation):
         printer.print_string(f" {self.accum.data} {space_text(self.space.data)}")
         if self.where is not None:
             printer.print_string(f" where {bounds_text(self.where.data)}")
+        if self.blocks is not None:
+            printer.print_string(f" {blocks_text(self.blocks.data)}")
         print_parts(printer, " : ", self.result.type, " ")
         printer.print_region(self.body)
 
@@ -272,9 +283,10 @@ class ReduceOp(IRDLOperation):
         accum = parser.parse_identifier(" naming an accumulation")
         space = parse_space(parser)
         where = parse_bounds(parser) if parser.parse_optional_keyword("where") else ()
+        blocks = parse_blocks(parser) if parser.parse_optional_keyword("blocks") else None
         parser.parse_punctuation(":")
         type = parser.parse_type()
-        return cls(accum, space, parser.parse_region(), type, where)
+        return cls(accum, space, parser.parse_region(), type, where, blocks)
 
     def verify_(self) -> None:
         check_accumulator(self.accum.data)
@@ -287,6 +299,16 @@ class ReduceOp(IRDLOperation):
         check_fresh(self, self.space.names)
         if self.where is not None:
             self._verify_bounds(self.where.data)
+        if self.blocks is not None:
+            self._verify_blocks(self.blocks.data)
+
+    def _verify_blocks(self, blocks: SumBlocks) -> None:
+        if self.accum.data != "add" or is_integer(self.result.type):
+            raise VerifyException("sums of floats have blocks")
+        if in_kernel(self):
+            raise VerifyException("sums in kernels have no blocks")
+        if blocks.size < 1:
+            raise VerifyException("a block has at least one step")
 
     def _verify_bounds(self, bounds: Sequence[Bound]) -> None:
         if not in_kernel(self):
@@ -355,5 +377,5 @@ LOOPS = Dialect(
         UniformOp,
         FuncOp,
     ],
-    [ScheduleAttr],
+    [ScheduleAttr, SumBlocksAttr],
 )

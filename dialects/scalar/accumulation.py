@@ -6,8 +6,11 @@ others that hold them.
 
 from __future__ import annotations
 
+import math
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.math import AbsFOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
@@ -56,6 +59,20 @@ def accumulate(b: ArithBuilder, accum: str, x: SSAValue, y: SSAValue) -> SSAValu
         return op.emit(b, x, y)
     assert op.emit_integer is not None
     return op.emit_integer(b, False, x, y)
+
+
+def add_exactly(b: ArithBuilder, x: SSAValue, y: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """The sum of two floats, rounded, and what was rounded off (Knuth's TwoSum)."""
+    total = b.add(x, y)
+    of_y = b.sub(total, x)
+    of_x = b.sub(total, of_y)
+    return total, b.add(b.sub(x, of_x), b.sub(y, of_y))
+
+
+def corrected(b: ArithBuilder, total: SSAValue, error: SSAValue) -> SSAValue:
+    """A total with what its additions rounded off; nothing was of one that is not finite."""
+    finite = b.cmp("olt", b.float_op(AbsFOp, error), b.const(math.inf))
+    return b.select(finite, b.add(total, error), total)
 
 
 def builder_for(type: Attribute) -> ArithBuilder:

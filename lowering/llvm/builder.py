@@ -90,6 +90,12 @@ class FunctionBuilder:
         self.lines.append(f"  {name} = {instruction}")
         return name
 
+    def allocate(self, type: str) -> str:
+        """A place on the stack for a value, for the whole function."""
+        place = self.name()
+        self.lines.insert(1, f"  {place} = alloca {type}")
+        return place
+
     def emit_void(self, instruction: str) -> None:
         self.lines.append("  " + instruction)
 

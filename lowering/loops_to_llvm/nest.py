@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ocannl.dialects.loops import ReduceOp
 from ocannl.lowering.llvm.builder import Position
+from ocannl.lowering.loops_to_llvm.blocked_reduction import BlockedAccumulation
 from ocannl.lowering.loops_to_llvm.placement import Level
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
@@ -66,4 +67,5 @@ class NestEmitter(TileEmitter):
             self.lanes = Lanes.of(extent)
 
     def reduce(self, op: ReduceOp) -> Tile:
-        return Accumulation(self, op, self.placement.reductions[op]).emit()
+        kind = Accumulation if op.blocks is None else BlockedAccumulation
+        return kind(self, op, self.placement.reductions[op]).emit()

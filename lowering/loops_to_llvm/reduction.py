@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -54,26 +54,37 @@ class Accumulation:
             self.groups = max(1, min(nest.chains, reduction.levels[-1].size))
         self.width = lanes.width
         self.type = vector(self.scalar, self.width if self.width > 1 else 0)
+        self.kept = self.groups
+        """The groups whose accumulators loops carry."""
+
+    @property
+    def start(self) -> list[str]:
+        return [neutral(self.accum, self.type)] * (self.kept * self.height)
 
     def emit(self) -> Tile:
         b, levels = self.b, self.reduction.levels
         if not all(level.size for level in levels):
             return Tile([neutral(self.accum, self.scalar)], self.scalar, 0)
-        start = [neutral(self.accum, self.type)] * (self.groups * self.height)
         outer = self.nest.lane_variable, self.nest.lanes
         if self.across is not None:
             self.nest.lane_variable = self.across.variable
-        values = self.accumulate(levels, start)
+        rows = self.rows(levels)
         self.nest.lane_variable, self.nest.lanes = outer
-        rows = [self.join(values[row :: self.height]) for row in range(self.height)]
         if self.across is None:
             return Tile(rows, self.type, b.depth)
         if self.type.width:
             rows = [across_lanes(b, self.accum, row, self.type) for row in rows]
         return Tile(rows, self.scalar, b.depth)
 
-    def join(self, parts: Sequence[str]) -> str:
-        """Combines the accumulators of one row."""
+    def rows(self, levels: Sequence[Level]) -> list[str]:
+        """Runs all loops; returns the result of each row, in all lanes."""
+        return self.join(self.accumulate(levels, self.start))
+
+    def join(self, values: Sequence[str]) -> list[str]:
+        """Combines the accumulators of each row."""
+        return [self.join_row(values[row :: self.height]) for row in range(self.height)]
+
+    def join_row(self, parts: Sequence[str]) -> str:
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=False)
             joined = [combine(self.b, self.accum, x, y, self.type) for x, y in pairs]
@@ -98,8 +109,14 @@ class Accumulation:
         steps = points(level.size) if unrolled else segments(level.size, self.together(level, inner))
         for segment in steps:
             each = partial(self.several, level, body, segment.extent)
-            values = self.nest.run(level.variable, segment, each, values, self.type.text)
+            values = self.run(level, segment, each, values, segment.extent)
         return values
+
+    def run(
+        self, level: Level, segment: Segment, body: Accumulate, values: Sequence[str], added: int = 1
+    ) -> Sequence[str]:
+        """Runs a segment of a loop, in whose steps an accumulator adds up so many numbers."""
+        return self.nest.run(level.variable, segment, body, values, self.type.text)
 
     def together(self, level: Level, inner: Sequence[Level]) -> int:
         """How many points of a loop its body has."""
@@ -119,64 +136,70 @@ class Accumulation:
 
     def accumulate_in_chains(self, level: Level, values: Sequence[str]) -> Sequence[str]:
         """Runs the innermost loop with an accumulator chain for each group, and then the remainder."""
-        nest = self.nest
-
-        def body(values: Sequence[str]) -> Sequence[str]:
-            first, results = nest.positions[level.variable], list[str]()
-            for group in range(len(values) // self.height):
-                nest.positions[level.variable] = Position(first.name, first.offset + group, first.depth)
-                nest.emit_ops(level.ops)
-                results += self.step(values[group * self.height : (group + 1) * self.height])
-            return results
-
         for segment in segments(level.size, self.groups):
-            own = segment.extent * self.height
-            found = nest.run(level.variable, segment, body, values[:own], self.type.text)
-            values = [*found, *values[own:]]
+            own = min(segment.extent, self.kept) * self.height
+            body = partial(self.several_groups, level, (), segment.extent, 1)
+            values = [*self.run(level, segment, body, values[:own]), *values[own:]]
         return values
 
     def accumulate_across(self, level: Level, inner: Sequence[Level], values: Sequence[str]) -> Sequence[str]:
         """Runs a vectorized loop with several accumulators, and a masked step for the remainder."""
-        nest, width = self.nest, self.width
-
-        def body(values: Sequence[str]) -> Sequence[str]:
-            first, results = nest.positions[level.variable], list[str]()
-            for start in range(0, len(values), self.height):
-                offset = first.offset + start // self.height * width
-                nest.positions[level.variable] = Position(first.name, offset, first.depth)
-                nest.emit_ops(level.ops)
-                results += self.accumulate(inner, values[start : start + self.height])
-            return results
-
-        done = 0
+        nest, width, done = self.nest, self.width, 0
         for segment in segments(level.size, width * self.groups):
             if segment.extent == width * self.groups:
                 nest.lanes = Lanes(width, width)
-                values = nest.run(level.variable, segment, body, values, self.type.text)
+                body = partial(self.several_groups, level, inner, self.groups, width)
+                values = self.run(level, segment, body, values)
                 done = segment.stop
         for group, start in enumerate(range(done, level.size, width)):
             nest.lanes = Lanes(width, min(width, level.size - start))
-            own = slice(group * self.height, (group + 1) * self.height)
+            first = group % self.kept * self.height
+            own = slice(first, first + self.height)
+            body = partial(self.several_groups, level, inner, 1, width)
             last = nest.run(level.variable, Segment(start, 1, width), body, values[own])
             values = [*values[: own.start], *last, *values[own.stop :]]
         return values
 
+    def several_groups(
+        self, level: Level, inner: Sequence[Level], count: int, apart: int, values: Sequence[str]
+    ) -> Sequence[str]:
+        """The accumulators of so many groups after a step of a loop, in which each has a point of its own."""
+        results: list[str] = []
+        for group in self.neighbours(level, count, apart):
+            own = values[group * self.height : (group + 1) * self.height]
+            results += self.accumulate(inner, own)
+        return results
+
+    def neighbours(self, level: Level, count: int, apart: int) -> Iterator[int]:
+        """Goes to so many points of a loop, one after the other."""
+        first = self.nest.positions[level.variable]
+        for number in range(count):
+            offset = first.offset + number * apart
+            self.nest.positions[level.variable] = Position(first.name, offset, first.depth)
+            self.nest.emit_ops(level.ops)
+            yield number
+
     def step(self, values: Sequence[str]) -> list[str]:
         """The accumulators after the contribution of one point of the reduction's space."""
-        results = [self.step_row(row, value) for row, value in enumerate(values)]
+        return self.active([self.step_row(row, value) for row, value in enumerate(values)], values)
+
+    def active(self, results: Sequence[str], values: Sequence[str]) -> list[str]:
+        """The results in the lanes that count, and the values in the others."""
         if self.across is None or not self.nest.lanes.masked:
-            return results
+            return list(results)
         mask = self.nest.lanes.mask
         return [select(self.b, mask, new, old, self.type) for new, old in zip(results, values, strict=True)]
 
     def step_row(self, row: int, value: str) -> str:
         nest, type = self.nest, self.type
         if self.reduction.product is None:
-            contribution = nest.row(nest.values[self.op.yielded], row, type.width)
-            return combine(self.b, self.accum, value, contribution, type)
+            return combine(self.b, self.accum, value, self.contribution(row), type)
         x, y = (nest.row(nest.values[v], row, type.width) for v in self.reduction.product.operands)
         arguments = f"{type.text} {x}, {type.text} {y}, {type.text} {value}"
         return self.b.emit(f"call {type.text} @llvm.fmuladd.{type.mangled}({arguments})")
+
+    def contribution(self, row: int) -> str:
+        return self.nest.row(self.nest.values[self.op.yielded], row, self.type.width)
 
 
 def across_level(reduction: Reduction, lane_variable: str | None) -> Level | None:

@@ -18,6 +18,8 @@ from ocannl.passes.analysis.tile_cost import TileCost, chains
 REMAINDER_PENALTY = 0.05
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
 WIDEST, WIDEST_WORK = 4, 12
+# The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
+FEW_OPERATIONS = 4
 # The edge of a small tile that is transposed in registers; a larger one fills whole vectors.
 TRANSPOSED = 8
 # Accumulators enough to keep the multipliers busy; more of them cost code.
@@ -140,7 +142,7 @@ class Chooser:
 
     def widest(self, name: str) -> int:
         if self.dominant is not None and name in self.dominant.varies:
-            return ACCUMULATORS if self.streams() else 4
+            return ACCUMULATORS if self.streams() and self.facts.work <= FEW_OPERATIONS else 4
         return WIDEST if self.work <= WIDEST_WORK else 2 if self.work <= 3 * WIDEST_WORK else 1
 
     def streams(self) -> bool:

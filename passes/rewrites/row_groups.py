@@ -20,6 +20,7 @@ from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, nodes, operations
 from ocannl.passes.analysis.row_fusion import Member, NestChain
+from ocannl.passes.analysis.sums import is_plain_sum
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.fuser import Fuser
@@ -137,10 +138,12 @@ class Builder:
         assert reduction is not None
         outermost = next(iter(self.counts))
         parts = self.parts if member.sums_along((outermost,)) else ()
-        shared = rfactor(nest, reduction, self.labels.fresh(f"{nest.label.data}.partial"), parts)
+        label, exact = self.labels.fresh(f"{nest.label.data}.partial"), is_plain_sum(reduction)
+        shared = rfactor(nest, reduction, label, parts, compensated=exact)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
-        Rewriter.insert_op(shared.node, InsertPoint.after(nodes(self.func)[-1]))
+        for node in filter(None, (shared.node, shared.errors)):
+            Rewriter.insert_op(node, InsertPoint.after(nodes(self.func)[-1]))
         Rewriter.insert_op(shared.before, InsertPoint.before(group))
         group.body.block.add_op(shared.inside)
         return shared.inside

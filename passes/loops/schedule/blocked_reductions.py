@@ -31,6 +31,8 @@ from ocannl.passes.rewrites.rfactor import rfactor
 
 # The points of a block, and those of a sum of which blocks are tried.
 LEAST, MOST, LONG = 64, 256, 1024
+# Those of a sum that is so long that blocks of most sizes would be too many for the error that is promised.
+MOST_OF_LONG, VERY_LONG = 512, 2**16
 # The blocks of results that threads share.
 SHARED = 6
 # The cycles to load and store a line of partial sums in the second-level cache, and beyond it.
@@ -104,13 +106,20 @@ def cheapest(
 
 def blockings(space: Space) -> Iterator[tuple[Blocking, Space]]:
     """The blocks of the inner loops of a sum and a part of one more, with the loops in a block."""
-    inner = 1
+    inner, points = 1, math.prod(size for _, size in space)
+    most = MOST_OF_LONG if points > VERY_LONG else MOST
     for place in reversed(range(len(space))):
         name, size = space[place]
         for part in divisors(size):
-            if part > 1 and LEAST <= inner * part <= MOST and (place > 0 or part < size):
+            is_part = part > 1 and (place > 0 or part < size)
+            if is_part and LEAST <= inner * part <= most and is_accurate(inner * part, points):
                 yield Blocking(space[:place], name, part), ((name, part), *space[place + 1 :])
         inner *= size
+
+
+def is_accurate(size: int, points: int) -> bool:
+    """Whether a product goes through no more additions than in blocks of the most points."""
+    return min(size, MOST) + (size - 1) // MOST + points / size <= MOST + points / MOST
 
 
 def blocked(

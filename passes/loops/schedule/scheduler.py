@@ -16,6 +16,7 @@ from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, c
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
+from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
 
 
@@ -69,6 +70,7 @@ class Scheduler:
             return 0.0
         key = self.structures.number(nest)
         found = self.best(nest, key) if choice is None else self.costed(nest, choice)
+        add_in_blocks(nest)
         if found is None:
             return 0.0
         cycles, best = found

@@ -132,7 +132,7 @@ def split_sum(func: FuncOp, nest: NestOp, split: Split, labels: Names) -> None:
     partial.location = nest.location
     derive([node, partial], reduce.location)
     take_part(partial, split, part)
-    replace_reduction(reduce, node.result, cells, space[:1], type)
+    replace_reduction(reduce, [node.result], cells, space[:1], type)
     remove_unused_operations(nest.body.block)
     Rewriter.insert_op(node, InsertPoint.after(nodes(func)[-1]))
     Rewriter.insert_op(partial, InsertPoint.before(nest))

@@ -700,3 +700,31 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: it has nodes, nests, groups and kernels, found `arith.constant`
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" () {
+    %s = loops.reduce max (i = 4) blocks 2 : f32 {
+      %l = loops.load %x[i]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: sums of floats have blocks
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<4xf32>
+  loops.nest "x" () {
+    %s = loops.reduce add (i = 4) blocks 0 : f32 {
+      %l = loops.load %x[i]
+      loops.yield %l
+    }
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: a block has at least one step

@@ -26,6 +26,16 @@
 // CHECK-NEXT:      }
 // CHECK-NEXT:      loops.store %t, %h[b, o]
 // CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "blocks of sums" (b = 10, o = 16) {
+// CHECK-NEXT:      %u = loops.reduce add (i = 2) blocks 16 compensated : f32 {
+// CHECK-NEXT:        %m = loops.load %x[b, o, i]
+// CHECK-NEXT:        loops.yield %m
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %w = loops.reduce add (i = 2) blocks 256 : f32 {
+// CHECK-NEXT:        %v = loops.load %x[b, o, i]
+// CHECK-NEXT:        loops.yield %v
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
 // CHECK-NEXT:  }
 loops.func @schedules {
   %x = assign.node "x" constant : memref<10x16x2xf32>
@@ -59,5 +69,15 @@ loops.func @schedules {
       loops.yield %l
     }
     loops.store %t, %h[b, o]
+  }
+  loops.nest "blocks of sums" (b = 10, o = 16) {
+    %u = loops.reduce add (i = 2) blocks 16 compensated : f32 {
+      %m = loops.load %x[b, o, i]
+      loops.yield %m
+    }
+    %w = loops.reduce add (i = 2) blocks 256 : f32 {
+      %v = loops.load %x[b, o, i]
+      loops.yield %v
+    }
   }
 }

@@ -55,9 +55,11 @@ loops.func @softmax {
 
 // -----
 
-// Short rows run in blocks. The sum over the rows has 16 parts, and what follows it is done once.
+// Short rows run in blocks. The sum over the rows has 16 parts, with what their additions round off, and what
+// follows it is done once.
 // CHECK-LABEL: loops.func @column_sums
 // CHECK:         %[[PARTS:.*]] = assign.node "g.partial" local because "partial results of g" : memref<16x128xf32>
+// CHECK-NEXT:    %[[ERRORS:.*]] = assign.node "g.partial errors" local because "rounded off g.partial" : memref<16x128xf32>
 // CHECK:         loops.nest "g.partial reset" (b_part = 16, o = 128) {
 // CHECK:         loops.group "y .. g" (b_part = 16, b_block = 64) {
 // CHECK-NEXT:      loops.nest "y" (b = 16, o = 128) {
@@ -66,11 +68,14 @@ loops.func @softmax {
 // CHECK-NEXT:        %{{.*}} = loops.reduce add (k = 16) : f32 {
 // CHECK-NEXT:          %{{.*}} = loops.load %y[16*b_block + 1024*b_part + k, o]
 // CHECK:             %{{.*}} = loops.load %[[PARTS]][b_part, o]
+// CHECK-NEXT:        %{{.*}} = loops.load %[[ERRORS]][b_part, o]
 // CHECK-NEXT:        %{{.*}} = arith.addf
-// CHECK-NEXT:        loops.store %{{.*}}, %[[PARTS]][b_part, o]
+// CHECK:             loops.store %{{.*}}, %[[PARTS]][b_part, o]
+// CHECK-NEXT:        loops.store %{{.*}}, %[[ERRORS]][b_part, o]
 // CHECK:         loops.nest "g" (o = 128) {
-// CHECK-NEXT:      %{{.*}} = loops.reduce add (b_part = 16) : f32 {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (b_part = 16) blocks 1 compensated : f32 {
 // CHECK-NEXT:        %{{.*}} = loops.load %[[PARTS]][b_part, o]
+// CHECK-NEXT:        %{{.*}} = loops.load %[[ERRORS]][b_part, o]
 // CHECK:           %{{.*}} = arith.negf
 // CHECK-NEXT:      loops.store %{{.*}}, %g[o]
 loops.func @column_sums {
@@ -244,7 +249,7 @@ loops.func @other_sums {
 // CHECK-NOT:         loops.load %x
 // CHECK:             loops.store %{{.*}}, %[[S]][b_part, o]
 // CHECK:             arith.addf %{{.*}}, %[[X]]
-// CHECK-NEXT:        loops.store %{{.*}}, %[[T]][b_part, o]
+// CHECK:             loops.store %{{.*}}, %[[T]][b_part, o]
 loops.func @two_sums {
   %x = assign.node "x" constant because "data" : memref<1024x4096xf32>
   %s = assign.node "s" on_device because "computed by forward" : memref<4096xf32>
@@ -272,7 +277,7 @@ loops.func @two_sums {
 // CHECK-LABEL: loops.func @sums_in_another_layout
 // CHECK:         assign.node "g.partial" local because "partial results of g" : memref<16x9x128xf32>
 // CHECK:         loops.nest "g" (o = 128, w = 9) {
-// CHECK-NEXT:      %{{.*}} = loops.reduce add (b_part = 16) : f32 {
+// CHECK-NEXT:      %{{.*}} = loops.reduce add (b_part = 16) blocks 1 compensated : f32 {
 // CHECK-NEXT:        %{{.*}} = loops.load %{{.*}}[b_part, w, o]
 loops.func @sums_in_another_layout {
   %x = assign.node "x" on_device : memref<4096x9x128xf32>

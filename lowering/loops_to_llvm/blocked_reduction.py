@@ -1,0 +1,195 @@
+"""Emits sums in blocks: accumulators in registers start from 0 in each block, totals are on the stack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ocannl.dialects.loops import ReduceOp, SumBlocks
+from ocannl.lowering.llvm.accumulators import combine
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.instructions import call, select
+from ocannl.lowering.llvm.types import I64, ValueType, float_literal
+from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
+from ocannl.lowering.loops_to_llvm.reduction import Accumulate, Accumulation
+from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, segments
+from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
+
+# The points that a step adds in pairs at most, and the bytes of their sums, in registers.
+MOST_PAIRED, PAIRED_BYTES = 8, 1024
+# The operations of a sum of which several points are worth their code.
+LIGHT = 6
+
+
+class BlockedAccumulation(Accumulation):
+    """Emits a sum whose accumulators are added to totals in time.
+
+    The loop `blocked` has an inner loop for each block, of as many points as `block` says.
+    """
+
+    def __init__(self, nest: TileEmitter, op: ReduceOp, reduction: Reduction) -> None:
+        super().__init__(nest, op, reduction)
+        assert op.blocks is not None
+        self.blocks: SumBlocks = op.blocks.data
+        self.blocked: Level | None = None
+        self.block = 0
+        self.totals = Totals(self.b, self.type, self.blocks.compensated)
+        if self.blocks.compensated and reduction.product is None and is_light(op):
+            self.add_in_pairs(reduction.levels)
+
+    def add_in_pairs(self, levels: Sequence[Level]) -> None:
+        """Lets each step add up some points before it adds them to an accumulator, so that blocks are longer
+        and totals cost little.
+        """
+        bytes = self.height * self.width * self.scalar.bytes
+        most = min(MOST_PAIRED, 2 ** (PAIRED_BYTES // bytes - 1))
+        last = levels[-1]
+        if most > 1 and self.across in (None, last):
+            size = last.size if self.across is None else last.size // self.width
+            self.groups, self.kept = max(1, min(most, size)), 1
+
+    def rows(self, levels: Sequence[Level]) -> list[str]:
+        if self.numbers(levels) <= self.blocks.size:
+            return super().rows(levels)
+        self.totals.open(self.height)
+        self.add_blocks(levels)
+        return self.totals.results()
+
+    def numbers(self, levels: Sequence[Level]) -> int:
+        """How many numbers an accumulator adds up in some inner loops."""
+        split = {id(self.across or self.reduction.levels[-1]): self.groups * self.width}
+        if self.across is None:
+            split = {id(self.reduction.levels[-1]): self.groups}
+        return math.prod([-(-level.size // split.get(id(level), 1)) for level in levels])
+
+    def add_blocks(self, levels: Sequence[Level]) -> None:
+        """Runs some inner loops, and adds their blocks to the totals."""
+        if self.numbers(levels) <= self.blocks.size:
+            self.totals.add(self.join(self.accumulate(levels, self.start)))
+            return
+        level, inner = levels[0], levels[1:]
+        each = self.numbers(inner)
+        if inner and 2 * each > self.blocks.size:
+            self.add_points(level, inner)
+            return
+        self.blocked, self.block = level, self.blocks.size // each
+        values = self.accumulate(levels, self.start)
+        if values != self.start:
+            self.totals.add(self.join(values))
+
+    def add_points(self, level: Level, inner: Sequence[Level]) -> None:
+        """Runs a loop of whose points each has blocks of its own."""
+        is_across = level is self.across
+
+        def body(_: Sequence[str]) -> Sequence[str]:
+            self.nest.emit_ops(level.ops)
+            self.add_blocks(inner)
+            return ()
+
+        for segment in segments(level.size, self.width if is_across else 1):
+            if is_across:
+                self.nest.lanes = Lanes(self.width, segment.extent)
+            self.nest.run(level.variable, segment, body)
+
+    def several_groups(
+        self, level: Level, inner: Sequence[Level], count: int, apart: int, values: Sequence[str]
+    ) -> Sequence[str]:
+        if self.kept == self.groups:
+            return super().several_groups(level, inner, count, apart, values)
+        waiting: list[tuple[int, Sequence[str]]] = []
+        for _ in self.neighbours(level, count, apart):
+            found = 1, [self.contribution(row) for row in range(self.height)]
+            while waiting and waiting[-1][0] == found[0]:
+                found = 2 * found[0], self.sums(waiting.pop()[1], found[1])
+            waiting.append(found)
+        results = values
+        for _, rows in reversed(waiting):
+            results = self.sums(results, rows)
+        return self.active(results, values)
+
+    def sums(self, values: Sequence[str], others: Sequence[str]) -> list[str]:
+        """The sums of two values of each row."""
+        return [combine(self.b, "add", x, y, self.type) for x, y in zip(values, others, strict=True)]
+
+    def run(
+        self, level: Level, segment: Segment, body: Accumulate, values: Sequence[str], added: int = 1
+    ) -> Sequence[str]:
+        steps = max(1, self.block // added)
+        if level is not self.blocked or segment.count <= steps:
+            return super().run(level, segment, body, values, added)
+        b, extent = self.b, steps * segment.extent
+        blocks = b.open_loop(segment.start, segment.stop, extent)
+        stop = b.emit(f"add i64 {blocks.index}, {extent}")
+        if segment.count % steps:
+            stop = call(b, "umin", [stop, str(segment.stop)], I64)
+        loop = b.open_loop(blocks.index, stop, segment.extent, [(self.type.text, value) for value in values])
+        self.nest.positions[level.variable] = Position(loop.index, 0, b.depth)
+        results = body(loop.phis)
+        b.close_loop(loop, results)
+        self.totals.add(self.join(results))
+        b.close_loop(blocks)
+        return values
+
+
+def is_light(op: ReduceOp) -> bool:
+    return len(list(op.body.block.ops)) <= LIGHT and not any(inner.regions for inner in op.body.block.ops)
+
+
+class Totals:
+    """The totals of some rows, on the stack; beside them, where they are compensated, the sums of what their
+    additions rounded off (Knuth's TwoSum; Ogita, Rump and Oishi, "Accurate Sum and Dot Product", 2005).
+    """
+
+    def __init__(self, b: FunctionBuilder, type: ValueType, compensated: bool) -> None:
+        self.b = b
+        self.type = type
+        self.compensated = compensated
+        self.totals: list[str] = []
+        self.errors: list[str] = []
+
+    def open(self, rows: int) -> None:
+        """Starts from 0."""
+        self.totals = [self.b.allocate(self.type.text) for _ in range(rows)]
+        self.errors = [self.b.allocate(self.type.text) for _ in range(rows * self.compensated)]
+        for place in (*self.totals, *self.errors):
+            self.b.emit_void(f"store {self.type.text} zeroinitializer, ptr {place}")
+
+    def add(self, values: Sequence[str]) -> None:
+        """Adds a value to the total of each row."""
+        for row, value in enumerate(values):
+            total = self.load(self.totals[row])
+            found = combine(self.b, "add", total, value, self.type)
+            self.store(found, self.totals[row])
+            if self.compensated:
+                error = self.load(self.errors[row])
+                rounded = self.rounded_off(total, value, found)
+                self.store(combine(self.b, "add", error, rounded, self.type), self.errors[row])
+
+    def rounded_off(self, x: str, y: str, total: str) -> str:
+        """`x + y - total`, exactly, where `total` is the rounded sum."""
+        of_y = self.subtract(total, x)
+        of_x = self.subtract(total, of_y)
+        return combine(self.b, "add", self.subtract(x, of_x), self.subtract(y, of_y), self.type)
+
+    def results(self) -> list[str]:
+        totals = [self.load(place) for place in self.totals]
+        errors = [self.load(place) for place in self.errors]
+        return [self.corrected(x, e) for x, e in zip(totals, errors, strict=True)] if errors else totals
+
+    def corrected(self, total: str, error: str) -> str:
+        """A total and its error; a total that is not finite has none."""
+        b, type = self.b, self.type
+        size = call(b, "fabs", [error], type)
+        infinity = float_literal(math.inf, type)
+        bound = f"splat ({type.element} {infinity})" if type.width else infinity
+        finite = b.emit(f"fcmp olt {type.text} {size}, {bound}")
+        return select(b, finite, combine(b, "add", total, error, type), total, type)
+
+    def subtract(self, x: str, y: str) -> str:
+        return self.b.emit(f"fsub {self.type.text} {x}, {y}")
+
+    def load(self, place: str) -> str:
+        return self.b.emit(f"load {self.type.text}, ptr {place}")
+
+    def store(self, value: str, place: str) -> None:
+        self.b.emit_void(f"store {self.type.text} {value}, ptr {place}")
