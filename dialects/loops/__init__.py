@@ -47,6 +47,7 @@ from ocannl.dialects.loops.values import (
 )
 from ocannl.dialects.routine import RoutineOp, check_no_arguments, parse_body
 from ocannl.dialects.scalar.arith_builder import is_integer
+from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
@@ -374,6 +375,7 @@ LOOPS = Dialect(
         StoreOp,
         IndexOp,
         RemainderOp,
+        FarAngleOp,
         UniformOp,
         FuncOp,
     ],

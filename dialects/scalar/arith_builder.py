@@ -81,6 +81,11 @@ class ArithBuilder:
     def truth_const(self, value: bool) -> SSAValue:
         return self.int_const(-int(value), i1)
 
+    def append(self, op: Operation) -> SSAValue:
+        """Any other operation."""
+        self.ops.append(op)
+        return op.results[0]
+
     def float_op(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         """Any `arith` or `math` operation of floats to one float."""
         return self._append(op, operands, self.type, _FASTMATH)

@@ -24,8 +24,9 @@ from ocannl.lowering.kernels.registers import (
 )
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.far_angle import emit_operation
 from ocannl.lowering.llvm.indices import from_i64, linear_value
-from ocannl.lowering.llvm.instructions import emit_position, emit_scalar
+from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import ElementAccess, Found
 from ocannl.lowering.llvm.types import I64, value_type, vector
 
@@ -81,7 +82,7 @@ class ThreadValues:
         self.define(
             op.results[0],
             [
-                emit_scalar(self.b, op, [operand.at(point) for operand in operands], type, result)
+                emit_operation(self.b, op, [operand.at(point) for operand in operands], type, result)
                 for point in self.points(self.over[op.results[0]])
             ],
         )

@@ -16,6 +16,7 @@ from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe, description_text
+from ocannl.lowering.kernels_to_metal.far_angle import far_functions
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
 from ocannl.lowering.kernels_to_metal.small_floats import functions
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
@@ -46,8 +47,8 @@ def to_metal(module: ModuleOp) -> str:
     """
     writer = _Writer()
     found = [writer.write_routine(func) for func in routines(module)]
-    converting = functions("\n".join(writer.parts))
-    return "\n\n".join([HEAD, *converting, *writer.parts, description_text(found)])
+    text = "\n".join(writer.parts)
+    return "\n\n".join([HEAD, *functions(text), *far_functions(text), *writer.parts, description_text(found)])
 
 
 class _Writer:

@@ -31,8 +31,10 @@ from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp, YieldOp
 from ocannl.dialects.scalar.accumulation import neutral_number
+from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.kernels.registers import Variables, is_aligned, last_step, names_of
+from ocannl.lowering.kernels_to_metal.far_angle import far_angle_expression
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression, shuffled
 from ocannl.lowering.kernels_to_metal.text_writer import INT_VALUES, TextWriter
@@ -181,6 +183,9 @@ class ThreadWriter(TextWriter):
                     (op.inside, f"{is_whole}{number} >= 0 && {number} < {op.size.data}"),
                     (op.position, f"{inside} ? {type}({number}) : 0"),
                 ]
+            case FarAngleOp():
+                text = far_angle_expression(op, self.values[op.angle], self.values[op.near])
+                return [(op.result, text)]
             case _:
                 return [(op.results[0], expression(op, [self.values[operand] for operand in op.operands]))]
 

@@ -15,8 +15,9 @@ from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp,
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import POSITION
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.far_angle import emit_operation
 from ocannl.lowering.llvm.indices import from_i64, linear_value
-from ocannl.lowering.llvm.instructions import emit_position, emit_scalar
+from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.placement import Placement, place
@@ -208,7 +209,7 @@ class TileEmitter(ABC):
         type = vector(operands[0].type, width)
         result = vector(value_type(op.results[0].type), width)
         rows = [
-            emit_scalar(self.b, op, [self.row(o, row, width) for o in operands], type, result)
+            emit_operation(self.b, op, [self.row(o, row, width) for o in operands], type, result)
             for row in range(height)
         ]
         return Tile(rows, result, self.b.depth)

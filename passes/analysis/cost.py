@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.loops import IndexOp, LoadOp, ReduceOp, StoreOp, UniformOp, YieldOp
+from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 
 # Loads and stores are costed by where their data lies, and the body of a reduction by itself.
@@ -44,6 +45,7 @@ INSTRUCTIONS: Mapping[type[Operation], int] = {
     math.ErfOp: 34,
     math.PowFOp: 129,
     RemainderOp: 152,
+    FarAngleOp: 4,
     UniformOp: 222,
 }
 # Instructions that widen a small float to f32, and that narrow an f32 to it.

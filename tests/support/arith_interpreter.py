@@ -22,6 +22,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.scalar.arith_builder import ArithBuilder, ScalarType
+from ocannl.dialects.scalar.far_angle_op import NEAR, FarAngleOp
+from ocannl.passes.loops.expand_math.builder import MathBuilder
+from ocannl.passes.loops.expand_math.far_angle import far_angle
 
 Array = NDArray[Any]
 
@@ -90,6 +93,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "arith.maximumf": np.maximum,
     "arith.minimumf": np.minimum,
     "arith.mulf": np.multiply,
+    "arith.muli": np.multiply,
     "arith.negf": np.negative,
     "arith.ori": np.bitwise_or,
     "arith.select": np.where,
@@ -118,16 +122,34 @@ def dtype_of(type_: Attribute) -> Any:
     return INTS[type_.bitwidth]
 
 
+def far(op: FarAngleOp, angle: Array, near: Array) -> Array:
+    """Angles that are far by their reduction, which targets call."""
+    assert isinstance(op.result.type, Float32Type | Float64Type)
+    block, b = Block(arg_types=[op.result.type]), MathBuilder(op.result.type)
+    result = far_angle(b, block.args[0], cosine=op.cosine is not None)
+    block.add_ops([*b.ops, ReturnOp(result)])
+    return np.where(np.abs(angle) > NEAR[op.result.type.bitwidth], run(block, [angle]), near)
+
+
 def run_op(op: Operation, operands: list[Array]) -> Array:
     if isinstance(op, arith.ConstantOp):
         assert isinstance(op.value, FloatAttr | IntegerAttr)
         return np.asarray(op.value.value.data, dtype_of(op.value.type))
     if isinstance(op, arith.CmpfOp):
         return compare(op, *operands)
+    if isinstance(op, arith.CmpiOp):
+        assert arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data] == "ne"
+        return np.not_equal(*operands)
     if isinstance(op, arith.BitcastOp):
         return operands[0].view(dtype_of(op.result.type))
-    if isinstance(op, arith.SIToFPOp | arith.UIToFPOp | arith.TruncIOp):
+    if isinstance(op, arith.ExtUIOp | arith.UIToFPOp):
+        (number,) = operands
+        unsigned = number if number.dtype == np.bool_ else number.view(np.dtype(f"u{number.dtype.name}"))
+        return unsigned.astype(dtype_of(op.results[0].type))
+    if isinstance(op, arith.SIToFPOp | arith.TruncIOp | arith.FPToSIOp):
         return operands[0].astype(dtype_of(op.result.type))
+    if isinstance(op, FarAngleOp):
+        return far(op, *operands)
     return OPERATIONS[op.name](*operands)
 
 

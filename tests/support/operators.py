@@ -43,9 +43,6 @@ EXACT = {
 }
 ULPS = {"pow": 2, "fma": 1, "mul3": 1, "recip_sqrt": 2}
 """In units in the last place; of the largest operand for `fma`. Elsewhere 4."""
-PERIODIC = {"sin", "cos", "tan"}
-REDUCED = {4: 1e6, 8: 1e14}
-"""Angles up to which they are reduced exactly enough, by the bytes of the type."""
 EITHER_ZERO = {"relu", "sat01", "max", "min"}
 """Of zeros of both signs, either is the larger."""
 
@@ -113,15 +110,11 @@ def check(name: str, args: tuple[Array, ...], found: Array):
         with np.errstate(all="ignore"):
             operand = np.abs(args[0] * args[1])
         scale = np.where(np.isfinite(operand), np.maximum(scale, operand), scale)
-    if name in PERIODIC:
-        scale = np.maximum(scale, 1)
     near_zero = np.finfo(dtype).smallest_subnormal
     allowed = 0 if name in EXACT else ULPS.get(name, 4)
     error = np.abs(found - wanted, where=finite, out=np.full(found.shape, np.inf, dtype))
     spacing = np.spacing(np.where(finite, np.abs(scale), 1).astype(dtype))
     same |= finite & (error <= allowed * spacing + near_zero)
-    if name in PERIODIC:
-        same |= np.abs(args[0]) > REDUCED[found.itemsize]  # the reduction of huge angles
     if name in ("fma", "mul3"):
         same |= ~np.isfinite(args[0] * args[1])  # which of the roundings overflows
     if not np.all(same):

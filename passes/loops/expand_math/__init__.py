@@ -1,10 +1,10 @@
 """Replaces the elementary functions of `math` on scalar f32 and f64, remainders, and random numbers, by
 straight-line arithmetic.
 
-Without branches and tables, so that an expansion vectorizes lane by lane. The errors, in units in the last
-place, are stated by each function and tested; NaN, infinities, zeros and denormals are as in IEEE 754. The
-arithmetic must be compiled as it is written: reassociation undoes the rounding to integers and the error
-terms.
+Without branches and tables but for large angles, so that an expansion vectorizes lane by lane. The errors, in
+units in the last place, are stated by each function and tested; NaN, infinities, zeros and denormals are as
+in IEEE 754. The arithmetic must be compiled as it is written: reassociation undoes the rounding to integers
+and the error terms.
 
 The polynomials are minimax fits, derived by `bench/fit_math_coefficients.py`.
 """

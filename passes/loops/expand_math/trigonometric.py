@@ -1,7 +1,7 @@
 """`sin`, `cos` and `tan`: a polynomial of the distance to a multiple of pi, by Cody and Waite's reduction.
 
 The multiple of pi is taken off in three parts, each product exact by a fused multiply-add. That is accurate
-up to 1e6 in f32 and 1e14 in f64; beyond, a result is meaningless but finite and at most 1 + 1 ulp.
+for angles that are near; `far_angle.py` reduces the others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
+from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 
 # pi as an unevaluated sum of positive numbers: a zero multiple of each keeps the sign of -0.
@@ -35,36 +36,42 @@ SIN = {
 
 
 def sin(b: MathBuilder, x: SSAValue) -> SSAValue:
-    """Within 2 ulp in f32 and f64, in the range stated above."""
+    """Within 2 ulp in f32 and f64."""
     shifted = b.fma(x, b.const(1 / math.pi), b.round_magic())
     n = b.sub(shifted, b.round_magic())
-    return _signed_sine(b, _add_multiple_of_pi(b, x, n, -1), shifted)
+    near = _flipped(b, _add_multiple_of_pi(b, x, n, -1), shifted)
+    return _sine(b, b.append(FarAngleOp(x, near)))
 
 
 def cos(b: MathBuilder, x: SSAValue) -> SSAValue:
-    """Within 2 ulp in f32 and f64, in the range stated above; `cos(x) = (-1)^n sin(x + (n + 1/2) pi)`."""
+    """Within 2 ulp in f32 and f64; `cos(x) = (-1)^n sin(x + (n + 1/2) pi)`."""
     turns = b.fma(x, b.const(-1 / math.pi), b.const(-0.5))
     shifted = b.add(turns, b.round_magic())
     n = b.add(b.sub(shifted, b.round_magic()), b.const(0.5))
-    return _signed_sine(b, _add_multiple_of_pi(b, x, n, 1), shifted)
+    near = _flipped(b, _add_multiple_of_pi(b, x, n, 1), shifted)
+    return _sine(b, b.append(FarAngleOp(x, near, cosine=True)))
 
 
 def tan(b: MathBuilder, x: SSAValue) -> SSAValue:
-    """Within 4 ulp in f32 and f64, in the range stated above: the quotient of both."""
+    """Within 4 ulp in f32 and f64: the quotient of both."""
     return b.div(sin(b, x), cos(b, x))
 
 
 def _add_multiple_of_pi(b: MathBuilder, x: SSAValue, n: SSAValue, sign: int) -> SSAValue:
     for part in b.pick(PI):
         x = b.fma(n, b.const(sign * part), x)
-    # The limit acts only out of the range that is accurate.
-    return b.clamp_below(b.clamp_above(x, 1.7), -1.7)
+    return x
 
 
-def _signed_sine(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:
-    """`(-1)^n sin(r)` for |r| <= pi / 2, given `n + round_magic()`."""
+def _flipped(b: MathBuilder, r: SSAValue, shifted: SSAValue) -> SSAValue:
+    """`(-1)^n r`, given `n + round_magic()`."""
+    flip = b.shift_left(b.bits(shifted), b.int_const(b.type.bitwidth - 1))
+    return b.from_bits(b.bit_op(arith.XOrIOp, b.bits(r), flip))
+
+
+def _sine(b: MathBuilder, r: SSAValue) -> SSAValue:
+    """`sin(r)` for |r| <= pi / 2."""
     z = b.mul(r, r)
     sine = b.fma(b.mul(z, b.polynomial(z, b.pick(SIN))), r, r)
-    flip = b.shift_left(b.bits(shifted), b.int_const(b.type.bitwidth - 1))
     # Only -0 needs the sign: the sum above makes it 0.
-    return b.from_bits(b.bit_op(arith.XOrIOp, b.bits(b.copy_sign(sine, r)), flip))
+    return b.copy_sign(sine, r)
