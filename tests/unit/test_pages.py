@@ -35,8 +35,8 @@ def test_the_index_links_every_page():
 
 TOP = ("dialects", "passes", "lowering", "runtime", "ocannl", "tests", "docs", "examples", "bench")
 SEARCHED = [*TOP, ".ci"]
-# The program of a user, in messages.
-NO_FILE = {"model.py"}
+# Files of a user: the program, in messages, and settings.
+NO_FILE = {"model.py", "ocannl.toml"}
 
 
 def paths(text: str) -> Iterator[str]:
