@@ -62,7 +62,8 @@ class Lowering:
             if isinstance(op, texpr.TensorOp):
                 self.memory[op.result] = self._memory(op)
         kept = self.forwarded | self.valued | self.materialized
-        self.kept_names = frozenset(value.name_hint for value in kept if value.name_hint)
+        computed = [value for value in kept if not isinstance(value.owner, texpr.MemoryOp)]
+        self.kept_names = frozenset(value.name_hint for value in computed if value.name_hint)
         for op in block.ops:
             if isinstance(op, texpr.MemoryOp | texpr.OfOp):
                 self._node(op.result)

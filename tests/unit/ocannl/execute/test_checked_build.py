@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from steps import PROBLEMS
 from steps_ocannl import Runs
+from support.fuzz_routines import fuzz
 from support.targets.functions import PROGRAMS
 
 import ocannl as oc
@@ -48,6 +49,17 @@ def test_programs_touch_what_is_theirs(checked: oc.Context, name: str):
     found, expected = PROGRAMS[name](checked, np.float32), PROGRAMS[name](plain, np.float32)
     for key, value in expected.items():
         np.testing.assert_array_equal(found[key], value)
+
+
+def test_random_routines_touch_what_is_theirs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCANNL_CHECK", "1")
+    fuzz(5, seed=0)
+
+
+@pytest.mark.exhaustive
+def test_many_random_routines_touch_what_is_theirs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCANNL_CHECK", "1")
+    fuzz(100_000, seed=1)
 
 
 @pytest.mark.parametrize("name", ["moons", "lenet"])

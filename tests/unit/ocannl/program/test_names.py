@@ -170,3 +170,12 @@ def test_names_are_distinct_and_do_not_depend_on_the_order_asked(
 def test_a_scope_is_named_by_a_string():
     with pytest.raises(oc.ArgumentError, match="a scope is named by a string, found 3"):
         oc.scope(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_data_that_is_forwarded_keeps_its_label():
+    """Its name as a value, `data`, is that of other memory, whose label this is."""
+    x, y = oc.data(np.ones((2, 3), np.float32)), oc.data(np.ones(4))
+    slope = oc.grad(y.sum(), x)
+    ctx = oc.Context.cpu(threads=1)
+    ctx.compile(oc.forward(y) + oc.forward(slope))()
+    np.testing.assert_array_equal(ctx[slope], np.zeros((2, 3)))
