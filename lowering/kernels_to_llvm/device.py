@@ -75,13 +75,15 @@ def kernels_to_device(module: ModuleOp) -> DeviceModule:
         describe(func, [emitter.emit_launch(func, launch) for launch in launches(func)], str)
         for func in routines(module)
     ]
-    text = "\n\n".join([f'target triple = "{TRIPLE}"', *emitter.parts]) + "\n"
+    parts = [f'target triple = "{TRIPLE}"', *sorted(emitter.functions), *emitter.parts]
+    text = "\n\n".join(parts) + "\n"
     return DeviceModule(text, tuple(found))
 
 
 class _DeviceEmitter:
     def __init__(self) -> None:
         self.parts: list[str] = []
+        self.functions: set[str] = set()
         self.kernels: dict[str, str] = {}
         self.names = KernelNames()
 
@@ -93,6 +95,7 @@ class _DeviceEmitter:
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
         kernel = DeviceKernel(b, launch, pointers, positions)
         kernel.emit()
+        self.functions |= {text for text in b.declarations if text.startswith("define")}
         parameters = [
             f"ptr{attributes} {pointers[n]}" for n, attributes in parameter_attributes(launch, nodes)
         ]
