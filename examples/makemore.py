@@ -114,7 +114,11 @@ def train_model(name: str, names: Names, steps: int, width: int, rate: float, se
     batches = train.batches((names.read[training], names.follows[training]), 32, shuffle=seed, drop_last=True)
     losses = [float(step(*batch)) for _, batch in zip(range(steps), batches.endless(), strict=False)]
     validation = float(evaluate(names.read[test], names.follows[test]))
-    score = oc.function(lambda ids: model(ids), axes={"ids": "bb"}, name="score")
+
+    @oc.function(axes={"ids": "bb"})
+    def score(ids):
+        return model(ids)
+
     return Trained(losses, validation, written(score, names, count=10, seed=seed))
 
 
