@@ -250,7 +250,7 @@ class Tensor(metaclass=Named):
 
     def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
         a, b = self.t, raw(other)
-        near = oc.isfinite(a) & (oc.abs(a - b) <= atol + rtol * oc.abs(b)) | oc.eq(a, b)
+        near = oc.isfinite(a) & oc.isfinite(b) & (oc.abs(a - b) <= atol + rtol * oc.abs(b)) | oc.eq(a, b)
         return Tensor(near | oc.isnan(a) & oc.isnan(b) if equal_nan else near)
 
     def softplus(self, beta: float = 1.0) -> Tensor:
@@ -278,11 +278,11 @@ class Tensor(metaclass=Named):
 
     def sum(self, axis: Axes = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
         summed = self.t if dtype is None else oc.cast(self.t, np.dtype(dtype))
-        return Tensor(summed.sum(axis if self.ndim else None, keepdim))
+        return Tensor(summed.sum(axis if self.ndim or axis not in (0, -1) else None, keepdim))
 
     def prod(self, axis: Axes = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
         multiplied = self.t if dtype is None else oc.cast(self.t, np.dtype(dtype))
-        return Tensor(multiplied.prod(axis if self.ndim else None, keepdim))
+        return Tensor(multiplied.prod(axis if self.ndim or axis not in (0, -1) else None, keepdim))
 
     def mean(self, axis: Axes = None, keepdim: bool = False) -> Tensor:
         return Tensor(self.t.mean(axis, keepdim))
@@ -445,6 +445,8 @@ class Tensor(metaclass=Named):
 
     def repeat(self, *repeats: Any) -> Tensor:
         times = sizes(repeats)
+        if len(times) < self.ndim:
+            raise ValueError("a number of repeats for each axis")
         x = self.reshape(*(1,) * (len(times) - self.ndim), *self.shape)
         names = [f"a{k}" for k in range(x.ndim)]
         right = [f"(r{k} a{k})" for k in range(x.ndim)]
