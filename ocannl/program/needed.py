@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
-from ocannl.program.values import values_of
+from ocannl.program.values import operation_of, values_of
 
 
 def needed(
@@ -29,4 +29,4 @@ def needed(
 
 
 def _operands(ops: Iterable[Operation]) -> list[texpr.TensorOp]:
-    return [value.op for op in ops for value in values_of(op)]
+    return [operation_of(value) for op in ops for value in values_of(op)]

@@ -117,6 +117,7 @@ def test_norms():
     for order in (3, 0, -1, -np.inf, 0.5):
         z = oc.data(array_of(3, 4), label="z")
         np.testing.assert_allclose(CTX[oc.norm(z, ord=order)], np.linalg.norm(array_of(3, 4), order, 1))
+    wrong: Any
     for wrong in ("fro", np.nan):
         with pytest.raises(oc.ArgumentError, match="order"):
             oc.norm(y, ord=wrong)
