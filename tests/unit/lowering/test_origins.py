@@ -54,7 +54,7 @@ def test_benchmarked_steps(name: str, target: str):
     check_all_stages(Runs(PROBLEMS[name]()).code, target)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch):
     routines: list[oc.Routine] = []

@@ -79,7 +79,7 @@ def all_operators(dtype: Any, backend: str) -> tuple[dict[str, Array], dict[str,
     return found[0], found[1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @ALL
 @EVERYWHERE
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -101,7 +101,7 @@ def test_a_sum_is_rounded_once(dtype: Any, backend: str):
     check_equal(total, rounded(np.full(3, 375.0), dtype))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @ALL
 @EVERYWHERE
 @pytest.mark.parametrize("sizes", [(5, 7, 3), (64, 96, 80)])

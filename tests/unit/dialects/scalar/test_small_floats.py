@@ -66,7 +66,7 @@ def test_what_lies_between_is_rounded_to_even(format: Format):
 
 @ALL
 @given(bits=arrays.arrays(np.uint32, 64, elements=st.integers(0, 2**32 - 1)))
-@settings(max_examples=60)
+@settings(max_examples=24)
 def test_any_bits_are_rounded(format: Format, bits: Words):
     numbers = bits.view(np.float32)
     check_equal(narrowed(numbers, format), rounded(numbers, format))

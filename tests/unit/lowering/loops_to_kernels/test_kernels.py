@@ -20,7 +20,7 @@ from ocannl.runtime.cuda.ptx import ptx_text
 __all__ = ["small_kernels"]  # a fixture
 
 RANDOM = settings(
-    max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

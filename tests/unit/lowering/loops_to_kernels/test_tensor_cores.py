@@ -83,6 +83,7 @@ def check(
 
 
 class TestProducts:
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("element", DTYPES)
     @pytest.mark.parametrize("sizes", [(16, 16, 8), (37, 70, 50), (64, 33, 129)], ids=str)
     def test_types(self, sizes: Sizes, element: str):

@@ -32,7 +32,7 @@ from ocannl.passes.loops.schedule.schedule import SchedulePass
 INDICES = {"step": 2, "batch": 3}
 
 RANDOM = settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -108,7 +108,7 @@ def test_threads_share_a_group(block: int, threads: int):
     check(module, INDICES, threads=threads)
 
 
-@settings(RANDOM, max_examples=25)
+@settings(RANDOM, max_examples=10)
 @given(nest_functions(), st.sampled_from((2, 3, 5)))
 def test_threads_do_not_change_bits(text: str, threads: int):
     module = parse_module(text)
@@ -139,6 +139,7 @@ loops.func @contraction {{
 }}"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize("order", ["b, o", "o, b"])
 @pytest.mark.parametrize(

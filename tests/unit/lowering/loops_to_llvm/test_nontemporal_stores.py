@@ -70,7 +70,7 @@ def test_parts_of_lines_do_not(module: ModuleOp):
     check(module)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(nest_functions())
 def test_random_nests_may_ask_for_it(text: str):
     module = parse_module(text)

@@ -41,7 +41,7 @@ def test_an_access_that_nobody_foresaw_is_an_error_and_changes_nothing(checked: 
     assert table not in checked
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_touch_what_is_theirs(checked: oc.Context, name: str):
     """They have the bits that they have without checks."""

@@ -75,6 +75,7 @@ def compare(name: str, values: NDArray[np.float32]) -> None:
         np.testing.assert_allclose(grouped[label], array, rtol=2e-4, atol=2e-5 * scale, err_msg=label)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_groups_change_nothing(name: str):
     compare(name, np.random.default_rng(1).standard_normal((ROWS, COLUMNS), np.float32))

@@ -15,6 +15,7 @@ from ocannl import nn, train
 NO_BLOCK: Any = oc.relu
 
 
+@pytest.mark.sampled(2)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

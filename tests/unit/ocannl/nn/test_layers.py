@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support.nn.check import Array, Case, check_all
 from support.nn.layers import CASES, IDS, X1, X3
 
@@ -10,6 +11,7 @@ import ocannl as oc
 from ocannl import nn
 
 
+@pytest.mark.sampled(2)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

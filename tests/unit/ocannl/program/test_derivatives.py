@@ -25,7 +25,7 @@ Array = NDArray[Any]
 TOTAL = "...|...->... => 0"
 RNG = np.random.default_rng(11)
 RANDOM = settings(
-    max_examples=15,
+    max_examples=6,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,

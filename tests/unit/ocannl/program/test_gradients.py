@@ -21,7 +21,7 @@ from ocannl.dialects.shapes import spec, spec_parser
 from ocannl.program.extract import needed
 
 RANDOM = settings(
-    max_examples=30,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,
@@ -159,6 +159,7 @@ def test_operators(name: str, shapes: list[tuple[int, ...]]):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOGICS | FORMS | FUNCTIONS)
 def test_logics(name: str):
     build, function, shapes, rows = (LOGICS | FORMS | FUNCTIONS)[name]

@@ -65,7 +65,7 @@ def gathers(draw: st.DrawFn) -> tuple[str, Array, list[Array], str, str]:
     return spec, numbers(draw, own), ids, at, mode
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(gathers())
 def test_gather(case: tuple[str, Array, list[Array], str, str]):
     spec, x, ids, at, mode = case
@@ -99,7 +99,7 @@ def scatters(draw: st.DrawFn) -> tuple[str, Array, Array, str, str]:
     return spec, numbers(draw, own), ids_of(draw, slot, mode), draw(st.sampled_from([*ACCUMULATE])), mode
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(scatters())
 def test_scatter(case: tuple[str, Array, Array, str, str]):
     spec, values, ids, accum, mode = case

@@ -185,6 +185,7 @@ def test_python_numbers_are_weak(dtype: str):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("backend", ["cpu", "emulated_gpu", "metal"])
 def test_accumulations(dtype: str, backend: str):

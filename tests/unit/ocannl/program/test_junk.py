@@ -164,7 +164,7 @@ def checks(draw: st.DrawFn, names: list[str]) -> None:
     check(draw, names)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(checks(sorted(FUNCTIONS)))
 def test_functions_given_junk(checked: None):
     """The strategy itself calls the functions."""

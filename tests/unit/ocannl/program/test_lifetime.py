@@ -100,6 +100,7 @@ def run(make: Callable[[], tuple[oc.Tensor, oc.Code]], ctx: oc.Context) -> float
 
 
 class TestNothingIsLeft:
+    @pytest.mark.sampled(3)
     @pytest.mark.usefixtures("only_what_is_new")
     @pytest.mark.parametrize("make", [perceptron, classifier, unfinished])
     def test_of_programs_that_were_built(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
@@ -109,6 +110,7 @@ class TestNothingIsLeft:
             make()[1].ir()
         assert living() == before
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("make", [perceptron, classifier])
     def test_of_programs_that_were_run(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
         ctx = oc.Context.cpu(1)

@@ -33,7 +33,7 @@ def keys() -> st.SearchStrategy[Any]:
 STATEMENTS = st.lists(st.tuples(st.sampled_from(["set", "add", "whole", "max"]), keys(), keys()), max_size=5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(STATEMENTS)
 def test_any_statements(statements: list[tuple[str, Any, Any]]):
     """Parts are set to sums over other parts, updated in place, and read in between."""
@@ -130,7 +130,7 @@ def test_two_parts_that_fill_memory_initialize_it():
     np.testing.assert_array_equal(ctx[p], [1, 1, 2, 2])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(keys())
 def test_from_outside(key: Any):
     m, wanted, ctx = memory(), array_of(ROWS, COLUMNS), oc.Context.cpu(1)

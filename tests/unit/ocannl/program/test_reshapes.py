@@ -22,7 +22,7 @@ def array_of(*shape: int) -> Array:
 SHAPES = [(2, 3, 4), (24,), (4, 6), (6, 4), (8, 3), (1, 24, 1), (3, 8), (2, 2, 6), (2, 1, 12), (4, 3, 2)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.sampled_from(SHAPES), st.sampled_from(SHAPES))
 def test_by_sizes(before: tuple[int, ...], after: tuple[int, ...]):
     x = oc.data(array_of(*before), label="x")

@@ -144,7 +144,7 @@ def test_the_order_of_a_programs_constraints_changes_nothing(name: str):
 
 
 @settings(
-    max_examples=60,
+    max_examples=24,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,

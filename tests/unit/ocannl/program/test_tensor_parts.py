@@ -79,7 +79,7 @@ def sizes_and_keys() -> st.SearchStrategy[tuple[tuple[int, ...], Key]]:
     return st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple).flatmap(keys)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(sizes_and_keys())
 def test_any_slice(case: tuple[tuple[int, ...], Key]):
     sizes, key = case

@@ -99,7 +99,7 @@ def passes_after(stage: str) -> list[str]:
 
 
 class TestStages:
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("stage", STAGES)
     def test_a_stage_prints_to_itself(self, stage: str, opt: Opt):
         text = moons(stage)
@@ -107,7 +107,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out.strip() == text.strip()
 
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(8)
     @pytest.mark.parametrize("stage", STAGES)
     def test_the_remaining_passes_give_the_same_end(self, stage: str, opt: Opt):
         rest = passes_after(stage)
@@ -130,6 +130,7 @@ class TestStages:
         llvm = opt(moons("texpr"), "-p", "cpu", "-t", "llvm").out
         assert llvm == moons("llvm")
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("name", PASSES)
     def test_one_pass_at_a_time(self, name: str, opt: Opt):
         place = PASSES.index(name)
@@ -147,7 +148,7 @@ class TestStages:
         if done.code:
             check_report(done)
 
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(8)
     @pytest.mark.parametrize("name", PASSES)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "loops"])
     def test_a_pass_on_another_level_is_no_crash(self, name: str, stage: str, opt: Opt):
@@ -254,7 +255,7 @@ class TestMalformed:
         assert "3->2" in done.err
         assert "4|3" in done.err
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(6)
     @pytest.mark.parametrize("stage", STAGES)
     def test_truncated(self, stage: str, opt: Opt):
         text = moons(stage).rstrip()
@@ -303,6 +304,7 @@ class TestMalformed:
         check_located(done)
         assert ":6:5: " in done.err
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("kernel", KERNELS)
     @pytest.mark.parametrize("target", ["ptx", "metal", "llvm"])
     def test_kernels(self, kernel: str, target: str, opt: Opt):

@@ -52,7 +52,7 @@ def levels_of(layering: Layering) -> dict[str, dict[int, int]]:
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(st.sampled_from(PARTS[1:]), max_size=3), st.booleans(), st.integers(6, 9))
 def test_parameters_and_gradients_belong_to_their_layers(parts: list[Part], is_residual: bool, layers: int):
     """The end of the last layer may count to the one before: no whole layer follows."""
