@@ -90,6 +90,8 @@ def chosen_target(name: str | None = None, default: TargetDescription | None = N
 
     Raises `DeviceError` for an unknown name.
     """
+    if name is not None and not isinstance(name, str):
+        raise DeviceError(f"a target is called by a name of LLVM's, as 'x86-64-v3', found {name!r}")
     if name := name or config["target"]:
         return host() if name == "host" else processor(name)
     return host() if default is None else default

@@ -45,14 +45,17 @@ def absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
     return ".".join([*kept, node.module] if node.module else kept)
 
 
-def imports(source: str, module: str, is_package: bool = False) -> Iterator[str]:
+@cache
+def imports(source: str, module: str, is_package: bool = False) -> tuple[str, ...]:
     """Every module that may be imported by `source`, wherever in it the import stands."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = absolute(node, module, is_package)
-            yield from (f"{base}.{name.name}" for name in node.names)
+            found += [f"{base}.{name.name}" for name in node.names]
+    return tuple(found)
 
 
 def upward_imports(source: str, module: str, is_package: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 Pyright resolves `ocannl.dialects` by folder, and the top-level `dialects/` is not one it would find.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -26,11 +27,16 @@ def lay_out(tree: Path) -> dict[str, str]:
     return origins
 
 
-def typecheck() -> tuple[int, str]:
-    """Pyright's exit status and its report, with paths as they are in the repository."""
+def typecheck(*folders: str) -> tuple[int, str]:
+    """Pyright's exit status and its report on folders, all if none is named, with paths as they are in the
+    repository.
+    """
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder).resolve()
         origins = lay_out(tree)
+        if folders:
+            config = {"extends": "pyproject.toml", "include": folders}
+            (tree / "pyrightconfig.json").write_text(json.dumps(config))
         command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tree)]
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
         report = done.stdout + done.stderr

@@ -47,6 +47,7 @@ def assert_same_losses(name: str) -> None:
     assert_close(found, double(module_of(name, "torch"), problem))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_losses_are_those_of_pytorch(name: str, monkeypatch: pytest.MonkeyPatch):
     """All passes leave well-formed code, too."""

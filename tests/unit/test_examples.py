@@ -66,6 +66,7 @@ def test_the_character_model_learns_and_writes(capsys: pytest.CaptureFixture[str
     assert trained.writer.write(start, 100, temperature=0.8, seed=1) == written
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_digits_are_read_by_convolutions(seed: int):
     trained = lenet_digits.main(["--plain", "--seed", str(seed)])

@@ -23,6 +23,11 @@ def test_ruff(check: list[str]):
 
 @needs("pyright")
 @pytest.mark.longest
-def test_pyright():
-    status, report = typecheck()
+@pytest.mark.parametrize(
+    "folders",
+    [["ocannl", "examples"], pytest.param(["tests", "bench"], marks=pytest.mark.exhaustive)],
+    ids=" ".join,
+)
+def test_pyright(folders: list[str]):
+    status, report = typecheck(*folders)
     assert status == 0, report

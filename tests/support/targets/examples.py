@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import char_lm
+import cifar
 import digits
 import lenet_digits
+import makemore
 import moons
 import nanogpt
 import numpy as np
+import pinn
 import pytest
 import tensor_puzzles
+import vae
 from numpy.typing import NDArray
 
 import ocannl as oc
@@ -98,6 +103,31 @@ def run_puzzles(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
     return {name: np.array(is_solved) for name, is_solved in solved.items()}
 
 
+def run_cifar(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    options = "--images 10 --batch 8 --width 4 --depth 0 --rate 0.05 --epochs 1"
+    with running_on(ctx), ctx, TemporaryDirectory() as folder:
+        trained = cifar.main([*options.split(), "--runs", folder])
+    return {"losses": np.array([epoch["loss"] for epoch in trained.history])}
+
+
+def run_makemore(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    with running_on(ctx), ctx:
+        trained = makemore.main(["mlp", "--steps", "6", "--width", "8", "--rate", "0.03"])
+    return {"losses": np.array(trained["mlp"].losses)}
+
+
+def run_pinn(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    with running_on(ctx), ctx:
+        trained = pinn.main(["--steps", "5", "--points", "8", "--width", "4", "--rate", "0.02"])
+    return {"losses": np.array(trained.losses)}
+
+
+def run_vae(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
+    with running_on(ctx), ctx:
+        trained = vae.main(["--epochs", "1", "--hidden", "8", "--latent", "2", "--rate", "0.01"])
+    return {"losses": np.array(trained.losses)}
+
+
 EXAMPLES: dict[str, Example] = {
     "moons": run_moons,
     "digits": run_digits,
@@ -105,4 +135,8 @@ EXAMPLES: dict[str, Example] = {
     "char_lm": run_char_lm,
     "nanogpt": run_nanogpt,
     "tensor_puzzles": run_puzzles,
+    "cifar": run_cifar,
+    "makemore": run_makemore,
+    "pinn": run_pinn,
+    "vae": run_vae,
 }

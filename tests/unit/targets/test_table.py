@@ -119,4 +119,5 @@ def test_every_block_has_a_row():
 def test_every_example_has_a_row():
     folder = ROOT / "examples"
     programs = {path.stem for path in folder.glob("*.py") if "def main(" in path.read_text()}
-    assert {f"example: {name}" for name in programs} <= ROWS.keys()
+    without = {"notebooks", "surgery"}  # writes files; needs PyTorch
+    assert {f"example: {name}" for name in programs - without} <= ROWS.keys()

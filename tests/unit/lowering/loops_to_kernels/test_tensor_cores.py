@@ -240,6 +240,7 @@ def test_no_bank_conflicts(tiles: WarpTiles, element: str, monkeypatch: pytest.M
 OTHER_SIZES = [pytest.param(size, marks=pytest.mark.exhaustive) for size in (256, 1024)]
 
 
+@pytest.mark.sampled(3)
 @NEEDS_PTXAS
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", DTYPES)

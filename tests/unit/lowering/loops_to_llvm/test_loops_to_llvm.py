@@ -448,6 +448,7 @@ def guarded(shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
     return array, around
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["b, t, d", "d, t, b", "t, d, b"])
 @pytest.mark.parametrize("tile", POSITION_TILES)
 @pytest.mark.parametrize("type", ["i32", "i64", "f32", "f64"])

@@ -35,6 +35,7 @@ def applied(block: Callable[..., Any], x: oc.Tensor) -> tuple[oc.Tensor, np.ndar
     return y, ctx[y], ctx[gradient]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_layouts_agree(kind: str):
     images = RNG.normal(size=(2, 6, 6, 2))
@@ -44,6 +45,7 @@ def test_layouts_agree(kind: str):
     np.testing.assert_allclose(gradient, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("make", "axes"),
     [

@@ -204,6 +204,7 @@ def check_round_trip(text: str):
     assert printed(module) == text.strip()
 
 
+@pytest.mark.sampled(3)
 @TABLE
 @pytest.mark.parametrize("stage", ["texpr", "assign", "loops"])
 def test_levels(name: str, stage: str):

@@ -546,6 +546,7 @@ class TestOptionsAndOutput:
         assert line.startswith("error: ")
         assert told in line
 
+    @pytest.mark.sampled(3)
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
     @pytest.mark.parametrize(
         ("redirected", "told"),

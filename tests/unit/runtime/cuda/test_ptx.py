@@ -64,6 +64,7 @@ loops.func @f {{
         ptx_text(lowered(text))
 
 
+@pytest.mark.sampled(2)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 def test_many_nodes(arch: str):
@@ -139,6 +140,7 @@ def test_rows_and_columns(length: int, arch: str):
     check_kernels(sums("i = 5", f"k = {length}", "k, i", f"{length}x5", "i", "5"), arch)
 
 
+@pytest.mark.sampled(2)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f32", "f64"])
