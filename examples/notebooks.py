@@ -33,7 +33,7 @@ def notebook(name: str) -> dict[str, Any]:
 
 
 def parts_of(source: str) -> list[str]:
-    """What a program says of itself, its imports, and the statements after them: each definition apart."""
+    """A program's docstring, its imports, and the statements after them: each definition apart."""
     tree, lines = ast.parse(source), source.splitlines()
     found, begin, before = [ast.get_docstring(tree) or ""], tree.body[0].end_lineno or 0, ""
     for statement in tree.body[1:-1]:

@@ -25,7 +25,7 @@ class Autoencoder:
         self.decode = nn.mlp(hid_dims=[hidden, hidden], out_dim=64, label="decode")
 
     def loss(self, images: oc.Tensor, counter: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
-        """What is lost of the images, and what the numbers tell: the sum bounds -log p(image), in nats."""
+        """The loss of the images, and that of the numbers: their sum bounds -log p(image), in nats."""
         seen = oc.relu(self.encode(images))
         mean, log_variance = self.mean(seen), self.log_variance(seen)
         noise = oc.normal(counter, key="latent", like=mean)

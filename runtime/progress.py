@@ -1,4 +1,4 @@
-"""What a long compilation is doing, as a line on a terminal."""
+"""The progress of a long compilation, as a line on a terminal."""
 
 from __future__ import annotations
 

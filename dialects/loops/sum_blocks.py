@@ -41,6 +41,6 @@ def blocks_text(blocks: SumBlocks) -> str:
 
 
 def parse_blocks(parser: AttrParser) -> SumBlocks:
-    """What follows the word `blocks`."""
+    """Parses the size and the kind of blocks, behind the word `blocks`."""
     size = parser.parse_integer(allow_boolean=False, allow_negative=False)
     return SumBlocks(size, parser.parse_optional_keyword("compensated") is not None)

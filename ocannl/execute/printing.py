@@ -84,7 +84,7 @@ def _value(tensor: Tensor, ctx: Context | None) -> NDArray[Any]:
 
 
 def _levels(value: Value, depth: int) -> dict[Value, int]:
-    """What a value is computed from down to a depth, by how far down it first occurs; the value is first."""
+    """The operands of a value down to a depth, by how far down each first occurs; the value is first."""
     found, level = {value: 0}, [value]
     for below in range(1, depth + 1):
         operands = [v for upper in level if not is_memory(upper) for v in values_of(upper.op)]

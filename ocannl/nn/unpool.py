@@ -39,7 +39,7 @@ def _cells(windows: Windows, x: oc.Tensor, accum: str) -> oc.Tensor:
 
 
 def max_unpool(x: oc.Tensor, indices: oc.Tensor, size: Sequence[int]) -> oc.Tensor:
-    """What max pooling found at the places where it was found, and zeros elsewhere: batch, height, width |
+    """Puts the maxima of a pool back where they were found, between zeros: batch, height, width |
     channels, and places as `nn.max_pool2d(return_indices=True)` gives them, to batch, height', width' |
     channels, where `size` has height' and width', or as many sizes as there are spatial axes.
 

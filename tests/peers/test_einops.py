@@ -25,7 +25,7 @@ LEFT_OUT = {
 
 
 class Backend:
-    """What einops' tests ask of a framework."""
+    """The framework that einops' tests ask for."""
 
     framework_name = "ocannl"
 

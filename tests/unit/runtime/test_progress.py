@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
 
 
 def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the compilation of a small routine writes."""
+    """The text that the compilation of a small routine writes."""
     monkeypatch.setenv("OCANNL_CACHE", "off")
     monkeypatch.setattr(sys, "stderr", stream)
     oc.Context.cpu().compile(oc.constant(1.0) + 1.0, name="small")
