@@ -183,6 +183,7 @@ def run(*options: str, file: str = "run.py", settings: Mapping[str, str] | None 
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
+@pytest.mark.exhaustive
 def test_a_gpu_is_checked_and_timed():
     """Where the driver is a stand-in, so that PyTorch has no GPU."""
     path = {"PYTHONPATH": os.pathsep.join([str(SUPPORT / "fake_cuda"), str(TESTS)])}

@@ -50,6 +50,7 @@ def test_digits_are_read():
     assert digits.main(["--plain"]) >= 0.95
 
 
+@pytest.mark.exhaustive
 def test_the_character_model_learns_and_writes(capsys: pytest.CaptureFixture[str]):
     """In full it reaches 1.0 nats a character; this is a small one for a short time."""
     sizes = ["--layers", "1", "--width", "32", "--steps", "150", "--length", "100"]
@@ -66,7 +67,7 @@ def test_the_character_model_learns_and_writes(capsys: pytest.CaptureFixture[str
     assert trained.writer.write(start, 100, temperature=0.8, seed=1) == written
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_digits_are_read_by_convolutions(seed: int):
     trained = lenet_digits.main(["--plain", "--seed", str(seed)])

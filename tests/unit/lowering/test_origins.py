@@ -128,6 +128,7 @@ def decoder(layers: int) -> oc.Code:
     return train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1)
 
 
+@pytest.mark.exhaustive
 def test_layers_that_were_left_out_have_their_own():
     code = decoder(6)
     folded, full = (extract(code.statements, "step").module for _ in range(2))

@@ -46,6 +46,7 @@ def test_products_on_tensor_cores(driver: FakeDriver, tf32: bool):
     close(ctx[y], x @ w.T, 5e-3 if tf32 else 1e-5, "product")
 
 
+@pytest.mark.exhaustive
 def test_a_decoder_trains_alike(driver: FakeDriver):
     wanted, found = train_decoder(oc.Context.cpu()), train_decoder(oc.Context.cuda())
     for name, array in wanted.items():
