@@ -116,9 +116,9 @@ def main(args: list[str] | None = None) -> Trained:
     )
     oc.seed(o.seed)
     model = residual_network(o.width, o.depth)
-    optimizer = train.adamw(
-        train.warmup_cosine(o.rate, warmup=len(batches), total=o.epochs * len(batches)), weight_decay=0.05
-    )
+    steps = o.epochs * len(batches)
+    schedule = train.warmup_cosine(o.rate, warmup=min(len(batches), steps // 2), total=steps)
+    optimizer = train.adamw(schedule, weight_decay=0.05)
 
     @oc.function
     def step(images, classes):

@@ -104,7 +104,7 @@ def run_puzzles(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
 
 
 def run_cifar(ctx: oc.Context, dtype: Any) -> Mapping[str, Array]:
-    options = "--images 10 --batch 8 --width 4 --depth 0 --rate 0.05 --epochs 1"
+    options = "--images 20 --batch 8 --width 4 --depth 0 --rate 0.05 --epochs 1"
     with running_on(ctx), ctx, TemporaryDirectory() as folder:
         trained = cifar.main([*options.split(), "--runs", folder])
     return {"losses": np.array([epoch["loss"] for epoch in trained.history])}
