@@ -90,6 +90,7 @@ class Function(Differentiable, Exclusive):
                 return self._call(args, named)
             # Written for speed: what fits so far is copied in, and copied again if something else does not.
             try:
+                # The lengths are equal, as compared above; `strict=True` would take 0.3 us.
                 for array, (memory, shape, dtype) in zip(args, last.host):  # noqa: B905
                     if array.dtype is not dtype or array.shape != shape:
                         return self._call(args, named)

@@ -74,7 +74,8 @@ class Block(WithFunction, Generic[Q, R]):
             result = self._applied(*args, **kwargs)
         except OcannlError:
             raise
-        except Exception:  # `blame` explains it if an argument is wrong; else it is the function's own
+        # Whatever a wrong argument makes fail first: `blame` explains it, else it is raised as it is.
+        except Exception:
             if self.function.__module__.startswith("ocannl."):
                 blame(self.function, args, kwargs)
                 if self.configuration is not None:

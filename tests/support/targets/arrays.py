@@ -54,7 +54,7 @@ def reductions(ctx: oc.Context, dtype: Any) -> Values:
 
 
 def lower(t: oc.Tensor, diagonal: int) -> oc.Tensor:
-    """What both triangles keep."""
+    """The diagonals that `oc.tril` and `oc.triu` both keep."""
     return oc.triu(oc.tril(t, diagonal + 1), diagonal)
 
 

@@ -1,4 +1,4 @@
-"""What `oc.print` prints."""
+"""The text that `oc.print` prints."""
 
 from __future__ import annotations
 

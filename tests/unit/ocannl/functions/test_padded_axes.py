@@ -155,7 +155,7 @@ def test_several_padded_axes():
     ],
 )
 def test_padded_rows_take_no_part_in_anything_else(body: Callable[[Any], Any], message: str):
-    """What would read padded rows is an error that names the axis."""
+    """Operations that would read padded rows are errors that name the axis."""
     with pytest.raises(oc.OcannlError, match=message):
         oc.function(body, axes={"x": "*bo"})(np.ones((3, 2)))
 

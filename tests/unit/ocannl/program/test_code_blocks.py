@@ -1,4 +1,4 @@
-"""What is made in an open `oc.code` block belongs to it, once."""
+"""Statements that are made in an open `oc.code` block belong to it, once."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_positions_beside_static_indices_and_arrays():
 
 
 def test_a_cache_in_a_function():
-    """What a function writes at a position stays, and is its state."""
+    """A function's writes at positions stay, and are its state."""
     cache = oc.node("cache", batch=[2, 8], output=3)
 
     @oc.function

@@ -1,4 +1,4 @@
-"""What notebooks show, which computes and decides nothing."""
+"""Notebooks show values and programs, which computes and decides nothing."""
 
 from __future__ import annotations
 
