@@ -1,36 +1,21 @@
-"""Compiled nests against an interpreter of the `loops` dialect."""
+"""Compiled nests against an interpreter of the `loops` dialect: any tiles, lanes, groups and threads."""
 
 from __future__ import annotations
 
-import math
 import re
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.interpret_loops import Array, run_func
-from support.nests import (
-    Arrays,
-    check,
-    compare,
-    nest_functions,
-    parse_module,
-    random_arrays,
-    run_compiled,
-    the_func,
-)
+from support.nests import check, nest_functions, parse_module, random_arrays, run_compiled, the_func
 from xdsl.context import Context
 
-from ocannl.dialects.ir.errors import OcannlError
-from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
-from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.schedule.schedule import SchedulePass
 
 INDICES = {"step": 2, "batch": 3}
-
 RANDOM = settings(
     max_examples=16, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -260,59 +245,6 @@ def test_scalar_operations(schedule: str):
     check(parse_module(SCALARS.replace("SCHEDULE", schedule)), tolerance=1e-6)
 
 
-def reduced(accum: str, lanes: str, size: int = 11) -> str:
-    schedule = f" schedule <lanes = {lanes}>" if lanes else ""
-    return f"""
-loops.func @reduced {{
-  %x = assign.node "x" on_device : memref<5x{size}xf32>
-  %y = assign.node "y" on_device : memref<5xf32>
-  loops.nest "y" (b = 5){schedule} {{
-    %r = loops.reduce {accum} (i = {size}) : f32 {{
-      %v = loops.load %x[b, i]
-      loops.yield %v
-    }}
-    loops.store %r, %y[b]
-  }}
-}}"""
-
-
-def run_reduced(accum: str, lanes: str, x: list[list[float]]) -> list[float]:
-    module = parse_module(reduced(accum, lanes, len(x[0])))
-    arrays: Arrays = random_arrays(the_func(module))
-    arrays["x"][...] = x
-    run_compiled(module, arrays)
-    return arrays["y"].tolist()
-
-
-LANES = ("", "b : 4", "i : 4")
-
-
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("accum", ["max", "min"])
-def test_extrema_keep_nan(accum: str, lanes: str):
-    x = np.arange(55.0).reshape(5, 11)
-    for row, column in enumerate((0, 3, 7, 10)):
-        x[row, column] = np.nan
-    expected = [np.nan] * 4 + [54.0 if accum == "max" else 44.0]
-    np.testing.assert_array_equal(run_reduced(accum, lanes, x.tolist()), expected)
-
-
-@pytest.mark.parametrize("lanes", LANES)
-def test_logic_gives_zero_or_one(lanes: str):
-    x = [[0.0, 0, 0], [0.0, 2, 0], [3.0, -1, 2], [np.nan, 1, 1], [0.0, 0, np.nan]]
-    assert run_reduced("or", lanes, x) == [0, 1, 1, 1, 1]
-    assert run_reduced("and", lanes, x) == [0, 0, 1, 1, 0]
-
-
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize(("accum", "neutral"), [("add", 0), ("mul", 1), ("max", -np.inf), ("and", 1)])
-def test_an_empty_reduction_is_neutral(accum: str, neutral: float, lanes: str):
-    module = parse_module(reduced(accum, lanes, 0))
-    arrays = random_arrays(the_func(module))
-    run_compiled(module, arrays)
-    assert arrays["y"].tolist() == [neutral] * 5
-
-
 def test_an_empty_nest_runs_nothing():
     text = """
 loops.func @nothing {
@@ -323,34 +255,6 @@ loops.func @nothing {
   }
 }"""
     check(parse_module(text))
-
-
-def test_reductions_shared_by_all_lanes_get_lanes_of_their_own():
-    text = """
-loops.func @softmax {
-  %x = assign.node "x" on_device : memref<7x37xf32>
-  %y = assign.node "y" on_device : memref<7x37xf32>
-  loops.nest "y" (b = 7, c = 37) schedule <lanes = c : 8> {
-    %m = loops.reduce max (d = 37) : f32 {
-      %v = loops.load %x[b, d]
-      loops.yield %v
-    }
-    %s = loops.reduce add (d = 37) : f32 {
-      %v = loops.load %x[b, d]
-      %t = arith.subf %v, %m : f32
-      %e = math.exp %t : f32
-      loops.yield %e
-    }
-    %v = loops.load %x[b, c]
-    %t = arith.subf %v, %m : f32
-    %e = math.exp %t : f32
-    %p = arith.divf %e, %s : f32
-    loops.store %p, %y[b, c]
-  }
-}"""
-    module = parse_module(text)
-    check(module, tolerance=1e-5)
-    assert "@llvm.exp.f32" not in loops_to_llvm(module)
 
 
 def test_a_nest_reads_what_it_overwrites_before_it_does():
@@ -388,186 +292,3 @@ loops.func @channels {{
 }}"""
     assert "shufflevector" in loops_to_llvm(parse_module(text))
     check(parse_module(text), tolerance=1e-6)
-
-
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        "lanes = k : 4",
-        "rows = b : 3, lanes = o : 8",
-        "rows = o : 4, lanes = c : 4",
-        "rows = k : 2, lanes = c : 2",
-        "order = (k, o, c, b), rows = o : 5",
-        "merged = (k*c), order = (b, o, k*c), lanes = k*c : 8",
-        "merged = (k*c), order = (k*c, o, b), rows = b : 2, lanes = k*c : 16",
-        "merged = (k*c), order = (k*c, o, b), rows = k*c : 4, lanes = b : 4",
-    ],
-)
-def test_points_that_meet_in_a_cell_all_count(schedule: str):
-    text = f"""
-loops.func @scatter {{
-  %g = assign.node "g" constant : memref<5x7x3x4xf32>
-  %x = assign.node "x" on_device : memref<5x9x4xf32>
-  loops.nest "x" (b = 5, o = 7, k = 3, c = 4) schedule <{schedule}> {{
-    %v = loops.load %g[b, o, k, c]
-    %old = loops.load %x[b, k + o, c]
-    %new = arith.addf %old, %v : f32
-    loops.store %new, %x[b, k + o, c]
-  }}
-}}"""
-    module = parse_module(text)
-    arrays = random_arrays(the_func(module))
-    expected = arrays["x"].copy()
-    for k in range(3):
-        expected[:, k : k + 7] += arrays["g"][:, :, k]
-    run_compiled(module, arrays)
-    np.testing.assert_allclose(arrays["x"], expected, rtol=1e-5, atol=1e-5)
-
-
-EXTREMES = [-(2**63), -(2**31), -1, 0, 1, 12, 13, 2**31 - 1, 2**31, 2**63 - 1]
-FLOATS = [*map(float, EXTREMES), -0.0, 0.5, 12.5, math.nan, math.inf, -math.inf, 1e300, 5e-324]
-
-
-POSITION_TILES = [
-    "",
-    ", lanes = d : 8",
-    ", lanes = t : 4",
-    ", lanes = b : 8",
-    ", rows = t : 5",
-    ", rows = b : 3, lanes = d : 4",
-    ", rows = d : 8, lanes = b : 8",
-]
-
-
-def guarded(shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
-    """An array, and the larger one in whose middle it is."""
-    size, room = math.prod(shape), 4096
-    around = np.full(size + 2 * room, 7, dtype)
-    array = around[room : room + size].reshape(shape)
-    array[...] = np.random.default_rng(0).normal(size=shape)
-    return array, around
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("order", ["b, t, d", "d, t, b", "t, d, b"])
-@pytest.mark.parametrize("tile", POSITION_TILES)
-@pytest.mark.parametrize("type", ["i32", "i64", "f32", "f64"])
-def test_positions_never_leave_the_node(type: str, tile: str, order: str):
-    """Gathered and scattered, by rows and by lanes, at ids of any value."""
-    text = f"""
-loops.func @positions {{
-  %ids = assign.node "ids" constant : memref<9x5x{type}>
-  %x = assign.node "x" constant : memref<13x9xf32>
-  %y = assign.node "y" on_device : memref<9x5x9xf32>
-  %z = assign.node "z" on_device : memref<9x5x13x9xf32>
-  loops.nest "y" (b = 9, t = 5, d = 9) schedule <order = ({order}){tile}> {{
-    %id = loops.load %ids[b, t]
-    %v, %inside = loops.position %id below 13
-    %row = loops.load %x[%v, d]
-    %r = loops.reduce add (k = 3) : f32 {{
-      %w, %is = loops.position %id below 10
-      %other = loops.load %x[%w + k, d]
-      %none = arith.constant 0.0 : f32
-      %p = arith.select %is, %other, %none : f32
-      loops.yield %p
-    }}
-    %zero = arith.constant 0.0 : f32
-    %chosen = arith.select %inside, %row, %zero : f32
-    %sum = arith.addf %chosen, %r : f32
-    loops.store %sum, %y[b, t, d]
-    %old = loops.load %z[b, t, %v, d]
-    %new = arith.addf %old, %sum : f32
-    loops.store %new, %z[b, t, %v, d]
-  }}
-}}"""
-    numpy_type = {"i32": "int32", "i64": "int64", "f32": "float32", "f64": "float64"}[type]
-    values = np.array(FLOATS if type[0] == "f" else EXTREMES)
-    with np.errstate(all="ignore"):
-        ids = np.resize(values, (9, 5)).astype(numpy_type)
-    module = parse_module(text)
-    found: Arrays = {"ids": ids}
-    arounds: list[Array] = []
-    for label, shape in (("x", (13, 9)), ("y", (9, 5, 9)), ("z", (9, 5, 13, 9))):
-        found[label], around = guarded(shape, "float32")
-        arounds.append(around)
-    expected = {label: array.copy() for label, array in found.items()}
-    run_compiled(module, found)
-    run_func(the_func(module), expected)
-    compare(found, expected)
-    for around in arounds:
-        np.testing.assert_array_equal(around[:4096], 7)
-        np.testing.assert_array_equal(around[-4096:], 7)
-
-
-def test_entry_layout():
-    text = """
-loops.func @layout indices (batch_n = 80, step_n) {
-  %x = assign.node "x" constant : memref<80x4xf32>
-  %a = assign.node "a" local at 64 : memref<3xf64>
-  %unused = assign.node "unused" local : memref<3xf64>
-  %v = assign.node "v" virtual : memref<3xf64>
-  %y = assign.node "y" on_device : memref<3xf64>
-  loops.nest "y" (i = 3) {
-    %c = arith.constant 1.0 : f64
-    loops.store %c, %a[i]
-    loops.store %c, %y[i]
-  }
-}"""
-    module = parse_module(text)
-    layout = entry_layout(the_func(module))
-    assert layout == EntryLayout(("x", "y"), ("batch_n", "step_n"), 88)
-    assert (layout.node_slot, layout.index_slot, layout.slots) == (1, 3, 5)
-    check(module, {"batch_n": 0, "step_n": 0})
-
-
-def test_a_local_node_needs_a_place():
-    text = """
-loops.func @homeless {
-  %a = assign.node "a" local : memref<3xf32>
-  loops.nest "a" (i = 3) {
-    %c = arith.constant 1.0 : f32
-    loops.store %c, %a[i]
-  }
-}"""
-    with pytest.raises(OcannlError, match="local node `a` has no place in the arena: run plan-memory"):
-        loops_to_llvm(parse_module(text))
-
-
-def test_nodes_that_share_memory_may_alias():
-    text = """
-loops.func @shared {
-  %a = assign.node "a" local at 0 : memref<8xf32>
-  %b = assign.node "b" local at 16 : memref<8xf32>
-  %c = assign.node "c" local at 64 : memref<8xf32>
-  loops.nest "c" (i = 8) {
-    %av = loops.load %a[i]
-    %bv = loops.load %b[i]
-    %s = arith.addf %av, %bv : f32
-    loops.store %s, %c[i]
-  }
-}"""
-    assert "(ptr %p0, ptr %p1, ptr noalias %p2)" in loops_to_llvm(parse_module(text))
-
-
-def test_an_entry_with_many_calls_is_a_table():
-    count = MOST_CALLS + 1
-    nests = "\n".join(
-        f"""
-      loops.nest "x" (i = {k + 1}) {{
-        %a{k} = loops.load %x[i]
-        %one{k} = arith.constant 1.0 : f32
-        %b{k} = arith.addf %a{k}, %one{k} : f32
-        loops.store %b{k}, %x[i]
-      }}"""
-        for k in range(count)
-    )
-    text = f"""
-    loops.func @many {{
-      %x = assign.node "x" on_device because "node" : memref<{count}xf32>
-      {nests}
-    }}"""
-    module = parse_module(text)
-    check(module, tolerance=1e-6)
-    code = loops_to_llvm(module)
-    assert f"[{count * 5} x i64] [i64 ptrtoint (ptr @" in code
-    assert code.count('call void @"many') == count
