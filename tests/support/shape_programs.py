@@ -202,3 +202,18 @@ def row_refines(res: tuple[DimTerm, ...], opnd: tuple[DimTerm, ...], split: int)
 
 def dim_refines(res: DimTerm, opnd: DimTerm) -> bool:
     return opnd in (res, Dim(1))
+
+
+def moons(b1: list[int] | None, b2: list[int] | None) -> tuple[Program, dict[str, Shape]]:
+    """A network of three layers on half-moons, of which two biases may have a size; its shapes by name."""
+    p = Program()
+    x = p.slice(p.data([80, 10], output=[2]), 80)
+    cls = p.slice(p.data([80, 10], output=[1]), 80)
+    t = {"w1": p.param("w1"), "b1": p.param("b1", output=b1), "w2": p.param("w2")}
+    t |= {"b2": p.param("b2", output=b2), "w3": p.param("w3"), "one": p.constant(), "ten": p.constant()}
+    h1 = p.pointwise(p.pointwise(t["b1"], p.compose(t["w1"], x)))
+    h2 = p.pointwise(p.pointwise(t["b2"], p.compose(t["w2"], h1)))
+    t["mlp"] = p.compose(t["w3"], h2)
+    margin = p.pointwise(p.pointwise(t["one"], p.pointwise(cls, t["mlp"])))
+    t["loss"] = p.pointwise(p.einsum("...|... => 0", margin), t["ten"])
+    return p, t
