@@ -1,0 +1,176 @@
+"""The options of `ocannl-opt`, its files, and its output."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.opt_tool import ROUTINE, Done, Opt, check_located, check_report, moons
+
+from ocannl.tools.opt import main
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize(
+        "passes",
+        [
+            "no-such-pass",
+            "infer-shape",
+            "cpu,no-such-pass",
+            "infer-shapes{",
+            "infer-shapes}",
+            "infer-shapes{x=1}",
+            ",",
+            "{}",
+        ],
+    )
+    def test_wrong_passes(self, passes: str, opt: Opt):
+        check_report(opt(moons("texpr"), "-p", passes))
+
+    def test_a_near_name_is_suggested(self, opt: Opt):
+        done = opt("", "-p", "infer-shape")
+        check_report(done)
+        assert "infer-shapes" in done.err
+
+    def test_a_file_that_is_not_there(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        for path in (tmp_path / "missing.mlir", tmp_path):
+            code = main([str(path)])
+            captured = capsys.readouterr()
+            check_report(Done(code, captured.out, captured.err))
+            assert path.name in captured.err
+
+    @pytest.mark.parametrize("name", ["moons", "moons.txt", "moons.mlir.bak"])
+    def test_a_file_of_another_name(self, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        """It is read as text of a program, whatever it is called."""
+        text = "builtin.module {\n}\n"
+        (tmp_path / name).write_text(text)
+        code = main([str(tmp_path / name)])
+        captured = capsys.readouterr()
+        assert (code, captured.out, captured.err) == (0, text, "")
+
+    @pytest.mark.parametrize("args", [["--no-such-option"], ["-t", "no-such-target"]], ids=" ".join)
+    def test_wrong_options(self, args: list[str], opt: Opt, capsys: pytest.CaptureFixture[str]):
+        """argparse's way: a usage message, and its exit code."""
+        with pytest.raises(SystemExit) as stop:
+            opt("", *args)
+        assert stop.value.code == 2
+        assert "usage" in capsys.readouterr().err
+
+    def test_llvm_of_another_level(self, opt: Opt):
+        done = opt(moons("texpr"), "-t", "llvm")
+        check_located(done)
+        assert "loops.func" in done.err
+
+    @pytest.mark.parametrize("text", ["", "no mlir"])
+    def test_standard_input(
+        self, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ):
+        text = text or moons("texpr")
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+        code = main(["-p", "cpu"])
+        captured = capsys.readouterr()
+        if text == "no mlir":
+            check_located(Done(code, captured.out, captured.err))
+        else:
+            assert (code, captured.err) == (0, "")
+            assert captured.out.strip() == moons("loops").strip()
+
+    def test_print_between_passes(self, opt: Opt):
+        done = opt(
+            moons("texpr"), "-p", "infer-shapes,infer-precisions,infer-projections", "--print-between-passes"
+        )
+        assert done.code == 0
+        for stage in ("infer-shapes", "infer-precisions", "infer-projections"):
+            assert moons(stage).strip() in done.out
+        assert "IR after infer-shapes" in done.out
+
+    def test_split_input(self, opt: Opt):
+        one, two = moons("texpr"), "builtin.module {\n}\n"
+        done = opt(f"{one}// -----\n{two}", "--split-input-file", "-p", "cpu")
+        assert (done.code, done.err) == (0, "")
+        first, second = done.out.split("// -----")
+        assert first.strip() == moons("loops").strip()
+        assert second.strip() == two.strip()
+
+    def test_lines_count_from_the_start_of_a_split_file(self, opt: Opt):
+        text = "builtin.module {\n}\n// -----\nbuiltin.module {\n  %0 = arith.addf %1, %1 : f99\n}\n"
+        done = opt(text, "--split-input-file")
+        check_located(done)
+        assert ":5:" in done.err
+
+    def test_verify_diagnostics(self, opt: Opt):
+        """An error in the input is what is looked for: it is printed, and the exit code is 0."""
+        line = '%y = texpr.apply sub= mul(%w, %x) logic "@" : !texpr.tensor<4 | 2>'
+        plain = opt(ROUTINE.format(line))
+        check_report(plain)
+        expected = opt(ROUTINE.format(line), "--verify-diagnostics")
+        assert (expected.code, expected.err) == (0, "")
+        assert f"error: {expected.out}".strip() == plain.err.strip()
+
+    def test_parsing_diagnostics(self, opt: Opt):
+        done = opt("builtin.module { texpr.no }", "--parsing-diagnostics")
+        assert done.code == 0
+        assert "texpr.no" in done.out
+
+    def test_output_file(self, tmp_path: Path, opt: Opt):
+        target = tmp_path / "out.mlir"
+        done = opt(moons("texpr"), "-p", "cpu", "-o", str(target))
+        assert (done.code, done.out) == (0, "")
+        assert target.read_text().strip() == moons("loops").strip()
+
+
+NEST = """
+loops.func @f {
+  %x = assign.node "x" on_device because "node" : memref<4xf32>
+  loops.nest "n" (i = 4) {
+    %0 = loops.load %x[i]
+    loops.store %0, %x[i]
+  }
+}
+"""
+
+
+class TestOptionsAndOutput:
+    """Errors outside of the input are told in one line, too."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> str:
+        (tmp_path / "nest.mlir").write_text(NEST)
+        return str(tmp_path / "nest.mlir")
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            ("-p schedule{vector_bytes=0}", "a target has vector_bytes from 8 to 256, found 0"),
+            ("-p schedule{vector_bytes=24}", "vector_bytes is a power of two, found 24"),
+            ("-p schedule{vector_registers=-1}", "vector_registers from 4 to 256, found -1"),
+            ("-p tile-and-fuse{cores=0}", "cores from 1 to 65536, found 0"),
+            ("-p rematerialize{l2_bytes=-1}", "l2_bytes from 0 to"),
+            ("-p lower-loops-to-kernels{stages=0}", "stages is from 1 to 64, found 0"),
+            ("-p lower-loops-to-kernels{tile_bytes=-1}", "tile_bytes is from 1 to 1048576, found -1"),
+            ("-t ptx{foo=1}", '-t ptx{foo=1}: Provided arguments ["foo"] not found'),
+            ("-t llvm{foo=1}", '-t llvm{foo=1}: Provided arguments ["foo"] not found'),
+            ("-o /nowhere/x.mlir", "cannot write /nowhere/x.mlir: No such file or directory"),
+            ("-o /", "cannot write /: Is a directory"),
+        ],
+    )
+    def test_wrong_ones(self, arguments: str, told: str, file: str, capsys: pytest.CaptureFixture[str]):
+        assert main([file, *arguments.split()]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ")
+        assert told in line
+
+    @pytest.mark.sampled(3)
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    @pytest.mark.parametrize(
+        ("redirected", "told"),
+        [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("| true", "Broken pipe")],
+    )
+    def test_an_output_that_cannot_be_written(self, redirected: str, told: str, file: str):
+        Path(file).write_text("".join(NEST.replace("@f", f"@f{k}") for k in range(500)))
+        command = f"{sys.executable} -m ocannl.tools.opt {file} {redirected}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert done.stderr == f"error: cannot write standard output: {told}\n"
