@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 import pytest
-from support.cuda_on_cpu import Kernel, kernels_of, note_kernels
+from support.cuda_kernels import Kernel, kernels_of, note_kernels
 from support.device_programs import counted, train_moons
 
 import ocannl as oc

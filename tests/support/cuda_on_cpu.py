@@ -9,235 +9,43 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation
+from support.cuda_handles import (
+    CUDA_KERNEL_NODE_PARAMS,
+    Call,
+    Context,
+    CUdevice_attribute,
+    CUdeviceptr,
+    CUevent_flags,
+    CUfunction_attribute,
+    CUjit_option,
+    CUmemPool_attribute,
+    CUresult,
+    CUstream_flags,
+    Event,
+    Graph,
+    GraphExec,
+    Module,
+    Node,
+    Pool,
+    Stream,
+    Work,
+    cuuint64_t,
+)
+from support.cuda_kernels import Kernel, kernels_of, note_kernels
 
-from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.entry import entry_layout, used_names
-from ocannl.lowering.kernels.calls import launches
-from ocannl.lowering.kernels.description import RoutineDescription, descriptions
-from ocannl.lowering.kernels_to_llvm import to_llvm
-from ocannl.lowering.pipelines import module_text, parse_text
-from ocannl.runtime.cuda.device import CudaDevice
 from ocannl.runtime.cuda.driver import BINDINGS
 from ocannl.runtime.cuda.ptxas import assemble
-from ocannl.runtime.host.jit import CompiledModule, compile_llvm
-from ocannl.runtime.interface import the_func
-from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
+from ocannl.runtime.memory import aligned_array
 
 # What is added to an address of the CPU to get that of the GPU: no such address can be reached.
 FAR = 1 << 62
-
-
-class CUresult(IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_INVALID_VALUE = 1
-    CUDA_ERROR_OUT_OF_MEMORY = 2
-    CUDA_ERROR_NO_DEVICE = 100
-    CUDA_ERROR_INVALID_PTX = 218
-    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
-    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
-
-
-class CUdevice_attribute(IntEnum):
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
-    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
-
-
-class CUfunction_attribute(IntEnum):
-    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-
-
-class CUstream_flags(IntEnum):
-    CU_STREAM_NON_BLOCKING = 1
-
-
-class CUevent_flags(IntEnum):
-    CU_EVENT_DEFAULT = 0
-
-
-class CUjit_option(IntEnum):
-    CU_JIT_ERROR_LOG_BUFFER = 5
-    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
-
-
-class CUmemPool_attribute(IntEnum):
-    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
-
-
-ENUMS = (
-    CUresult,
-    CUdevice_attribute,
-    CUfunction_attribute,
-    CUstream_flags,
-    CUevent_flags,
-    CUjit_option,
-    CUmemPool_attribute,
-)
-
-
-class cuuint64_t(int):
-    pass
-
-
-class CUdeviceptr(int):
-    pass
-
-
-class CUDA_KERNEL_NODE_PARAMS(SimpleNamespace):
-    FIELDS = (
-        "func",
-        *("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ"),
-        *("sharedMemBytes", "kernelParams"),
-    )
-
-    def __init__(self) -> None:
-        super().__init__(func=None, **dict.fromkeys(self.FIELDS[1:], 0))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        assert name in self.FIELDS
-        super().__setattr__(name, value)
-
-
 Answer: TypeAlias = tuple[Any, ...]
-Work: TypeAlias = Callable[[], CUresult]
 OK = (CUresult.CUDA_SUCCESS,)
-
-
-@dataclass(eq=False)
-class Kernel:
-    """A kernel of a loaded module: how it is launched, and its emulation."""
-
-    name: str
-    launch: LaunchOp
-    sizes: Sequence[int]
-    """The bytes of each node that it takes, at least."""
-    indices: Sequence[str]
-    args: ArgBlock
-    slots: Sequence[int]
-    index_slots: Sequence[int]
-    run: Callable[[], None]
-    code: CompiledModule
-    most_shared_bytes: int = 48 * 2**10
-
-
-@dataclass(eq=False)
-class Module:
-    kernels: dict[str, Kernel]
-
-
-@dataclass(eq=False)
-class Event:
-    time: float | None = None
-
-
-@dataclass(eq=False)
-class Stream:
-    waiting: list[Work] = field(default_factory=list[Work])
-
-
-@dataclass(eq=False)
-class Context:
-    retained: int = 0
-
-
-@dataclass(eq=False)
-class Pool:
-    threshold: int = 0
-
-
-@dataclass(frozen=True)
-class Call:
-    """A kernel as it was launched: its arguments are copied."""
-
-    kernel: Kernel
-    arguments: tuple[int, ...]
-
-
-@dataclass(eq=False)
-class Node:
-    """A node of a graph, which follows another one."""
-
-    work: Call | Event
-    after: Node | None
-
-
-@dataclass(eq=False)
-class Graph:
-    nodes: list[Node] = field(default_factory=list[Node])
-
-
-@dataclass(eq=False)
-class GraphExec:
-    graph: Graph
-    work: dict[Node, Call | Event]
-
-
-modules: dict[str, str] = {}
-"""The kernels that PTX was made of, by its text."""
-
-
-def kernels_of(ptx: str) -> dict[str, Kernel]:
-    """The kernels of PTX by name. The text says how they are called, its module what they do."""
-    module = parse_text(modules[ptx])
-    (routine,) = descriptions(ptx)
-    calls = {dispatch.function: number for number, dispatch in reversed([*enumerate(routine.kernels)])}
-    funcs = [single(module, number) for number in calls.values()]
-    # So it does not say that they are apart.
-    code = compile_llvm(to_llvm(ModuleOp(list[Operation](funcs))).replace(" noalias", ""))
-    found: dict[str, Kernel] = {}
-    for (name, number), func in zip(calls.items(), funcs, strict=True):
-        layout = entry_layout(func)
-        (launch,) = launches(func)
-        values, indices = used_names(launch, func.ranges)
-        nodes = [value.owner for value in values if isinstance(value.owner, NodeOp)]
-        assert [node.label.data for node in nodes] == routine.kernels[number].buffers
-        assert indices == routine.kernels[number].indices
-        assert f".visible .entry {name}(" in ptx
-        args = ArgBlock(layout.slots)
-        slots = [layout.node_slots[node.label.data] for node in nodes]
-        index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
-        run = bind_call(code.address(func.sym_name.data), args)
-        sizes = sizes_of(routine, name)
-        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code)
-    return found
-
-
-def sizes_of(routine: RoutineDescription, function: str) -> list[int]:
-    """The bytes of the nodes of a kernel; calls of equal kernels may have nodes of different sizes."""
-    bytes = {buffer.name: buffer.bytes for buffer in routine.buffers}
-    calls = [kernel.buffers for kernel in routine.kernels if kernel.function == function]
-    return [min(bytes[name] for name in names) for names in zip(*calls, strict=True)]
-
-
-def single(module: ModuleOp, number: int) -> FuncOp:
-    """The routine of a module with one of its kernels. All nodes have memory of their own, since another call
-    of an equal kernel may find them elsewhere in the arena.
-    """
-    func = the_func(module).clone()
-    func.properties["sym_name"] = StringAttr(f"kernel{number}")
-    for k, launch in enumerate(list(launches(func))):
-        if k != number:
-            launch.detach()
-            launch.erase()
-    for node in func.body.block.ops:
-        if isinstance(node, NodeOp) and node.result.first_use is not None:
-            node.set_mode("on_device", "argument of a kernel")
-    return func
 
 
 class FakeDriver:
@@ -627,17 +435,3 @@ def install(monkeypatch: pytest.MonkeyPatch, driver: FakeDriver | None) -> None:
     """Puts a driver in place of the module, or hides that."""
     monkeypatch.setitem(sys.modules, BINDINGS, driver)
     note_kernels(monkeypatch)
-
-
-def note_kernels(monkeypatch: pytest.MonkeyPatch, see: Callable[[str], None] | None = None) -> None:
-    """Remembers what PTX is made of; `see` is called with it."""
-    write = CudaDevice.text
-
-    def noted(device: CudaDevice, module: ModuleOp) -> str:
-        text = write(device, module)
-        modules[text] = module_text(module)
-        if see is not None:
-            see(text)
-        return text
-
-    monkeypatch.setattr(CudaDevice, "text", noted)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.cuda_on_cpu import CUresult, FakeDriver, install
+from support.cuda_handles import CUresult
+from support.cuda_on_cpu import FakeDriver, install
 from support.device_programs import counted
 from support.models import two_layers
 

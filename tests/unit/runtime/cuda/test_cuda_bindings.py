@@ -11,7 +11,8 @@ from enum import IntEnum
 from pathlib import Path
 
 import pytest
-from support.cuda_on_cpu import CUDA_KERNEL_NODE_PARAMS, ENUMS, FakeDriver
+from support.cuda_handles import CUDA_KERNEL_NODE_PARAMS, ENUMS
+from support.cuda_on_cpu import FakeDriver
 from support.layering import SUPPORT, TESTS
 
 from ocannl.dialects.ir.errors import DeviceError

@@ -1,0 +1,139 @@
+"""The types of `cuda.bindings.driver` that its stand-in has: enumerations, structures, and handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import SimpleNamespace
+from typing import TypeAlias
+
+from support.cuda_kernels import Kernel
+
+
+class CUresult(IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_DEVICE = 100
+    CUDA_ERROR_INVALID_PTX = 218
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
+
+
+class CUdevice_attribute(IntEnum):
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
+
+
+class CUfunction_attribute(IntEnum):
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+
+
+class CUstream_flags(IntEnum):
+    CU_STREAM_NON_BLOCKING = 1
+
+
+class CUevent_flags(IntEnum):
+    CU_EVENT_DEFAULT = 0
+
+
+class CUjit_option(IntEnum):
+    CU_JIT_ERROR_LOG_BUFFER = 5
+    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
+
+
+class CUmemPool_attribute(IntEnum):
+    CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
+
+
+ENUMS = (
+    CUresult,
+    CUdevice_attribute,
+    CUfunction_attribute,
+    CUstream_flags,
+    CUevent_flags,
+    CUjit_option,
+    CUmemPool_attribute,
+)
+
+
+class cuuint64_t(int):
+    pass
+
+
+class CUdeviceptr(int):
+    pass
+
+
+class CUDA_KERNEL_NODE_PARAMS(SimpleNamespace):
+    FIELDS = (
+        "func",
+        *("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ"),
+        *("sharedMemBytes", "kernelParams"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(func=None, **dict.fromkeys(self.FIELDS[1:], 0))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        assert name in self.FIELDS
+        super().__setattr__(name, value)
+
+
+Work: TypeAlias = Callable[[], CUresult]
+
+
+@dataclass(eq=False)
+class Module:
+    kernels: dict[str, Kernel]
+
+
+@dataclass(eq=False)
+class Event:
+    time: float | None = None
+
+
+@dataclass(eq=False)
+class Stream:
+    waiting: list[Work] = field(default_factory=list[Work])
+
+
+@dataclass(eq=False)
+class Context:
+    retained: int = 0
+
+
+@dataclass(eq=False)
+class Pool:
+    threshold: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel as it was launched: its arguments are copied."""
+
+    kernel: Kernel
+    arguments: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """A node of a graph, which follows another one."""
+
+    work: Call | Event
+    after: Node | None
+
+
+@dataclass(eq=False)
+class Graph:
+    nodes: list[Node] = field(default_factory=list[Node])
+
+
+@dataclass(eq=False)
+class GraphExec:
+    graph: Graph
+    work: dict[Node, Call | Event]

@@ -1,0 +1,107 @@
+"""The kernels of PTX as functions of the CPU: an emulation of the module that the text was written of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.kernel import LaunchOp
+from ocannl.dialects.loops import FuncOp
+from ocannl.lowering.entry import entry_layout, used_names
+from ocannl.lowering.kernels.calls import launches
+from ocannl.lowering.kernels.description import RoutineDescription, descriptions
+from ocannl.lowering.kernels_to_llvm import to_llvm
+from ocannl.lowering.pipelines import module_text, parse_text
+from ocannl.runtime.cuda.device import CudaDevice
+from ocannl.runtime.host.jit import CompiledModule, compile_llvm
+from ocannl.runtime.interface import the_func
+from ocannl.runtime.memory import ArgBlock, bind_call
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A kernel of a loaded module: how it is launched, and its emulation."""
+
+    name: str
+    launch: LaunchOp
+    sizes: Sequence[int]
+    """The bytes of each node that it takes, at least."""
+    indices: Sequence[str]
+    args: ArgBlock
+    slots: Sequence[int]
+    index_slots: Sequence[int]
+    run: Callable[[], None]
+    code: CompiledModule
+    most_shared_bytes: int = 48 * 2**10
+
+
+modules: dict[str, str] = {}
+"""The kernels that PTX was made of, by its text."""
+
+
+def kernels_of(ptx: str) -> dict[str, Kernel]:
+    """The kernels of PTX by name. The text says how they are called, its module what they do."""
+    module = parse_text(modules[ptx])
+    (routine,) = descriptions(ptx)
+    calls = {dispatch.function: number for number, dispatch in reversed([*enumerate(routine.kernels)])}
+    funcs = [single(module, number) for number in calls.values()]
+    # So it does not say that they are apart.
+    code = compile_llvm(to_llvm(ModuleOp(list[Operation](funcs))).replace(" noalias", ""))
+    found: dict[str, Kernel] = {}
+    for (name, number), func in zip(calls.items(), funcs, strict=True):
+        layout = entry_layout(func)
+        (launch,) = launches(func)
+        values, indices = used_names(launch, func.ranges)
+        nodes = [value.owner for value in values if isinstance(value.owner, NodeOp)]
+        assert [node.label.data for node in nodes] == routine.kernels[number].buffers
+        assert indices == routine.kernels[number].indices
+        assert f".visible .entry {name}(" in ptx
+        args = ArgBlock(layout.slots)
+        slots = [layout.node_slots[node.label.data] for node in nodes]
+        index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
+        run = bind_call(code.address(func.sym_name.data), args)
+        sizes = sizes_of(routine, name)
+        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code)
+    return found
+
+
+def sizes_of(routine: RoutineDescription, function: str) -> list[int]:
+    """The bytes of the nodes of a kernel; calls of equal kernels may have nodes of different sizes."""
+    bytes = {buffer.name: buffer.bytes for buffer in routine.buffers}
+    calls = [kernel.buffers for kernel in routine.kernels if kernel.function == function]
+    return [min(bytes[name] for name in names) for names in zip(*calls, strict=True)]
+
+
+def single(module: ModuleOp, number: int) -> FuncOp:
+    """The routine of a module with one of its kernels. All nodes have memory of their own, since another call
+    of an equal kernel may find them elsewhere in the arena.
+    """
+    func = the_func(module).clone()
+    func.properties["sym_name"] = StringAttr(f"kernel{number}")
+    for k, launch in enumerate(list(launches(func))):
+        if k != number:
+            launch.detach()
+            launch.erase()
+    for node in func.body.block.ops:
+        if isinstance(node, NodeOp) and node.result.first_use is not None:
+            node.set_mode("on_device", "argument of a kernel")
+    return func
+
+
+def note_kernels(monkeypatch: pytest.MonkeyPatch, see: Callable[[str], None] | None = None) -> None:
+    """Remembers what PTX is made of; `see` is called with it."""
+    write = CudaDevice.text
+
+    def noted(device: CudaDevice, module: ModuleOp) -> str:
+        text = write(device, module)
+        modules[text] = module_text(module)
+        if see is not None:
+            see(text)
+        return text
+
+    monkeypatch.setattr(CudaDevice, "text", noted)
