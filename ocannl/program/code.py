@@ -93,6 +93,12 @@ def is_recording() -> bool:
     return _recording.get() is not None
 
 
+def ends_block(code: Code) -> bool:
+    """Whether the open block ends with some code."""
+    block = _recording.get()
+    return block is not None and block.statements[-len(code.statements) :] == code.statements
+
+
 @contextmanager
 def recording(block: Recording) -> Generator[None, None, None]:
     """A context in which statements that are made are added to a block."""

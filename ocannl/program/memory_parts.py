@@ -28,6 +28,11 @@ def items_of(key: object) -> tuple[object, ...]:
     return cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
 
 
+def is_same_key(a: object, b: object) -> bool:
+    """Whether a statement wrote both in one place. Python may make a slice twice, and nothing else."""
+    return a is b or (isinstance(a, slice) and a == b)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts(Generic[TensorT]):
     """`m.at`, whose positions in brackets name a part."""

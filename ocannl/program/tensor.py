@@ -26,14 +26,14 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import expressions, graph, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.checks import integer
-from ocannl.program.code import Code, computing, emit, is_recording, run
+from ocannl.program.code import Code, computing, emit, ends_block, is_recording, run
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import MOST_OPERANDS, SCALAR
 from ocannl.program.final_types import element_now
 from ocannl.program.handle import Handle, check_updated
 from ocannl.program.location import here
-from ocannl.program.memory_parts import Part, Parts, items_of
+from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.numbers import Number, is_number, number
 from ocannl.program.padded_axes import note_reduction, real_sizes
 from ocannl.program.present_value import PresentValue
@@ -237,14 +237,15 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
         An id of a tensor that is no position gives 0, and the run raises `OcannlError` at its end. Raises
         `ShapeError` where the axes are not known yet, and `IndexError` for positions that there are not.
         """
-        items = items_of(key)
+        part = self._part(key)
+        return SlicedMemory(part, self, key) if is_memory(self.ir_value) else Tensor(part)
+
+    def _part(self, key: object) -> Value:
         if isinstance(key, Index):
             batch = SliceOp.of_batch(self.ir_value, Linear.var(key.name), graph.fresh_type())
-            part = graph.add(tagged(batch, key))
-        else:
-            ids = [item.ir_value if isinstance(item, Tensor) else item for item in items]
-            part = tensor_parts.part_of(self.ir_value, ids)
-        return SlicedMemory(part, self, items) if is_memory(self.ir_value) else Tensor(part)
+            return graph.add(tagged(batch, key))
+        ids = [item.ir_value if isinstance(item, Tensor) else item for item in items_of(key)]
+        return tensor_parts.part_of(self.ir_value, ids)
 
     @property
     def at(self) -> Parts[Tensor]:
@@ -256,7 +257,7 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
     def __setitem__(self, key: object, value: TensorLike) -> None:
         """Sets memory, or a part at positions of its axes in the order of memory, in a code block."""
         part: Part[Tensor] = Part(self, key)
-        if not (isinstance(value, SlicedMemory) and value.is_of(part)):
+        if not (isinstance(value, SlicedMemory) and value.is_updated(part)):
             self._record(value, part)
 
     def _update(self, op: str, value: TensorLike) -> Tensor:
@@ -338,23 +339,28 @@ class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, 
 class SlicedMemory(Tensor):
     """A part of memory, `m[2:4]`: an expression that in-place operators write through in a code block."""
 
-    __slots__ = ("key", "memory")
+    __slots__ = ("key", "memory", "update")
 
-    def __init__(self, value: Value, memory: Tensor, key: tuple[object, ...]) -> None:
+    def __init__(self, value: Value, memory: Tensor, key: object, update: Code | None = None) -> None:
         super().__init__(value)
         self.memory = memory
         self.key = key
+        self.update = update
+        """The code of the in-place operator that gave this."""
 
-    def is_of(self, part: Part[Tensor]) -> bool:
-        """Whether it stands for a part. After `m[2:4] += v`, Python sets `m[2:4]` to what is there."""
-        return part.tensor == self.memory and str(part.items) == str(self.key)
+    def is_updated(self, part: Part[Tensor]) -> bool:
+        """Whether an in-place operator has just set the part: after `m[2:4] += v`, Python sets `m[2:4]` to
+        what that gave.
+        """
+        is_same = part.tensor == self.memory and is_same_key(part.key, self.key)
+        return is_same and self.update is not None and ends_block(self.update)
 
     def _update(self, op: str, value: TensorLike) -> Tensor:
         result = pointwise(op, self, value)
         if not is_recording():
             return result
-        assign(Part(self.memory, self.key), result)
-        return self
+        update = assign(Part(self.memory, self.key), result)
+        return SlicedMemory(self.memory._part(self.key), self.memory, self.key, update)
 
 
 TensorLike: TypeAlias = Expression | Number

@@ -108,6 +108,72 @@ def test_in_place_operators_work_on_views_as_in_numpy():
     np.testing.assert_array_equal(ctx[m][1], np.full(COLUMNS, 4))
 
 
+BEHIND_ELLIPSIS = np.arange(2000), np.where(np.arange(2000) == 1000, 0, np.arange(2000))
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        pytest.param(np.array([0, 1]), np.array([3, 2]), id="small arrays"),
+        pytest.param(*BEHIND_ELLIPSIS, id="arrays that print alike"),
+        pytest.param([0, 1], [3, 2], id="lists"),
+        pytest.param(slice(0, 2), slice(2, 4), id="slices"),
+        pytest.param(0, 3, id="integers"),
+    ],
+)
+@pytest.mark.parametrize("in_tensors", [False, True], ids=["", "in tensors"])
+def test_one_part_is_set_to_another(target: Any, source: Any, in_tensors: bool):
+    """Also where their positions look alike in text."""
+    m, wanted = oc.data(array_of(2000)), array_of(2000)
+    to, of = (oc.data(key) if in_tensors and np.ndim(key) else key for key in (target, source))
+    with oc.code("move") as code:
+        m[to] = m[of]
+    ctx = oc.Context.cpu(1)
+    ctx.compile(code)()
+    wanted[target] = wanted[source]
+    np.testing.assert_array_equal(ctx[m], wanted)
+
+
+@pytest.mark.parametrize("how", ["function", "eager"])
+def test_a_part_is_set_back(how: str):
+    """To what it was before another write."""
+
+    def swapped_back(m: oc.Tensor) -> oc.Tensor:
+        before = m[1]
+        m[1] = 9.0
+        m[1] = before
+        return m
+
+    if how == "function":
+        result = oc.function(swapped_back)(array_of(3))
+    else:
+        with oc.Context.cpu(1), oc.eager():
+            result = swapped_back(oc.data(array_of(3))).numpy()
+    np.testing.assert_array_equal(result, array_of(3))
+
+
+def test_an_updated_part_has_its_new_value():
+    @oc.function
+    def updated(m: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        part = m[1:]
+        part += 10.0
+        m[1:] = 0.0
+        m[1:] = part
+        return m, part
+
+    whole, part = updated(array_of(3))
+    np.testing.assert_array_equal(whole, [1, 12, 13])
+    np.testing.assert_array_equal(part, [12, 13])
+
+
+@pytest.mark.parametrize("key", [1, slice(1, 3), (0, slice(1, 3)), np.array([0, 2]), oc.data([0, 2]), ...])
+def test_an_update_in_place_is_one_statement(key: Any):
+    m = memory()
+    with oc.code("update") as code:
+        m[key] += 1.0
+    assert code.ir().count("texpr.assign") == 1
+
+
 def test_what_code_cannot_write():
     m, ctx = memory(), oc.Context.cpu(1)
     with oc.code("write"):
