@@ -89,7 +89,8 @@ class Recorder:
         """How many handles and statements depend on data that can be replaced."""
 
     def reads_of(self, value: Value) -> frozenset[Key]:
-        return reads_of(value, self.reads)
+        """The memory that a value reads; noted in eager mode alone, which knows the value anyway."""
+        return reads_of(value, self.reads if is_eager() else {})
 
     # Operations.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Generator, Iterable
 from typing import Any
 
@@ -262,6 +263,18 @@ class TestAgain:
         assert len(compiled) <= 2
         np.testing.assert_array_equal(draw(), first)
         oc.seed(1)
+
+    def test_programs_built_after_it_are_not_kept(self):
+        held = oc.tensor([1.0, 2.0]) * 2
+        assert RECORDER.users
+        oc.eager(False)
+        w = oc.param("w", output=2)
+        loss = (w * w).sum()
+        train.grad_update(loss)
+        value = weakref.ref(loss.ir_value)
+        del loss
+        assert value() is None
+        assert held.numpy().tolist() == [2.0, 4.0]
 
     def test_nothing_grows(self):
         w = oc.param("w", np.array([1.0]))
