@@ -2,7 +2,6 @@
 whole training steps.
 """
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -43,7 +42,7 @@ from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
 from ocannl.program.memory_modes import materialize, virtual
 from ocannl.program.misuse import explain_all
-from ocannl.program.other_names import FUNCTIONS
+from ocannl.program.other_names import FUNCTIONS, missing
 from ocannl.program.parameters import params
 from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
@@ -210,11 +209,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ocannl.{name}")
     operator = OPERATORS.get(name)
     if operator is None:
-        near = get_close_matches(name, __dir__(), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        if name in FUNCTIONS:
-            hint = f"; in its place: {FUNCTIONS[name]}"
-        raise AttributeError(f"module 'ocannl' has no attribute {name!r}{hint}")
+        raise missing("module 'ocannl'", name, __dir__(), FUNCTIONS)
     return operator
 
 

@@ -25,6 +25,8 @@ class Config(Mapping[str, str]):
     Raises `OcannlError` for a file that cannot be read, and for a name or a value in it that there is not.
     """
 
+    __slots__ = ()
+
     def __getitem__(self, name: str) -> str:
         if name not in NAMES:
             raise OcannlError(_unknown(name))

@@ -2,6 +2,8 @@
 tensors.
 """
 
+from typing import TYPE_CHECKING
+
 from ocannl.nn.activations import (
     elu,
     gelu,
@@ -77,6 +79,7 @@ from ocannl.nn.transformer import (
 from ocannl.nn.unpool import max_unpool
 from ocannl.nn.vgg import vgg_block
 from ocannl.program.misuse import explain_all
+from ocannl.program.other_names import missing
 
 __all__ = [
     "Layer",
@@ -172,3 +175,9 @@ __all__ = [
 ]
 
 explain_all(__all__, globals())
+
+
+if not TYPE_CHECKING:  # for a type checker there is nothing else
+
+    def __getattr__(name: str) -> object:
+        raise missing("module 'ocannl.nn'", name, __all__, {})

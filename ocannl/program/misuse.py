@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import typing
@@ -25,9 +26,10 @@ def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
         if inspect.isfunction(value):
             public[name] = explained(value)
         elif inspect.isclass(value) and not issubclass(value, BaseException):
-            for attribute, method in list(vars(value).items()):
+            for attribute in dir(value):
                 is_public = not attribute.startswith("_") or attribute in ("__init__", "__getitem__")
-                if is_public and inspect.isfunction(method):
+                method = inspect.getattr_static(value, attribute)
+                if is_public and inspect.isfunction(method) and method.__module__.startswith("ocannl."):
                     setattr(value, attribute, explained(method))
 
 
@@ -52,12 +54,14 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-    """Raises `ArgumentError` for the first argument that is not of its type; none if the call has no such."""
+    """Raises `ArgumentError` for arguments that the function does not take, and for the first that is not of
+    its type; none if the call has no such.
+    """
     signature = inspect.signature(function)
     try:
         given = signature.bind(*args, **named).arguments
-    except TypeError:
-        return
+    except TypeError as error:
+        raise ArgumentError(_misfit(function, signature, named, error)) from None
     for name, value in given.items():
         parameter, values = signature.parameters[name], [value]
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -70,6 +74,17 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
                 raise ArgumentError(
                     f"`{name}` of {function.__name__} is of type {written}, found {one!r}"
                 ) from None
+
+
+def _misfit(
+    function: Callable[..., Any], signature: inspect.Signature, named: Iterable[str], error: TypeError
+) -> str:
+    taken = [name for name in signature.parameters if name != "self"]
+    why = f"{error}."
+    if unknown := [name for name in named if name not in taken]:
+        near = difflib.get_close_matches(unknown[0], taken, 1)
+        why = f"there is no argument `{unknown[0]}`" + (f"; did you mean `{near[0]}`?" if near else ".")
+    return f"{function.__name__}: {why} Its arguments are {', '.join(taken) or 'none'}"
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:

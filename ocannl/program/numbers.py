@@ -11,6 +11,9 @@ from ocannl.program.errors import ArgumentError
 
 Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
 
+AS_TENSOR = "an array becomes a tensor by oc.data, a list by oc.tensor"
+"""The way out for what is no tensor."""
+
 
 def is_number(value: object) -> TypeGuard[Number]:
     """Whether a value is a number of Python or NumPy."""
@@ -24,10 +27,7 @@ def number(value: Number) -> int | float:
     everything else.
     """
     if not is_number(value):
-        raise ArgumentError(
-            f"expected a tensor or a number, found {type(value).__name__}; "
-            "an array becomes a tensor by oc.data"
-        )
+        raise ArgumentError(f"expected a tensor or a number, found {type(value).__name__}; {AS_TENSOR}")
     if isinstance(value, int | np.integer | np.bool_) and -(2**63) <= value < 2**63:
         return int(value)
     try:

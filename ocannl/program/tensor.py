@@ -34,7 +34,8 @@ from ocannl.program.final_types import element_now
 from ocannl.program.handle import Handle, check_updated
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
-from ocannl.program.numbers import Number, is_number, number
+from ocannl.program.numbers import AS_TENSOR, Number, is_number, number
+from ocannl.program.other_names import NamesApart
 from ocannl.program.padded_axes import note_reduction, real_sizes
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
@@ -116,7 +117,9 @@ class Index(StaticIndex, Expression):
         return Tensor(graph.add(tagged(texpr.EmbedOp(Linear.var(self.name), TensorType.of(SCALAR)), self)))
 
 
-class Tensor(Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, Reducible["Tensor"]):
+class Tensor(
+    Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, Reducible["Tensor"], NamesApart
+):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
     It is a handle on a value of the program under construction. Handles of the same value are equal, and can
@@ -375,9 +378,7 @@ def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
     strange = [operand for operand in operands if not is_tensor_like(operand)]
     for operand in strange:
         if isinstance(operand, ARRAYS):
-            raise ArgumentError(
-                f"a tensor and a {type(operand).__name__}: an array becomes a tensor by oc.data"
-            )
+            raise ArgumentError(f"a tensor and a {type(operand).__name__}: {AS_TENSOR}")
         if type(operand).__module__ == "builtins":
             raise ArgumentError(f"a tensor does not combine with a {type(operand).__name__}")
     return not strange

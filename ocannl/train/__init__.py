@@ -1,6 +1,9 @@
 """Training: recipes and optimizers, schedules of learning rates, data and loops."""
 
+from typing import TYPE_CHECKING
+
 from ocannl.program.misuse import explain_all
+from ocannl.program.other_names import missing
 from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.data import Batches, batches
@@ -85,3 +88,9 @@ __all__ = [
 ]
 
 explain_all(__all__, globals())
+
+
+if not TYPE_CHECKING:  # for a type checker there is nothing else
+
+    def __getattr__(name: str) -> object:
+        raise missing("module 'ocannl.train'", name, __all__, {})

@@ -32,7 +32,10 @@ def plot(
     Raises `ArgumentError` where there is nothing to plot, `OcannlError` where matplotlib is needed and
     missing: `pip install 'ocannl[plot]'`.
     """
-    series = _series(recorded, title)
+    try:
+        series = _series(recorded, title)
+    except (TypeError, ValueError) as error:
+        raise oc.ArgumentError(f"what is plotted is numbers: {error}") from error
     if not series or not all(values.size and values.ndim == 1 for values in series.values()):
         raise oc.ArgumentError("a series to plot is a list of numbers, one at least")
     if path is not None:

@@ -14,7 +14,10 @@ import ocannl as oc
 from ocannl import nn, train
 
 ANY: Any = oc
+NN: Any = nn
+TRAIN: Any = train
 ARRAY: Any = np.ones(3)
+LIST: Any = [1.0, 2.0]
 TWO: Any = np.int64(2)
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: train.grad_update(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
@@ -30,6 +33,18 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ctx.compile(x, name=ANY), "a routine is named by a string, found <module"),
     (lambda ctx, x: ctx.init_params(x, seed=ANY), "a seed is an integer, found <module"),
     (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found dtype object"),
+    (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
+    (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "there is no argument `axis`"),
+    (lambda ctx, x: ANY.relu(x).max(keepdims=True), "there is no argument `keepdims`"),
+    (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`? Its arguments are"),
+    (lambda ctx, x: NN.linear(3), "linear: too many positional arguments. Its arguments are"),
+    (lambda ctx, x: TRAIN.batches(batch_size=2), "batches: there is no argument `batch_size`"),
+    (lambda ctx, x: TRAIN.plot(["high", "low"]), "what is plotted is numbers"),
+    (
+        lambda ctx, x: oc.where(x, LIST, x),
+        "found list; an array becomes a tensor by oc.data, a list by oc.tensor",
+    ),
+    (lambda ctx, x: nn.mse(x, LIST), "a tensor and a list: an array becomes a tensor by oc.data, a list by"),
 ]
 
 
@@ -39,6 +54,31 @@ def test_misuse(misuse: Callable[[oc.Context, oc.Tensor], object], message: str)
         misuse(oc.Context.cpu(), oc.data(np.ones((2, 3)), label="x"))
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{__file__}:")
+
+
+NAMES: list[tuple[Any, str, str]] = [
+    (oc, "matmul", "in its place: "),
+    (oc, "einsumm", "did you mean 'einsum'?"),
+    (nn, "Linear", "module 'ocannl.nn' has no attribute 'Linear'; did you mean 'linear'?"),
+    (train, "adamW", "did you mean 'adamw'?"),
+    (oc.data([1.0]), "view", "'Tensor' object has no attribute 'view'; in its place: t.reshape"),
+    (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
+    (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),
+    (oc.data([1.0]), "_reshap", "has no attribute '_reshap'"),
+    (oc.config, "treads", "has no attribute 'treads'"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "words"), NAMES, ids=[name for _, name, _ in NAMES])
+def test_names_that_there_are_not(owner: Any, name: str, words: str):
+    with pytest.raises(AttributeError, match=re.escape(words)):
+        getattr(owner, name)
+    assert not hasattr(owner, name)
+
+
+def test_settings_are_not_set_by_attributes():
+    with pytest.raises(AttributeError):
+        setattr(oc.config, "threads", "2")  # noqa: B010
 
 
 def test_setting_what_is_no_number_changes_nothing():
