@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from threading import RLock
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import llvmlite.binding
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 shared = RLock()
 """Held while the program under construction, the memory of contexts, or what is made once a process changes.
 
-Passes and code generation run without it. Who holds it may call LLVM, never the other way round.
+Passes and code generation run without it. Who holds it may call LLVM, never the other way round;
+and it may wait for other threads only where these do not take it.
 """
 
 _llvm_lock = llvm.ffi.lib._lock  # held around every call of LLVM
 
 
-def once(function: Callable[P, T]) -> Callable[P, T]:
-    """`functools.cache`, but a function that several threads call at the same time still runs once."""
-    cached = cache(function)
+def once(function: Callable[[], T]) -> Callable[[], T]:
+    """The function, which runs at its first call only, even if several threads call it at the same time.
+
+    Later calls take no lock: a thread for which the holder of the lock waits may make them.
+    """
+    found: list[T] = []
 
     @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        with shared:
-            return cached(*args, **kwargs)
+    def call() -> T:
+        if not found:
+            with shared:
+                if not found:
+                    found.append(function())
+        return found[0]
 
     return call
 

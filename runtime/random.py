@@ -160,7 +160,8 @@ def normal(
     if of_type == np.float64:
         return drawn(key, shape, of_type, 2, lambda words: then(box_muller(unit_53_bits(words))), out)
     if of_type == np.float32 and math.prod(shape) >= LEAST_COMPILED_NORMAL:
-        return drawn(key, shape, of_type, 1, lambda words: then(compiled_normals(words)), out)
+        compiled = compiled_normals()
+        return drawn(key, shape, of_type, 1, lambda words: then(compiled(words)), out)
 
     def numbers_of(words: Words) -> Numbers:
         return then(box_muller(unit_32_bits(words)).astype(of_type))
@@ -184,11 +185,11 @@ def drawn(
     out: Numbers | None,
 ) -> Numbers:
     """An array of numbers that are made of `words_each` words each of the key's word stream, part by part, on
-    all threads. `numbers_of` makes those of some whole blocks.
+    all threads. `numbers_of` makes those of some whole blocks; it may take no lock that the caller holds.
     """
     result = np.empty(shape, dtype) if out is None else out
     flat = result.reshape(-1)
-    words_of = compiled_words if words_each * flat.size >= LEAST_COMPILED else numpy_words
+    words_of = compiled_words() if words_each * flat.size >= LEAST_COMPILED else numpy_words
 
     def draw(start: int) -> None:
         part = flat[start : start + PART]

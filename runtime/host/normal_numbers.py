@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -52,27 +52,33 @@ loops.func @normal {{
 """
 
 
-def compiled_normals(words: NDArray[np.uint32]) -> NDArray[np.float32]:
-    """The pairs of normal numbers of pairs of words, `PAIRS` at most. Other threads run meanwhile."""
-    whole = words
-    if words.size < 2 * PAIRS:
-        whole = np.zeros(2 * PAIRS, np.uint32)
-        whole[: words.size] = words
-    numbers = np.empty(2 * PAIRS, np.float32)
-    _, function = _compiled()
-    # Nothing is in the arena, whose address comes first.
-    slots = np.array([0, whole.ctypes.data, numbers.ctypes.data], np.int64)
-    function(slots.ctypes.data)
-    return numbers[: words.size]
+@dataclass(frozen=True)
+class CompiledNormals:
+    """Normal numbers by a function, whose code has to live as long."""
+
+    code: CompiledModule
+    function: Callable[[int], None]
+
+    def __call__(self, words: NDArray[np.uint32]) -> NDArray[np.float32]:
+        """The pairs of normal numbers of pairs of words, `PAIRS` at most. Other threads run meanwhile."""
+        whole = words
+        if words.size < 2 * PAIRS:
+            whole = np.zeros(2 * PAIRS, np.uint32)
+            whole[: words.size] = words
+        numbers = np.empty(2 * PAIRS, np.float32)
+        # Nothing is in the arena, whose address comes first.
+        slots = np.array([0, whole.ctypes.data, numbers.ctypes.data], np.int64)
+        self.function(slots.ctypes.data)
+        return numbers[: words.size]
 
 
 @once
-def _compiled() -> tuple[CompiledModule, Callable[[int], None]]:
-    """The code, which has to live as long as its function. Parts are shared out to threads, so that a part is
-    not.
+def compiled_normals() -> CompiledNormals:
+    """The function for this processor, compiled once a process. It runs on one thread, since threads share
+    the parts of an array.
     """
     alone = replace(host(), cores=1)
     module = parse_text(TEXT)
     run_passes(module, (ExpandMathPass, partial(SchedulePass, described=alone)))
     code = compile_llvm(loops_to_llvm(module, target=alone), target=host())
-    return code, Entry(code.address("normal"))
+    return CompiledNormals(code, Entry(code.address("normal")))

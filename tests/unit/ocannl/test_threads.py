@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Generator
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.runtime import random
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import Executable, compile_module
+from ocannl.runtime.host.normal_numbers import compiled_normals
+from ocannl.runtime.host.random_words import compiled_words
+from ocannl.runtime.locks import once, shared
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 CHILD_SECONDS = 120
@@ -218,6 +223,28 @@ class TestOneRoutine:
         in_threads(4, run)
         for number, (x, scaled) in enumerate(made):
             np.testing.assert_array_equal(ctx[scaled], ctx[x] * number)
+
+
+@needs_fork
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_random_numbers_are_drawn_while_the_caller_holds_the_lock(
+    is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """The threads that draw do not wait for it, whether the code that they run is compiled before or not."""
+    monkeypatch.setenv("OCANNL_THREADS", "2")
+    monkeypatch.setattr(random, "LEAST_COMPILED_NORMAL", 1)
+    for make in (compiled_words, compiled_normals):
+        anew = once(unwrap(make))
+        monkeypatch.setattr(random, make.__name__, anew)
+        if is_compiled:
+            anew()
+
+    def draw() -> None:
+        with shared:
+            random.uniform(random.stream_key(1, "w"), (300_000,))
+            random.normal(random.stream_key(1, "w"), (300_000,))
+
+    in_child(draw)
 
 
 @needs_fork
