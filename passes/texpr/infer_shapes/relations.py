@@ -30,15 +30,15 @@ class RelationRules:
         if not total.rows and not total.dims:
             self._give(rule, whole, Dim(total.known, basis))
         elif isinstance(whole, Dim):
-            self._divide(rule, whole, total)
+            self._divide(rule, whole, total, basis)
 
     def _give(self, rule: DimProduct, whole: DimTerm, made: Dim) -> None:
         if isinstance(whole, DimVar):
             self.dims.assign(whole, made, rule)
-        elif whole.size != made.size:
+        elif whole != made:
             raise self._conflict(rule, f"`{rule.axis}` makes {made}, the axis has size {whole}")
 
-    def _divide(self, rule: DimProduct, whole: Dim, total: Total) -> None:
+    def _divide(self, rule: DimProduct, whole: Dim, total: Total, basis: str | None) -> None:
         if total.known == 0:
             if whole.size:
                 raise self._conflict(rule, f"`{rule.axis}` makes 0, the axis has size {whole}")
@@ -53,7 +53,15 @@ class RelationRules:
             if size is None:
                 message = f"in `{rule.axis}` a size of {rest} does not make {times} equal factors"
                 raise self._conflict(rule, message)
-            self.dims.assign(var, Dim(size), rule)
+            self.dims.assign(var, Dim(size, self._rest_basis(rule, whole, basis, times)), rule)
+
+    def _rest_basis(self, rule: DimProduct, whole: Dim, basis: str | None, times: int) -> str | None:
+        """The basis of `times` unknown axes beside known ones with `basis`: only one axis has one."""
+        if basis == whole.basis:
+            return None
+        if basis is None and times == 1:
+            return whole.basis
+        raise self._conflict(rule, f"in `{rule.axis}` no axis has the basis of {whole}")
 
     def run_sum(self, rule: DimSum) -> None:
         """Raises `ShapeConflict`."""

@@ -67,6 +67,44 @@ def test_products_that_do_not_fit(whole: int, factors: tuple[Size, ...], reason:
         s.add(DimProduct(Dim(whole), (closed_row(*dims(s, *factors)),), "a&b"))
 
 
+@pytest.mark.parametrize("whole_first", [False, True])
+@pytest.mark.parametrize(
+    ("whole", "axes"),
+    [
+        (Dim(3, "rgb"), [Dim(3, "hsv")]),
+        (Dim(3, "rgb"), [Dim(3)]),
+        (Dim(3), [Dim(3, "rgb")]),
+        (Dim(6, "rgb"), [Dim(2, "hsv"), Dim(3)]),
+        (Dim(9, "rgb"), [Dim(3, "rgb"), Dim(3, "rgb")]),
+    ],
+)
+def test_the_elements_of_a_row_have_its_basis(whole: Dim, axes: list[Dim], whole_first: bool):
+    """Whichever is known first."""
+    s = Solver()
+    size, *unknown = dims(s, None, *(None for _ in axes))
+    s.add(DimProduct(size, (closed_row(*unknown),), "..r.."))
+    known = [DimEq(dim, axis) for dim, axis in zip((size, *unknown), (whole, *axes), strict=True)]
+    with pytest.raises(ShapeConflict, match="rgb"):
+        s.add(*(known if whole_first else known[::-1]))
+
+
+def test_an_unknown_axis_has_the_basis_that_is_left():
+    s = Solver()
+    a, b, c = dims(s, None, None, None)
+    s.add(DimProduct(Dim(6, "rgb"), (closed_row(2, a),), "..r.."))
+    s.add(DimProduct(Dim(6, "rgb"), (closed_row(Dim(3, "rgb"), b),), "..r.."))
+    assert [s.dim(a), s.dim(b)] == [Dim(3, "rgb"), Dim(2)]
+    with pytest.raises(ShapeConflict, match=r"in `\.\.r\.\.` no axis has the basis of 9:rgb"):
+        s.add(DimProduct(Dim(9, "rgb"), (closed_row(c, c),), "..r.."))
+
+
+def test_axes_with_a_basis_have_no_product():
+    s = Solver()
+    (a,) = dims(s, None)
+    with pytest.raises(ShapeConflict, match="takes sizes without a basis, found 6:rgb"):
+        s.add(DimProduct(Dim(6, "rgb"), (closed_row(2), closed_row(a)), "h&w"))
+
+
 def window(s: Solver, whole: Size, over: Size, kernel: Size) -> tuple[DimSum, list[DimTerm]]:
     """`2*o <+ 3*k`: 2 * (o - 1) + 1 + 3 * (k - 1) positions."""
     size, o, k = found = dims(s, whole, over, kernel)
