@@ -10,6 +10,7 @@ import ocannl as oc
 from ocannl.nn.losses import reduced
 from ocannl.nn.padding import spatial_sizes
 from ocannl.program.checks import integer
+from ocannl.program.dtypes import computed_dtype
 from ocannl.program.final_types import close_shape
 
 # The logarithm of a probability of 0, finite so that differences of two are no NaN.
@@ -31,7 +32,8 @@ def ctc(
 
     `input_lengths` and `target_lengths` (batch |) say how much of each counts, by default all. The "mean" is
     that of losses divided by the lengths of their targets, as in PyTorch; "sum" and "none" (batch |) divide
-    nothing. A target that is too long has an infinite loss without a gradient, and with `zero_infinity` none.
+    nothing. Logarithms may be -inf. A target without a path, such as one that is too long, has an infinite
+    loss without a gradient, and with `zero_infinity` none. It is computed in f32 at least.
 
     The recursion over time is that of matrices over pairs of states, for parts of the time in parallel: it is
     `2 * sqrt(time)` steps long, so that long sequences make long programs. Raises `ShapeError` where nothing
@@ -39,23 +41,26 @@ def ctc(
     """
     target = oc.as_tensor(target)
     times, labels = _known(log_probs, "time"), _known(target, "label")
-    ends: oc.TensorLike = labels if target_lengths is None else oc.as_tensor(target_lengths)
-    states = _States(target, labels, ends, integer(blank, "blank"))
-    size = round(math.sqrt(times))
-    count = -(-times // size)
+    lengths: oc.TensorLike = labels if target_lengths is None else oc.as_tensor(target_lengths)
+    states = _States(target, labels, lengths, integer(blank, "blank"))
+    part_size = round(math.sqrt(times))
+    parts = -(-times // part_size)
     scores = oc.gather("..., t | c; ... | j => ..., t | j", log_probs, states.classes, at="c")
-    if count * size > times:
-        scores = oc.einsum(f"..., t | j => ..., t^{count * size - times} | j", scores)
-    scores = oc.einsum("..., part&k | j => ..., part, k | j", scores, part=count, k=size)
-    lengths = times if input_lengths is None else oc.einsum("... | => ..., 0 |", oc.as_tensor(input_lengths))
-    paths = states.steps(scores, count, size, lengths)
+    scores = oc.cast(scores, computed_dtype(scores.dtype))
+    # A NaN is not less, and stays.
+    scores = oc.where(scores < NEVER, NEVER, scores)
+    if parts * part_size > times:
+        scores = oc.einsum(f"..., t | j => ..., t^{parts * part_size - times} | j", scores)
+    scores = oc.einsum("..., part&k | j => ..., part, k | j", scores, part=parts, k=part_size)
+    ends = times if input_lengths is None else oc.einsum("... | => ..., 0 |", oc.as_tensor(input_lengths))
+    paths = states.paths(scores, parts, part_size, ends)
     reached = states.first
-    for part in range(count):
+    for part in range(parts):
         reached = _followed(reached, oc.einsum(f"..., {part} | i -> j => ... | i -> j", paths))
-    loss = states.loss(reached, ends)
-    loss = oc.where(loss < -NEVER / 2, loss, 0.0 if zero_infinity else math.inf)
+    loss = states.loss(reached, lengths)
+    loss = oc.where(loss > -NEVER / 2, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":
-        loss = loss / oc.maximum(ends, 1)
+        loss = loss / oc.maximum(lengths, 1)
     return reduced(loss, reduction).named("ctc")
 
 
@@ -71,59 +76,72 @@ def _known(x: oc.Tensor, axis: str) -> int:
 
 
 class _States:
-    """The labels of a target with a blank before, between and after them. Tensors of pairs of states have the
-    state of arrival as output, and that of departure as input.
+    """The labels of a target with a blank before, between and after them, as many as `2 * labels + 1`.
+
+    Scores are logarithms of probabilities: those of states are ... | state, and those of paths between pairs
+    of states ... | arrival -> departure.
 
     Attributes:
-        classes: the class of each state.
+        numbers: 0, 1, ... of the states.
+        classes: the class of each state, batch | state.
+        first: the scores before the first time, | state.
+        advance: the score of coming from the state before, | state.
+        skip: that of coming from a label to the next, without the blank between them, batch, 1 | state.
     """
 
-    def __init__(self, target: oc.Tensor, labels: int, ends: oc.TensorLike, blank: int) -> None:
-        if not isinstance(ends, int):
+    def __init__(self, target: oc.Tensor, labels: int, lengths: oc.TensorLike, blank: int) -> None:
+        if not isinstance(lengths, int):
             # Ids behind the end may be anything.
-            ends = oc.einsum("... | => ..., 0 |", ends)
-            target = oc.where(oc.data(np.arange(labels), axes="b") < ends, target, blank)
+            lengths = oc.einsum("... | => ..., 0 |", lengths)
+            target = oc.where(oc.data(np.arange(labels), axes="b") < lengths, target, blank)
         self.numbers = np.arange(2 * labels + 1)
         is_label = self.numbers % 2 == 1
-        own, before = (_at(target, np.maximum(self.numbers - back, 0) // 2) for back in (1, 3))
-        self.classes = oc.where(_row(is_label), own, blank)
-        # From a label to the next, without the blank between them.
-        skips = oc.logical_and(_row(is_label & (self.numbers > 2)), oc.ne(own, before))
+        own, before = (_labels_at(target, np.maximum(self.numbers - back, 0) // 2) for back in (1, 3))
+        self.classes = oc.where(_of_states(is_label), own, blank)
+        skips = oc.logical_and(_of_states(is_label & (self.numbers > 2)), oc.ne(own, before))
         self.skip = oc.einsum("... | j => ..., 0 | j", oc.where(skips, 0.0, NEVER))
-        self.first = oc.where(_row(self.numbers == 0), 0.0, NEVER)
-        self.other = oc.where(_row(self.numbers == 0), NEVER, 0.0)
+        self.first = oc.where(_of_states(self.numbers == 0), 0.0, NEVER)
+        self.advance = oc.where(_of_states(self.numbers == 0), NEVER, 0.0)
 
-    def steps(self, scores: oc.Tensor, count: int, size: int, lengths: oc.TensorLike) -> oc.Tensor:
-        """The paths through each of `count` parts of the time."""
+    def paths(self, scores: oc.Tensor, parts: int, part_size: int, ends: oc.TensorLike) -> oc.Tensor:
+        """The scores of the paths through each part of the time, batch, part | arrival -> departure, of those
+        of states, batch, part, time in it | state. Times from `ends` (batch, 1 |) on do not count.
+        """
         paths = oc.where(oc.data(np.eye(len(self.numbers), dtype=bool), axes="oi"), 0.0, NEVER)
-        for k in range(size):
-            one = oc.einsum("... | i -> j^1 => ... | i -> 1^j", paths) + self.other
-            two = oc.einsum("... | i -> j^2 => ... | i -> 2^j", paths) + self.skip
-            longer = oc.einsum(f"..., {k} | j => ... | j", scores) + _log_sum_exp(paths, one, two)
-            time = oc.data(np.arange(count) * size + k, axes="b")
-            paths = oc.where(time < lengths, longer, paths)
+        for k in range(part_size):
+            advanced = oc.einsum("... | i -> j^1 => ... | i -> 1^j", paths) + self.advance
+            skipped = oc.einsum("... | i -> j^2 => ... | i -> 2^j", paths) + self.skip
+            score = oc.einsum(f"..., {k} | j => ... | j", scores)
+            time = oc.data(np.arange(parts) * part_size + k, axes="b")
+            paths = oc.where(time < ends, score + _log_sum_exp(paths, advanced, skipped), paths)
         return paths
 
-    def loss(self, reached: oc.Tensor, ends: oc.TensorLike) -> oc.Tensor:
-        """That of ending at the last label or the blank after it."""
-        at = _row(self.numbers)
+    def loss(self, reached: oc.Tensor, lengths: oc.TensorLike) -> oc.Tensor:
+        """That of ending at the last label or the blank after it, batch |, where states are reached with
+        scores batch | state and targets have so many labels, batch |.
+        """
+        at = _of_states(self.numbers)
         blank, label = (
-            oc.einmax("... | j => ... |", oc.where(oc.eq(at, 2 * ends - back), reached, NEVER))
+            oc.einmax("... | j => ... |", oc.where(oc.eq(at, 2 * lengths - back), reached, NEVER))
             for back in (0, 1)
         )
         return -_log_sum_exp(blank, label)
 
 
-def _row(values: np.ndarray) -> oc.Tensor:
+def _of_states(values: np.ndarray) -> oc.Tensor:
+    """A number for each state, | state."""
     return oc.data(values, axes="o", label="states")
 
 
-def _at(target: oc.Tensor, places: np.ndarray) -> oc.Tensor:
+def _labels_at(target: oc.Tensor, places: np.ndarray) -> oc.Tensor:
+    """The labels at places of a target, batch | place."""
     return oc.gather("..., s | ; j | => ... | j", target, oc.data(places, axes="b", label="places"), at="s")
 
 
 def _followed(reached: oc.Tensor, paths: oc.Tensor) -> oc.Tensor:
-    """A product in the semiring of logarithms."""
+    """The scores of states after paths from those that were reached, ... | state: a product of a matrix and a
+    vector in the semiring of logarithms.
+    """
     most = oc.stop_gradient(oc.tropical("... | i; ... | i -> j => ... | j", reached, paths))
     start = oc.einsum("... | i => ... | i -> ", reached)
     return most + oc.log(oc.einsum("... | i -> j => ... | j", oc.exp(start + paths - most)))

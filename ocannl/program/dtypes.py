@@ -79,7 +79,7 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
 
 
 def computed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which initial values of memory of `dtype` are computed."""
+    """The dtype of the arithmetic on floats of a dtype, and that of integers itself."""
     element = ELEMENTS[dtype]
     return DTYPES[computed_in(element)] if is_float(element) else dtype
 

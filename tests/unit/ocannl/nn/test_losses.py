@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.nn.check import Case, check_all
-from support.nn.losses import CASES, IDS, X1, X3, log_softmax, picked
+from support.nn.losses import CASES, IDS, X1, X3, ctc_of, log_softmax, picked
 
 import ocannl as oc
 from ocannl import nn
@@ -88,6 +88,40 @@ def test_a_target_that_is_too_long():
     loss = nn.ctc(nn.log_softmax()(x), labels, zero_infinity=True)
     assert ctx[loss] == 0
     np.testing.assert_array_equal(ctx[oc.grad(loss, x)], np.zeros((2, 5)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize(
+    "never", [(2, 0), (slice(1, 3), 0), (0, slice(1, 3)), ([0, 4], [0, 2]), (slice(None), 2)]
+)
+def test_classes_that_never_are(never: Any, dtype: Any):
+    """At some times, so that some paths, or all, have a probability of 0."""
+    logits, labels = X1[[0, 1, 2, 3, 0]], np.array([3, 2, 1])
+    x = oc.param("x", logits, batch=5, output=5, input=[], dtype=dtype)
+    losses = [
+        nn.ctc(nn.log_softmax()(x), oc.data(labels, axes="b"), reduction="sum", zero_infinity=zero)
+        for zero in (False, True)
+    ]
+    slope, ctx = oc.grad(losses[1], x), oc.Context.cpu(threads=1)
+    ctx.init_params(slope)
+    logits[never] = -np.inf
+    ctx[x] = logits
+    with np.errstate(divide="ignore"):
+        wanted = ctc_of(logits.astype(dtype).astype(np.float64), labels)
+    precise = 1e-3 if dtype == np.float16 else 1e-12
+    np.testing.assert_allclose(ctx[losses[0]], wanted, rtol=precise)
+    found = ctx[slope]
+    ctx[x] = np.maximum(logits, -1000)
+    is_possible = np.isfinite(wanted)
+    np.testing.assert_allclose(found, ctx[slope] if is_possible else np.zeros((5, 5)), atol=precise)
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_what_is_no_number_is_no_infinite_loss(zero_infinity: bool):
+    log_probs, labels = X1.copy(), oc.data(np.array([1, 2]), axes="b")
+    log_probs[1, 1] = np.nan
+    loss = nn.ctc(oc.data(log_probs), labels, zero_infinity=zero_infinity)
+    assert np.isnan(oc.Context.cpu(threads=1)[loss])
 
 
 def test_improbable_paths_are_not_lost():
