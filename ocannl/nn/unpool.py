@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import ocannl as oc
+from ocannl.nn.layout import layout_of
 from ocannl.nn.padding import spatial_sizes
 from ocannl.nn.windows import Windows, listed
 from ocannl.program.checks import integer
@@ -38,18 +39,26 @@ def _cells(windows: Windows, x: oc.Tensor, accum: str) -> oc.Tensor:
     return function(spec, windows.framed(x, accum), use_padding=windows.is_centred, **windows.sizes)
 
 
-def max_unpool(x: oc.Tensor, indices: oc.Tensor, size: Sequence[int]) -> oc.Tensor:
-    """Puts the maxima of a pool back where they were found, between zeros: batch, height, width |
-    channels, and places as `nn.max_pool2d(return_indices=True)` gives them, to batch, height', width' |
-    channels, where `size` has height' and width', or as many sizes as there are spatial axes.
+def max_unpool(x: oc.Tensor, indices: oc.Tensor, size: Sequence[int], *, spatial: str = "batch") -> oc.Tensor:
+    """Puts the maxima of a pool back where they were found, between zeros: batch, height, width | channels,
+    and places as `nn.max_pool2d(return_indices=True)` gives them, to batch, height', width' | channels,
+    where `size` has height' and width', or as many sizes as there are spatial axes. `spatial` is that of the
+    pool.
 
-    Of values at one place the greatest counts. A place beyond the image is an error of the run.
+    Of values at one place the greatest counts. A place beyond the image is an error of the run. Raises
+    `ArgumentError` where `size` has no sizes, and for an unknown `spatial`.
     """
     sizes = [integer(n, "size", 1) for n in size]
-    axes = [f"n{k}" for k in range(len(sizes))]
-    cells = f"..., {', '.join(axes)} | ..c.."
-    spec = f"{cells}; {cells} => ..., v | ..c.."
-    placed = oc.scatter(spec, x, indices, at="v", accum="max", v=math.prod(sizes))
-    filled = oc.where(placed > -math.inf, placed, 0.0)
-    spec = f"..., {'&'.join(axes)} | ... => ..., {', '.join(axes)} | ..."
-    return oc.einsum(spec, filled, use_padding=False, **dict(zip(axes, sizes, strict=True)))
+    if not sizes:
+        raise oc.ArgumentError("size has one number for each spatial axis, found none")
+    letters = "".join(map(str, range(len(sizes))))
+    layout, axes = layout_of(letters, spatial), listed("n", letters)
+    x, indices, area = layout.inward(x), layout.inward(indices), math.prod(sizes)
+    spec = f"..., {axes} | ..c..; ..., {axes} | ..c.. => ..., v | ..c.."
+    placed = oc.scatter(spec, x, indices, at="v", accum="max", v=area)
+    # The ids of the other scatter are checked.
+    is_placed = oc.scatter(spec, oc.cast(1, bool), indices, at="v", accum="max", out_of_range="drop", v=area)
+    spec = f"..., {axes.replace(', ', '&')} | ... => ..., {axes} | ..."
+    extents = {f"n{letter}": n for letter, n in zip(letters, sizes, strict=True)}
+    filled = oc.where(is_placed, placed, 0)
+    return layout.outward(oc.einsum(spec, filled, use_padding=False, **extents)).named("max_unpool")

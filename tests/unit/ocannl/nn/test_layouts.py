@@ -22,6 +22,9 @@ BLOCKS: dict[str, Callable[..., Any]] = {
     "average": lambda **s: nn.avg_pool2d(ceil_mode=True, window_size=3, **s),
     "smooth": lambda **s: nn.smooth_max_pool2d(**s),
     "norm": lambda **s: nn.batch_norm2d(**s),
+    "put back": lambda **s: (
+        lambda x: nn.max_unpool(*nn.max_pool2d(return_indices=True, **s)(x), size=(6, 6), **s)
+    ),
     "whole": lambda **s: lambda x: nn.global_avg_pool2d(x, **s),
 }
 

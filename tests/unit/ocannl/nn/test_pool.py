@@ -83,6 +83,29 @@ def test_one_place_of_several_windows():
     np.testing.assert_array_equal(ctx[oc.grad(oc.sum(nn.max_unpool(y, places, (3,))), x)].ravel(), [0, 2, 0])
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.float16, np.float32, np.float64])
+def test_maxima_that_are_least_or_no_number_are_put_back(dtype: Any):
+    """Cells without a maximum are zeros of the same dtype."""
+    kind = np.dtype(dtype)
+    special = [np.iinfo(kind).min, 0] if kind.kind in "iu" else [-np.inf, np.nan]
+    x = np.repeat([special[0], 7, special[1]], [2, 1, 1]).astype(kind).reshape(4, 1)
+    values, places = nn.max_pool1d(return_indices=True)(oc.data(x))
+    found = oc.Context.cpu(threads=1)[nn.max_unpool(values, places, (4,))]
+    at = np.nanargmax(x[2:]) if kind.kind in "iu" else 1
+    wanted = np.zeros_like(x)
+    wanted[0], wanted[2 + at] = x[0], x[2 + at]
+    np.testing.assert_array_equal(found, wanted)
+    assert found.dtype == kind
+
+
+def test_sizes_that_are_none():
+    x = oc.data(np.ones((4, 1)))
+    with pytest.raises(oc.ArgumentError, match="size has one number for each spatial axis, found none"):
+        nn.max_unpool(x, x, ())
+    with pytest.raises(oc.ArgumentError, match="batch or output"):
+        nn.max_unpool(x, x, (4,), spatial="input")
+
+
 def test_a_place_beyond_the_image_is_an_error():
     y, places = nn.max_pool1d(return_indices=True)(oc.data(np.arange(6.0).reshape(6, 1)))
     with pytest.raises(oc.OcannlError, match="5"):
