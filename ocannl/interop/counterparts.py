@@ -223,10 +223,37 @@ COUNTERPARTS: Mapping[str, Counterpart] = {
     "lstm": LSTM,
 }
 
+_IN_A_LAYER = {
+    "attend": "self_attn",
+    "look": "multihead_attn",
+    "feed.into": "linear1",
+    "feed.out": "linear2",
+    **{f"{part}.norm": f"norm{k}" for k, part in enumerate(("first", "second", "third"), 1)},
+}
+_IN_A_STACK = {"last": "norm"}
+MODULES: Mapping[str, Mapping[str, str]] = {
+    "encoder_layer": _IN_A_LAYER,
+    "decoder_layer": _IN_A_LAYER,
+    "transformer_encoder": _IN_A_STACK,
+    "transformer_decoder": _IN_A_STACK,
+    "decoder_only": _IN_A_STACK,
+}
+"""The modules of PyTorch that parts of a block are, where they have other names there."""
+
+
+def modules_in(block: Block[..., Any]) -> Mapping[str, str]:
+    """The names that PyTorch gives parts of a block."""
+    return MODULES.get(_block_of_nn(block) or "", {})
+
 
 def counterpart_of(block: Block[..., Any]) -> Counterpart | None:
     """The PyTorch counterpart of a block, by its configuration."""
+    return COUNTERPARTS.get(_block_of_nn(block) or "")
+
+
+def _block_of_nn(block: Block[..., Any]) -> str | None:
+    """The name of the function of `nn` that made a block."""
     how = block.configuration
     if how is None or not how.configure.__module__.startswith("ocannl.nn."):
         return None
-    return COUNTERPARTS.get(how.configure.__name__)
+    return how.configure.__name__

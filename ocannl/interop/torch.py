@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.execute.saving import close_shape
-from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of
+from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of, modules_in
 from ocannl.program import graph
 from ocannl.program.block import Block, named_parts
 
@@ -23,74 +23,85 @@ Names = Mapping[str, str]
 
 @dataclass(frozen=True)
 class _Place:
-    """A block with its counterpart, or a parameter alone, under its path in the names of PyTorch."""
+    """A block with its counterpart, or a parameter alone, under its path and that of PyTorch's module."""
 
     path: str
+    module: str
     block: Block[..., Any] | None
     counterpart: Counterpart | None
     tensors: Mapping[str, oc.Tensor]
 
     @property
     def names(self) -> Mapping[str, Sequence[str]]:
-        """The names of PyTorch, with the parts that they are for."""
-        found = {"": [""]} if self.counterpart is None else self.counterpart.names(self.tensors)
-        return {".".join(filter(None, (self.path, name))): parts for name, parts in found.items()}
+        """The names of PyTorch in the module, with the parts that they are for."""
+        return {"": [""]} if self.counterpart is None else self.counterpart.names(self.tensors)
 
     def ours(self, arrays: Arrays) -> Mapping[str, Converted]:
         """The arrays of the parts for those of PyTorch."""
         if self.counterpart is None or self.block is None:
             (array,) = arrays.values()
             return {"": Converted(array, (array.shape[:1], array.shape[1:]))}
-        cut = len(self.path) + 1 if self.path else 0
-        return self.counterpart.ours(self.block, {name[cut:]: array for name, array in arrays.items()})
+        return self.counterpart.ours(self.block, arrays)
 
     def theirs(self, arrays: Arrays) -> Arrays:
         """The arrays of PyTorch for those of the parts."""
         if self.counterpart is None or self.block is None:
-            return {self.path: arrays[""]}
-        found = self.counterpart.theirs(self.block, arrays)
-        return {".".join(filter(None, (self.path, name))): array for name, array in found.items()}
+            return arrays
+        return self.counterpart.theirs(self.block, arrays)
+
+    def inside(self, part: str) -> _Place:
+        """The place in a block that has this one's as a part."""
+        return replace(self, path=_joined(part, self.path), module=_joined(part, self.module))
 
 
-def _places(block: Block[..., Any], path: str) -> Iterator[_Place]:
+def _joined(*names: str) -> str:
+    return ".".join(filter(None, names))
+
+
+def _places(block: Block[..., Any]) -> Iterator[_Place]:
     counterpart = counterpart_of(block)
     parts = dict(named_parts(block))
     tensors = {name: part for name, part in parts.items() if isinstance(part, oc.Tensor)}
     if counterpart is not None:
-        yield _Place(path, block, counterpart, tensors)
+        yield _Place("", "", block, counterpart, tensors)
         return
     for name, part in parts.items():
-        inner = ".".join(filter(None, (path, name.replace("[", ".").replace("]", ""))))
+        places: Iterable[_Place] = ()
         if isinstance(part, oc.Tensor):
-            yield _Place(inner, None, None, {"": part})
+            places = [_Place("", "", None, None, {"": part})]
         elif callable(part):
-            yield from _places(_as_block(part), inner)
+            places = _places(_as_block(part))
+        for place in places:
+            inner = place.inside(name.replace("[", ".").replace("]", ""))
+            yield replace(inner, module=_renamed(inner.module, modules_in(block)))
 
 
 def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: Names | None = None) -> None:
     """Sets the parameters and running statistics of a block from the `state_dict` of a PyTorch module, whose
     tensors may also be arrays. Layouts are converted by what each block is in PyTorch.
 
-    Parts have the same names, `layers[0].attend` for `layers.0.attend`; `map` gives names, or the beginnings
-    of names, of PyTorch those of the block: `{"transformer.wte": "embed"}`. A parameter whose shape is open
-    gets that of the array. Nothing changes unless all fits: else `StateError` names what is missing, extra
-    and of another size.
+    Parts have the same names, `layers[0].attend` for `layers.0.attend`, and those of transformers also
+    PyTorch's, `layers.0.self_attn`; `map` gives names, or the beginnings of names, of PyTorch those of the
+    block: `{"transformer.wte": "embed"}`. A parameter whose shape is open gets that of the array. Nothing
+    changes unless all fits: else `StateError` names what is missing, extra and of another size.
     """
-    given = {_renamed(name, map or {}): _array(value) for name, value in state_dict.items()}
-    given = {name: array for name, array in given.items() if not name.endswith("num_batches_tracked")}
-    places = list(_places(_as_block(block), ""))
-    wanted = [name for place in places for name in place.names]
+    places = list(_places(_as_block(block)))
+    modules = {place.path: place.module for place in places}
+    renamed = {_renamed(_renamed(name, map or {}), modules): value for name, value in state_dict.items()}
+    given = {name: _array(v) for name, v in renamed.items() if not name.endswith("num_batches_tracked")}
+    wanted = [_joined(place.module, name) for place in places for name in place.names]
     wrong = [f"missing: {name}" for name in wanted if name not in given]
     wrong += [f"not in the block: {name}" for name in given if name not in wanted]
     found: list[tuple[oc.Tensor, Converted]] = []
     for place in places:
-        if all(name in given for name in place.names):
-            for part, converted in place.ours({name: given[name] for name in place.names}).items():
+        names = {name: _joined(place.module, name) for name in place.names}
+        if all(name in given for name in names.values()):
+            for part, converted in place.ours({name: given[full] for name, full in names.items()}).items():
                 tensor = place.tensors[part]
                 found.append((tensor, converted))
                 if not _fits(tensor, converted):
-                    name = ".".join(filter(None, (place.path, part)))
-                    wrong.append(f"{name}: {tensor.shape} in the block, {converted.array.shape} given")
+                    where = _joined(place.path, part)
+                    wrong.append(f"{where}: {tensor.shape} in the block, {converted.array.shape} given")
     if wrong:
         raise oc.StateError("\n  ".join(["nothing was taken over", *wrong]))
     for tensor, converted in found:
@@ -116,12 +127,14 @@ def to_torch(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str,
 def to_arrays(ctx: oc.Context, block: Any, map: Names | None = None) -> dict[str, NDArray[Any]]:
     """The arrays of `to_torch`, by PyTorch's names."""
     found: dict[str, NDArray[Any]] = {}
-    for place in _places(_as_block(block), ""):
+    for place in _places(_as_block(block)):
         values = {part: np.array(ctx[tensor]) for part, tensor in place.tensors.items()}
         if place.counterpart is not None and place.counterpart.is_flat:
             values = {part: _one_axis_a_row(place.tensors[part], array) for part, array in values.items()}
         for name, array in place.theirs(values).items():
-            found[_renamed(name, map or {})] = np.ascontiguousarray(array)
+            own, theirs = _joined(place.path, name), _joined(place.module, name)
+            renamed = _renamed(own, map or {})
+            found[_renamed(theirs, map or {}) if renamed == own else renamed] = np.ascontiguousarray(array)
     return found
 
 
@@ -135,7 +148,7 @@ def _renamed(name: str, map: Names) -> str:
     if not fitting:
         return name
     old = max(fitting, key=len)
-    return ".".join(filter(None, (map[old], name[len(old) + 1 :])))
+    return _joined(map[old], name[len(old) + 1 :])
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -76,6 +76,7 @@ def encoder_layer(
     d_k: int,
     d_v: int,
     d_ff: int,
+    bias: bool = False,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
@@ -83,12 +84,18 @@ def encoder_layer(
     init: Init = None,
     label: str = "layer",
 ) -> MaskedLayer:
-    """Self-attention, then a feed-forward block: batch, position | features, shape kept. `init` is the
-    initial value of all weights.
+    """Self-attention, with biases if `bias`, then a feed-forward block: batch, position | features, shape
+    kept. `init` is the initial value of all weights.
     """
     with oc.scope(label):
         attend = multi_head_attention(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, pos_embed=pos_embed, init=init
+            num_heads=num_heads,
+            d_k=d_k,
+            d_v=d_v,
+            bias=bias,
+            dropout_rate=dropout_rate,
+            pos_embed=pos_embed,
+            init=init,
         )
         feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate, init=init)
         first, second = (
@@ -111,22 +118,20 @@ def decoder_layer(
     d_k: int,
     d_v: int,
     d_ff: int,
+    bias: bool = False,
     pre_norm: bool = True,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     init: Init = None,
     label: str = "layer",
 ) -> Decoder:
-    """Self-attention, attention to a memory, then a feed-forward block: batch, position | features, shape
-    kept.
+    """Self-attention, attention to a memory, both with biases if `bias`, then a feed-forward block: batch,
+    position | features, shape kept.
     """
+    heads: dict[str, Any] = {"num_heads": num_heads, "d_k": d_k, "d_v": d_v, "bias": bias}
     with oc.scope(label):
-        attend = multi_head_attention(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, init=init
-        )
-        look = cross_attention(
-            num_heads=num_heads, d_k=d_k, d_v=d_v, dropout_rate=dropout_rate, init=init, label="memory"
-        )
+        attend = multi_head_attention(**heads, dropout_rate=dropout_rate, init=init)
+        look = cross_attention(**heads, dropout_rate=dropout_rate, init=init, label="memory")
         feed = feed_forward(d_ff=d_ff, activation=activation, dropout_rate=dropout_rate, init=init)
         first, second, third = (
             residual(pre_norm=pre_norm, dropout_rate=dropout_rate, label=f"norm{k}") for k in (1, 2, 3)
@@ -154,15 +159,17 @@ def transformer_encoder(
     d_v: int,
     d_ff: int,
     *,
+    bias: bool = False,
     pre_norm: bool = True,
+    last_norm: bool | None = None,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
     init: Init = None,
     label: str = "encoder",
 ) -> MaskedLayer:
-    """Layers of self-attention; with `pre_norm`, a last norm: batch, position | features, shape kept. `init`
-    is the initial value of all weights.
+    """Layers of self-attention; then a norm with `pre_norm`, or as `last_norm` says: batch, position |
+    features, shape kept. `init` is the initial value of all weights.
     """
     return _encoder(**locals())
 
@@ -182,12 +189,19 @@ def _encoder(**settings: Any) -> MaskedLayer:
 
 
 def _stack(
-    layer: Callable[..., L], *, num_layers: int, label: str, pre_norm: bool, **settings: Any
+    layer: Callable[..., L],
+    *,
+    num_layers: int,
+    label: str,
+    pre_norm: bool,
+    last_norm: bool | None,
+    **settings: Any,
 ) -> tuple[list[L], Layer | None]:
-    """Layers with the same settings and, with `pre_norm`, a last norm."""
+    """Layers with the same settings and, if asked for, a last norm."""
+    is_normed = pre_norm if last_norm is None else last_norm
     with oc.scope(label):
         layers = [layer(pre_norm=pre_norm, label=f"layer{k}", **settings) for k in range(1, num_layers + 1)]
-        return layers, layer_norm(label="norm") if pre_norm else None
+        return layers, layer_norm(label="norm") if is_normed else None
 
 
 @oc.configurable
@@ -198,14 +212,16 @@ def transformer_decoder(
     d_v: int,
     d_ff: int,
     *,
+    bias: bool = False,
     pre_norm: bool = True,
+    last_norm: bool | None = None,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     init: Init = None,
     label: str = "decoder",
 ) -> Decoder:
-    """Layers of self-attention and of attention to a memory; with `pre_norm`, a last norm: batch, position |
-    features, shape kept. Without a mask, self-attention is causal.
+    """Layers of self-attention and of attention to a memory; then a norm with `pre_norm`, or as `last_norm`
+    says: batch, position | features, shape kept. Without a mask, self-attention is causal.
     """
     layers, last = _stack(decoder_layer, **locals())
 
@@ -233,7 +249,9 @@ def decoder_only(
     d_v: int,
     d_ff: int,
     *,
+    bias: bool = False,
     pre_norm: bool = True,
+    last_norm: bool | None = None,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     pos_embed: Layer | None = None,
@@ -272,7 +290,9 @@ def transformer(
     num: int | None = None,
     source_num: int | None = None,
     dim: int | None = None,
+    bias: bool = False,
     pre_norm: bool = True,
+    last_norm: bool | None = None,
     activation: Layer = oc.relu,
     dropout_rate: float = 0.0,
     init: Init = None,
@@ -281,7 +301,7 @@ def transformer(
     """The encoder-decoder of Vaswani et al. (2017): batch, s | features and batch, t | features to batch, t |
     features. The decoder looks at the encoded source; its self-attention is causal without a `mask`.
     `source_mask` hides positions of the source from both. There are as many layers of the decoder as of the
-    encoder, or `num_decoder_layers`.
+    encoder, or `num_decoder_layers`. `bias` and `last_norm` are those of both.
 
     With `num`, source and target are ids (batch, position |) of vocabularies of `source_num`, by default also
     `num`, and `num`: parts `embed_source` and `embed` give vectors of `dim` features, to which sinusoidal
@@ -291,7 +311,9 @@ def transformer(
     if num is not None and dim is None:
         raise oc.ArgumentError("a transformer of ids has embeddings, whose `dim` is given")
     shared: dict[str, Any] = {
+        "bias": bias,
         "pre_norm": pre_norm,
+        "last_norm": last_norm,
         "activation": activation,
         "dropout_rate": dropout_rate,
         "init": init,
