@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
-from ocannl.execute.evaluation import Evaluation, evaluation
+from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.inference import commit, decided, infer
 from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
@@ -345,13 +345,11 @@ class Context:
         with shared:
             return found.values()[0]
 
-    def values_together(self, tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
-        """The values of expressions now, by one computation, which is not kept. Raises `UninitializedError`
-        where one of them has none.
+    def present_values(self, values: Iterable[Value]) -> dict[Value, NDArray[Any]]:
+        """The values now, as `ctx[t]` gives them, of those that have one; expressions that no routine keeps
+        by one computation, which is not kept.
         """
-        found = evaluation(self, self._nodes, *tensors)
-        with shared:
-            return found.values()
+        return present_values(self, self._nodes, values)
 
     def __setitem__(self, tensor: Tensor | Held | Part[Tensor], array: ArrayLike) -> None:
         """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; raises `ShapeError`

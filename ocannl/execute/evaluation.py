@@ -5,7 +5,8 @@ Looking changes nothing: shapes are inferred on a copy, and what is computed goe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import ref
@@ -13,7 +14,8 @@ from weakref import ref
 from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
-from ocannl.dialects.ir.errors import UninitializedError
+from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import ShapeError, UninitializedError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.execute.node import Node
@@ -24,10 +26,11 @@ from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.needed import needed
 from ocannl.program.tensor import Tensor
-from ocannl.program.values import Value
+from ocannl.program.values import Value, is_memory, value_of, values_of
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import compile_module
 from ocannl.runtime.interface import Interface
+from ocannl.runtime.locks import shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,47 @@ def evaluation(context: Compiler, nodes: Nodes, *tensors: Tensor) -> Evaluation:
     routine.prepare()
     results = [used[routine.keys[tensor.ir_value, False]] for tensor in tensors]
     return Evaluation(routine.rerun, results, copied, types)
+
+
+def present_values(context: Compiler, nodes: Nodes, values: Iterable[Value]) -> dict[Value, NDArray[Any]]:
+    """The values now of those that have one; expressions without memory by one computation."""
+    found: dict[Value, NDArray[Any]] = {}
+    computed: list[Value] = []
+    values = list(values)
+    valueless = _without_value(nodes, values)
+    for value in values:
+        node = _node(nodes, value)
+        if node is not None and node.written:
+            found[value] = node.memory.read()
+        elif node is None and value.op not in valueless:
+            computed.append(value)
+    if computed:
+        with suppress(ShapeError), shared:  # Memory has its values even where shapes do not fit.
+            arrays = evaluation(context, nodes, *map(Tensor, computed)).values()
+            found |= zip(computed, arrays, strict=True)
+    return found
+
+
+def _without_value(nodes: Nodes, values: Sequence[Value]) -> set[texpr.TensorOp]:
+    """Memory without a value that expressions depend on, and what is computed from that or from static
+    indices.
+    """
+    found = set[texpr.TensorOp]()
+    for op in needed([texpr.ForwardOp(value) for value in values]):
+        if is_memory(op.result):
+            node = _node(nodes, value_of(op))
+            lacks = node is None or not node.written
+        else:
+            lacks = "indices" in op.attributes or any(operand.op in found for operand in values_of(op))
+        if lacks:
+            found.add(op)
+    return found
+
+
+def _node(nodes: Nodes, value: Value) -> Node | None:
+    """The node of a value, or one with the initial value that its memory has."""
+    node = nodes.find(value)
+    return nodes.initial(value) if node is None and is_memory(value) else node
 
 
 def _nodes_to_look(

@@ -108,15 +108,18 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     return ExtractedRoutine(module, routine, copier.values, copier.copies, told)
 
 
-def sketch(value: Value, ends: Callable[[texpr.TensorOp], bool]) -> tuple[ModuleOp, SSAValue]:
-    """A module that computes a value from those operations that are `ends`, to infer its type; the value
+def sketch(
+    values: Iterable[Value], ends: Callable[[texpr.TensorOp], bool]
+) -> tuple[ModuleOp, dict[Value, SSAValue]]:
+    """A module that computes values from those operations that are `ends`, to infer their types; the values
     there.
     """
-    ops = needed([texpr.ForwardOp(value)], ends)
+    values = list(values)
+    ops = needed([texpr.ForwardOp(value) for value in values], ends)
     copier = _Copier(Numbering(), {op: f"n{number}" for number, op in enumerate(ops)})
     routine = texpr.TexprRoutineOp("sketch", _indices(ops))
     routine.body.block.add_ops([copier.stand_in(op) if ends(op) else copier.copy(op) for op in ops])
-    return ModuleOp([routine]), copier.copies[value]
+    return ModuleOp([routine]), {value: copier.copies[value] for value in values}
 
 
 def id_checks(ops: Iterable[texpr.TensorOp]) -> list[IdCheck]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
 from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import ShapeError, at_line
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.dialects.texpr import ForwardOp, MemoryOp, OfOp, TensorOp
+from ocannl.dialects.texpr import ForwardOp, TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
@@ -16,7 +19,7 @@ from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.extract import sketch
 from ocannl.program.needed import needed
-from ocannl.program.values import Value, operation_of
+from ocannl.program.values import Value, is_memory, values_of
 from ocannl.runtime.locks import shared
 
 
@@ -25,12 +28,18 @@ def shape_now(value: Value) -> Shape:
 
     Raises `ShapeError` where that does not determine it.
     """
-    known = graph.known_shape(value)
-    if known.is_final:
-        return known
-    module, copy = sketch(value, _has_final_shape)
-    run_passes(module, (InferShapesPass,))
-    return shape_of(copy)
+    return _shapes_now([value])[value]
+
+
+def _shapes_now(values: Iterable[Value]) -> dict[Value, Shape]:
+    """`shape_now` of several values, by one inference."""
+    shapes = {value: graph.known_shape(value) for value in values}
+    inferred = [value for value, shape in shapes.items() if not shape.is_final]
+    if inferred:
+        module, copies = sketch(inferred, _has_final_shape)
+        run_passes(module, (InferShapesPass,))
+        shapes |= {value: shape_of(copy) for value, copy in copies.items()}
+    return shapes
 
 
 def _has_final_shape(op: TensorOp) -> bool:
@@ -42,12 +51,34 @@ def determined_shape(value: Value) -> Shape:
 
     Raises `ShapeError` otherwise.
     """
-    if not _has_final_shape(operation_of(value)):
-        for op in needed([ForwardOp(value)], _has_final_shape):
-            if isinstance(op, MemoryOp | OfOp) and not _has_final_shape(op):
-                shape = graph.known_shape(op.result)
-                raise ShapeError(at_line(op, f"the shape of `{tensor_name(op.result)}` is open: {shape}"))
+    for op in _open([value]):
+        if is_memory(op.result):
+            shape = graph.known_shape(op.result)
+            raise ShapeError(at_line(op, f"the shape of `{tensor_name(op.result)}` is open: {shape}"))
     return shape_now(value)
+
+
+def _open(values: Iterable[Value]) -> dict[TensorOp, None]:
+    """Memory of an open shape that values depend on, and what depends on that, operands first."""
+    found: dict[TensorOp, None] = {}
+    statements = [ForwardOp(value) for value in values if not graph.known_shape(value).is_final]
+    for op in needed(statements, _has_final_shape):
+        is_open = is_memory(op.result) or any(operand.op in found for operand in values_of(op))
+        if is_open and not _has_final_shape(op):
+            found[op] = None
+    return found
+
+
+def known_types(values: Sequence[Value]) -> dict[Value, tuple[Shape, Attribute]]:
+    """The determined shapes of values, or what is known of those that are open, and their element types; all
+    as one program would have them.
+    """
+    undetermined = _open(values)
+    shapes = {value: graph.known_shape(value) for value in values}
+    with suppress(ShapeError):  # Then what is known is all there is to show.
+        shapes |= _shapes_now([value for value in values if value.op not in undetermined])
+    elements = _elements_now(values)
+    return {value: (shapes[value], elements[value]) for value in values}
 
 
 def close_shape(value: Value) -> Shape:
@@ -63,12 +94,23 @@ def close_shape(value: Value) -> Shape:
 
 def element_now(value: Value) -> Attribute:
     """The element type that a value would get by what it depends on."""
-    known = tensor_type(value).element_or_none
-    if known is not None:
-        return known
-    module, copy = sketch(value, lambda op: op.result.type.element_or_none is not None)
-    run_passes(module, (InferPrecisionsPass,))
-    return tensor_type(copy).element
+    return _elements_now([value])[value]
+
+
+def _elements_now(values: Iterable[Value]) -> dict[Value, Attribute]:
+    """`element_now` of several values, by one inference."""
+    elements: dict[Value, Attribute] = {}
+    inferred: list[Value] = []
+    for value in values:
+        if (known := value.type.element_or_none) is None:
+            inferred.append(value)
+        else:
+            elements[value] = known
+    if inferred:
+        module, copies = sketch(inferred, lambda op: op.result.type.element_or_none is not None)
+        run_passes(module, (InferPrecisionsPass,))
+        elements |= {value: tensor_type(copy).element for value, copy in copies.items()}
+    return elements
 
 
 def type_now(value: Value) -> TensorType:

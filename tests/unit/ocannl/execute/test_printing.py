@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.execute import evaluation
+from ocannl.program import final_types
 
 
 def printed(capsys: pytest.CaptureFixture[str], t: Any, **how: Any) -> str:
@@ -113,6 +116,56 @@ def test_a_deep_tree_ends(capsys: pytest.CaptureFixture[str]):
     assert [line.strip().split(":")[0] for line in lines] == ["add", "└─ add", "└─ add", "└─ …"]
 
 
+def test_a_tree_is_one_inference_and_one_program(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    calls: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def call(*given: Any) -> Any:
+            calls[name] += 1
+            return function(*given)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted(final_types, "run_passes")
+    counted(evaluation, "compile_module")
+    x, w = oc.data([1.0], label="x"), oc.param("w", input=[], output=1, batch=[])
+    for _ in range(15):
+        x = oc.sin(x)
+    lines = printed(capsys, oc.tanh(x * w), style="tree").splitlines()
+    assert [" = " in line for line in lines] == [False, False, *[True] * 16, False]
+    assert calls == {"run_passes": 2, "compile_module": 1}
+
+
+def test_a_tree_of_open_shapes(capsys: pytest.CaptureFixture[str]):
+    y = oc.tanh(oc.param("w") @ oc.data([1.0, 2.0], label="x"))
+    before = repr(y)
+    lines = printed(capsys, y, style="tree").splitlines()
+    assert lines[0] == f"tanh: {y.shape}, f32"
+    assert lines[-1] == "   └─ x (data): 2, f32 = [1 2]"
+    assert repr(y) == before
+
+
+def test_a_tree_has_the_values_that_a_routine_keeps(capsys: pytest.CaptureFixture[str]):
+    x = oc.data([1.0, 2.0], label="x")
+    y = oc.sum(x).named("y")
+    with oc.Context.cpu(threads=1) as ctx:
+        ctx.compile(y)()
+        ctx[x] = [3.0, 4.0]
+        for style in ("inline", "tree"):
+            oc.print(y, style=style)
+            assert capsys.readouterr().out.splitlines()[0].endswith(f" = {ctx[y].item():g}")
+
+
+def test_a_tree_of_static_indices(capsys: pytest.CaptureFixture[str]):
+    x = oc.data([[1.0], [2.0]], axes="bo", label="x")
+    lines = printed(capsys, x[oc.index("i", 2)] * oc.sum(x), style="tree").splitlines()
+    assert [line.partition(" = ")[2] for line in lines] == ["", "", "[[1] [2]]", "3", "[[1] [2]]"]
+
+
 def test_eager_values(capsys: pytest.CaptureFixture[str]):
     with oc.eager():
         w = oc.tensor([1.0, 2.0])
@@ -120,6 +173,11 @@ def test_eager_values(capsys: pytest.CaptureFixture[str]):
         w[...] = 0.0
         assert printed(capsys, y, style="inline").endswith("= [3 6]\n")
         assert printed(capsys, y, style="tree").splitlines()[0].endswith("= [3 6]")
+        p = oc.param("p", 2.0, output=1, input=[], batch=[])
+        assert printed(capsys, p * 2, style="tree").splitlines() == [
+            "mul: 1, f32 = [4]",
+            "└─ p (param): 1, f32 = [2]",
+        ]
 
 
 def test_another_context(capsys: pytest.CaptureFixture[str]):
