@@ -172,7 +172,7 @@ class _Loading:
             wrong.append(f"missing in the file: {', '.join(missing)}")
         extra = [name for name in self.stored if name not in self.found]
         if extra and self.strict:
-            wrong.append(f"not in the program, and left out by strict=False: {', '.join(extra)}")
+            wrong.append(f"not in the program (strict=False leaves them out): {', '.join(extra)}")
         return wrong + [text for name, array in self.chosen.items() for text in self.differences(name, array)]
 
     def miscounted(self) -> list[str]:
