@@ -6,6 +6,7 @@ round there is two of the paper's. Four words are the last output axis of tensor
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -14,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from ocannl.dialects.scalar.threefry import KEY_PARITY
 from ocannl.program.casts import cast
-from ocannl.program.dtypes import bfloat16
+from ocannl.program.dtypes import bfloat16, stored_dtype
 from ocannl.program.einsums import concat, einsum
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
@@ -31,14 +32,14 @@ def threefry4x32(key: TensorLike, counter: TensorLike, rounds: int = 2) -> Tenso
     """The random words of a counter under a key, each of four words: ... | 4 (uint32) to ... | 4. They have
     no gradient.
 
-    A Python integer stands for its low word, its high word, and two zeros; `oc.to_uint4x32` makes words of
-    integers in tensors. With 2 `rounds` this is upstream's "light" generator, its default, with 20 its
-    "crypto" one. Raises `ArgumentError` for another number of rounds.
+    A Python integer of 64 bits stands for its low word, its high word, and two zeros; `oc.to_uint4x32` makes
+    words of integers in tensors. With 2 `rounds` this is upstream's "light" generator, its default, with 20
+    its "crypto" one. Raises `ArgumentError` for another number of rounds, and for longer integers.
     """
     if rounds not in (2, 20):
         raise ArgumentError(f"threefry4x32 has 2 or 20 rounds, found {rounds!r}")
     keys, state = _words(key), _words(counter)
-    parity = reduce(lambda a, b: a ^ b, keys) ^ KEY_PARITY
+    parity = reduce(operator.xor, keys) ^ KEY_PARITY
     schedule, added = [*keys, parity], 0
 
     def with_key(state: Words) -> list[Tensor]:
@@ -87,18 +88,19 @@ def to_uint4x32(x: TensorLike) -> Tensor:
 def uint4x32_to_prec_uniform(words: TensorLike, dtype: DTypeLike = np.float32) -> Tensor:
     """All random numbers that four words have bits for, as upstream makes them: ... | 4 (uint32) to ... | n.
 
-    Floats are uniform in [0, 1): 4 of float32, 2 of float64, 8 of float16 and bfloat16. Integers are uniform
-    over all that the type has: 4 of int32 and uint32, 2 of int64, 8 of uint16, 16 of int8 and uint8.
-    Raises `ArgumentError` for other dtypes.
+    Floats are uniform: 4 of float32 in [0, 1), and in [0, 1], as the greatest are rounded to 1, 2 of float64,
+    8 of float16 and bfloat16. Integers are uniform over all that the type has: 4 of int32 and uint32, 2 of
+    int64, 8 of uint16, 16 of int8 and uint8. Raises `ArgumentError` for other dtypes, `PrecisionError` for
+    what no target stores.
     """
-    return _joined([number for group in _numbers(_words(words), np.dtype(dtype)) for number in group])
+    return _joined([number for group in _numbers(_words(words), stored_dtype(dtype)) for number in group])
 
 
 def uint4x32_to_prec_uniform1(words: TensorLike, dtype: DTypeLike = np.float32) -> Tensor:
     """The first random number of four words, of `oc.uint4x32_to_prec_uniform`: ... | 4 (uint32) to ... | . In
-    bfloat16 it has the 24 bits of float32 before rounding.
+    bfloat16 it has the 24 bits of float32 before rounding, to 1 at most.
     """
-    kind = np.dtype(dtype)
+    kind = stored_dtype(dtype)
     if kind == bfloat16:
         return cast(_unit(_words(words)[0]), kind)
     return _numbers(_words(words), kind)[0][0]
@@ -145,6 +147,8 @@ def _parts(word: Tensor, bits: int) -> list[Tensor]:
 def _words(t: TensorLike) -> list[Tensor]:
     """The four words of the last output axis, or of an integer."""
     if isinstance(t, int | np.integer):
+        if not -(2**63) <= t < 2**64:
+            raise ArgumentError(f"random words are made of an integer of 64 bits, found {t}")
         low_and_high = [int(t) % 2**32, int(t) // 2**32 % 2**32, 0, 0]
         return [data(np.array(word, np.uint32), label="word") for word in low_and_high]
     tensor = as_tensor(t)

@@ -95,6 +95,14 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, oc.bfloat16])
+def test_the_greatest_floats(dtype: Any):
+    """Only those of float32 stay below 1."""
+    words = oc.data(np.full((1, 4), 2**32 - 1, np.uint32))
+    greatest = 1 - 2.0**-24 if dtype == np.float32 else 1.0
+    assert set(value(oc.uint4x32_to_prec_uniform(words, dtype)).ravel()) == {dtype(greatest)}
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_words(name: str):
     dtype, wanted = NUMBERS[name]
@@ -116,5 +124,11 @@ def test_what_are_no_words():
         oc.to_uint4x32(floats)
     with pytest.raises(oc.ArgumentError, match="no numbers of float8_e5m2"):
         oc.uint4x32_to_prec_uniform(oc.data(WORDS), oc.float8_e5m2)
+    for function in (oc.uint4x32_to_prec_uniform, oc.uint4x32_to_prec_uniform1):
+        with pytest.raises(oc.PrecisionError, match="there is no dtype 'flot'"):
+            function(oc.data(WORDS), "flot")
+    for number in (2**64, -(2**63) - 1):
+        with pytest.raises(oc.ArgumentError, match=f"an integer of 64 bits, found {number}"):
+            oc.threefry4x32(number, 1)
     with pytest.raises(oc.ShapeError):
         oc.threefry4x32(1, oc.data(np.zeros((2, 3), np.uint32)))
