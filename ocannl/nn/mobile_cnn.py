@@ -6,7 +6,7 @@ import ocannl as oc
 from ocannl.nn.batch_norm import batch_norm2d
 from ocannl.nn.conv import depthwise_separable_conv2d
 from ocannl.nn.conv_bn_relu import conv_bn_relu
-from ocannl.nn.layer import TrainingLayer
+from ocannl.nn.layer import Init, TrainingLayer
 from ocannl.nn.linear import linear
 from ocannl.nn.pool import global_avg_pool2d
 
@@ -16,24 +16,24 @@ STRIDES_AND_CHANNELS = ((1, 64), (2, 128), (1, 128), (2, 256))
 
 @oc.configurable
 def mobile_cnn(
-    *, num_classes: int = 1000, width_mult: float = 1.0, label: str = "mobile_cnn"
+    *, num_classes: int = 1000, width_mult: float = 1.0, init: Init = None, label: str = "mobile_cnn"
 ) -> TrainingLayer:
     """A convolution of stride 2, four separable ones with batch norms and relu, the mean over the image, and
     a linear layer: batch, height, width | channels -> batch | num_classes.
 
-    The numbers of channels are scaled by `width_mult`.
+    The numbers of channels are scaled by `width_mult`; `init` is the initial value of all weights.
     """
 
     def scaled(channels: int) -> int:
         return max(1, round(channels * width_mult))
 
     with oc.scope(label):
-        stem = conv_bn_relu(stride=2, out_channels=scaled(STEM_CHANNELS), label="stem")
+        stem = conv_bn_relu(stride=2, out_channels=scaled(STEM_CHANNELS), init=init, label="stem")
         layers = [
-            _separable(stride, scaled(channels), f"layer{k}")
+            _separable(stride, scaled(channels), init, f"layer{k}")
             for k, (stride, channels) in enumerate(STRIDES_AND_CHANNELS, 1)
         ]
-        logits = linear(out_dim=num_classes, label="logits")
+        logits = linear(out_dim=num_classes, init=init, label="logits")
 
     def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
         x = stem(x, train_step)
@@ -45,8 +45,8 @@ def mobile_cnn(
 
 
 @oc.configurable
-def _separable(stride: int, out_channels: int, label: str) -> TrainingLayer:
+def _separable(stride: int, out_channels: int, init: Init, label: str) -> TrainingLayer:
     with oc.scope(label):
-        conv = depthwise_separable_conv2d(stride=stride, out_channels=out_channels, bias=False)
+        conv = depthwise_separable_conv2d(stride=stride, out_channels=out_channels, bias=False, init=init)
         norm = batch_norm2d()
     return lambda x, train_step=None: oc.relu(norm(conv(x), train_step))

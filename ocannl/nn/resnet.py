@@ -6,25 +6,31 @@ import ocannl as oc
 from ocannl.nn.batch_norm import batch_norm2d
 from ocannl.nn.conv import conv2d
 from ocannl.nn.conv_bn_relu import conv_bn_relu
-from ocannl.nn.layer import TrainingLayer
+from ocannl.nn.layer import Init, TrainingLayer
 
 
 @oc.configurable
 def resnet_block(
-    *, stride: int = 1, out_channels: int | oc.Dim | None = None, label: str = "resnet_block"
+    *,
+    stride: int = 1,
+    out_channels: int | oc.Dim | None = None,
+    init: Init = None,
+    label: str = "resnet_block",
 ) -> TrainingLayer:
     """A residual block, two convolutions added to a shortcut: batch, height, width | in -> batch, height /
     stride, width / stride | out.
 
     The shortcut is `x` itself, with as many channels, unless there is a stride or `out_channels`: then it is
-    a convolution of one cell, and a batch norm. Without `out_channels`, `out` is inferred.
+    a convolution of one cell, and a batch norm. Without `out_channels`, `out` is inferred. `init` is the
+    initial value of all convolutions.
     """
     channels = oc.Dim("channels") if out_channels is None else out_channels
     with oc.scope(label):
-        first = conv_bn_relu(stride=stride, out_channels=channels, label="first")
-        second, norm = conv2d(out_channels=channels, bias=False, label="second"), batch_norm2d()
+        first = conv_bn_relu(stride=stride, out_channels=channels, init=init, label="first")
+        second = conv2d(out_channels=channels, bias=False, init=init, label="second")
+        norm = batch_norm2d()
         same = stride == 1 and out_channels is None
-        shortcut = _identity if same else _projection(stride, channels)
+        shortcut = _identity if same else _projection(stride, channels, init)
 
     def apply(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tensor:
         inner = norm(second(first(x, train_step)), train_step)
@@ -38,8 +44,8 @@ def _identity(x: oc.Tensor, train_step: oc.TensorLike | None = None) -> oc.Tenso
 
 
 @oc.configurable
-def _projection(stride: int, channels: int | oc.Dim) -> TrainingLayer:
+def _projection(stride: int, channels: int | oc.Dim, init: Init) -> TrainingLayer:
     with oc.scope("shortcut"):
-        conv = conv2d(kernel_size=1, stride=stride, out_channels=channels, bias=False)
+        conv = conv2d(kernel_size=1, stride=stride, out_channels=channels, bias=False, init=init)
         norm = batch_norm2d()
     return lambda x, train_step=None: norm(conv(x), train_step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ocannl as oc
 from ocannl.nn.conv_bn_relu import conv_bn_relu
-from ocannl.nn.layer import TrainingLayer
+from ocannl.nn.layer import Init, TrainingLayer
 from ocannl.nn.pool import max_pool2d
 from ocannl.nn.windows import Sizes
 
@@ -15,15 +15,16 @@ def vgg_block(
     num_convs: int = 2,
     kernel_size: Sizes = 3,
     out_channels: int | oc.Dim | None = None,
+    init: Init = None,
     label: str = "vgg_block",
 ) -> TrainingLayer:
     """`conv_bn_relu` several times, with as many channels each, then a pool: batch, height, width | in ->
-    batch, height / 2, width / 2 | out.
+    batch, height / 2, width / 2 | out. `init` is the initial value of all convolutions.
     """
     channels = oc.Dim("channels") if out_channels is None else out_channels
     with oc.scope(label):
         layers = [
-            conv_bn_relu(kernel_size=kernel_size, out_channels=channels, label=f"conv{k}")
+            conv_bn_relu(kernel_size=kernel_size, out_channels=channels, init=init, label=f"conv{k}")
             for k in range(1, num_convs + 1)
         ]
     pool = max_pool2d(label=label)

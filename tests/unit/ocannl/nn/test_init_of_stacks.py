@@ -10,6 +10,7 @@ import pytest
 import ocannl as oc
 from ocannl import nn
 
+IMAGE = oc.data(np.random.default_rng(0).normal(size=(1, 8, 8, 4)).astype(np.float32), axes="bbbo")
 X = oc.data(np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32))
 SIZES = (1, 2, 2, 2, 8)
 STACKS: dict[str, Callable[[oc.init.Initializer], oc.Tensor]] = {
@@ -17,6 +18,11 @@ STACKS: dict[str, Callable[[oc.init.Initializer], oc.Tensor]] = {
     "decoder": lambda init: nn.transformer_decoder(*SIZES, init=init)(X, X),
     "decoder only": lambda init: nn.decoder_only(*SIZES, init=init)(X),
     "whole": lambda init: nn.transformer(*SIZES, init=init)(X, X),
+    "convolution": lambda init: nn.conv_bn_relu(out_channels=3, init=init)(IMAGE),
+    "vgg": lambda init: nn.vgg_block(out_channels=3, init=init)(IMAGE),
+    "resnet": lambda init: nn.resnet_block(stride=2, out_channels=3, init=init)(IMAGE),
+    "lenet": lambda init: nn.lenet(init=init)(IMAGE),
+    "mobile": lambda init: nn.mobile_cnn(width_mult=0.1, num_classes=3, init=init)(IMAGE),
     "mlp": lambda init: nn.mlp(hid_dims=[5], out_dim=2, init=init)(X),
 }
 
