@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.execute.inference import infer
 from ocannl.functions.function import Function, function
 from ocannl.program import derivatives
 from ocannl.program.errors import ArgumentError
@@ -87,7 +86,7 @@ def jacobian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., NDArray[A
             raise ArgumentError(f"a Jacobian is with respect to one array, found {args[argnums]!r}")
         x, shape = np.asarray(args[argnums]), _result_shape(of, args)
         if np.prod(shape) < x.size:
-            found = [of.reverse_mode(*args, cotangent=unit)[argnums] for unit in _units(shape, x.dtype)]
+            found = [of.pulled_back(args, unit)[argnums] for unit in _units(shape, x.dtype)]
             return np.stack(found).reshape(*shape, *x.shape)
         name = list(of.parameters.bind(*args).arguments)[argnums]
         found = [of.forward_mode(*args, tangents={name: unit}) for unit in _units(x.shape, x.dtype)]
@@ -104,11 +103,12 @@ def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., NDArray[An
 
 
 def _result_shape(f: Function, args: Sequence[Any]) -> tuple[int, ...]:
-    result = f.lower(*args).results
-    if not isinstance(result, Tensor):
-        raise ArgumentError(f"a Jacobian is that of one array; {f.name} returns a {type(result).__name__}")
-    infer(result)
-    return result.shape.array
+    lowered = f.lower(*args)
+    if not isinstance(lowered.results, Tensor):
+        found = type(lowered.results).__name__
+        raise ArgumentError(f"a Jacobian is that of one array; {f.name} returns a {found}")
+    ((shape, _),) = lowered.shapes
+    return shape
 
 
 def _units(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:

@@ -34,6 +34,10 @@ class Differentiable(ABC):
         """A function of arrays with another body, which shares context, memory and static arguments."""
 
     @abstractmethod
+    def pulled_back(self, args: Sequence[Any], cotangent: Any) -> Any:
+        """The gradients of the sum of results times cotangents with respect to the arguments."""
+
+    @abstractmethod
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Its results for arrays."""
 
@@ -104,7 +108,7 @@ class Differentiable(ABC):
         """The gradients of the sum of results times cotangents with respect to the arguments `xs` (reverse
         mode), in their form. The cotangent has the form of the results; none is needed for one number.
         """
-        found = self.reverse_mode(*_several(xs), cotangent=cotangent)
+        found = self.pulled_back(_several(xs), cotangent)
         return found if isinstance(xs, tuple) else found[0]
 
     @cached_property

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.context import Context, default_context
 from ocannl.execute.exclusive import Exclusive
+from ocannl.execute.inference import infer
 from ocannl.execute.routine import Routine
 from ocannl.functions.arguments import (
     LeafType,
@@ -28,7 +29,7 @@ from ocannl.functions.arguments import (
 )
 from ocannl.functions.bound import Bound, compiled, set_real_sizes
 from ocannl.functions.differentiable import Differentiable
-from ocannl.functions.padding import Counts, marked_axes, real_sizes
+from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padded
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
@@ -36,7 +37,7 @@ from ocannl.program.location import user_frame
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.seeds import default_seed
 from ocannl.program.state import Root
-from ocannl.program.tensor import Expression
+from ocannl.program.tensor import Expression, Tensor
 from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of
 
 MANY_SIGNATURES = 8
@@ -219,6 +220,17 @@ class Function(Differentiable, Exclusive):
             signature, arrays = self.signature_of(args, named)
             return Lowered(self._trace(signature), self._context(), arrays)
 
+    def pulled_back(self, args: Sequence[Any], cotangent: Any) -> Any:
+        """The gradients with respect to the arguments of the sum of results times cotangents, which are
+        padded as the results are.
+        """
+        if self.is_padded and cotangent is not None:
+            leaves, shapes = [*leaves_of(cotangent)], self.lower(*args).shapes
+            if len(leaves) == len(shapes):
+                padded = [zero_padded(leaf, *pair) for leaf, pair in zip(leaves, shapes, strict=True)]
+                cotangent = built(form_of(cotangent), iter(padded))
+        return self.reverse_mode(*args, cotangent=cotangent)
+
     def __repr__(self) -> str:
         return f"<function {self.name}: {len(self._traces)} signatures>"
 
@@ -235,6 +247,19 @@ class Lowered:
     def results(self) -> Any:
         """The tensors that it returns, in their form."""
         return built(self._trace.form, iter(self._trace.results))
+
+    @property
+    def shapes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The shape of each tensor that it returns, and that up to which its axes are padded."""
+        found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        for result in self._trace.results:
+            if isinstance(result, Tensor):
+                infer(result)
+                room = result.shape.array
+                names = self._trace.padded.of(result.ir_value)
+                sizes = {number: self._sizes[name] for number, name in names.items()}
+                found.append((tuple([sizes.get(n, size) for n, size in enumerate(room)]), room))
+        return found
 
     def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
         """The text at a stage of the pipeline, as of `Code.ir`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -108,4 +109,14 @@ def padded_copy(array: Array, kind: ArrayType) -> Array:
     """An array in the size up to which it is padded."""
     copy = np.empty(kind.shape, kind.dtype)
     write_padded(copy, array)
+    return copy
+
+
+def zero_padded(value: Any, shape: tuple[int, ...], room: tuple[int, ...]) -> Any:
+    """An array of some shape in a larger one, zero elsewhere; what has other elements stays as it is."""
+    array = np.asarray(value)
+    if shape == room or array.size != math.prod(shape):
+        return value
+    copy = np.zeros(room, array.dtype)
+    copy[tuple(map(slice, shape))] = array.reshape(shape)
     return copy

@@ -53,7 +53,7 @@ class Masking:
             elif isinstance(op, AssignOp):
                 self._mask_assign(op)
             elif isinstance(op, BackpropOp | VjpOp) and any(self.padded(op.tensor)):
-                raise _error(op, "the sum of its gradient would have padded rows: take its mean")
+                self._mask_cotangent(op)
 
     def padded(self, value: SSAValue) -> list[Dim | None]:
         """The sizes of padded axes, None for others, in the order of memory."""
@@ -86,7 +86,13 @@ class Masking:
             value = self._without_padding(op, value, neutral_number(accum, element), element)
         op.operands = [op.target, value, *ids]
 
-    def _without_padding(self, op: AssignOp, value: SSAValue, other: float, element: Attribute) -> SSAValue:
+    def _mask_cotangent(self, op: BackpropOp | VjpOp) -> None:
+        by = op.cotangent if isinstance(op, VjpOp) else None
+        if isinstance(op, BackpropOp) or by is None or self.padded(by) != self.padded(op.tensor):
+            raise _error(op, "the sum of its gradient would have padded rows: take its mean")
+        op.operands = [op.tensor, op.wrt, self._without_padding(op, by, 0.0, tensor_type(by).element)]
+
+    def _without_padding(self, op: Operation, value: SSAValue, other: float, element: Attribute) -> SSAValue:
         """A value with another one beyond the real sizes, integers in an element type."""
         axes, type = self.padded(value), tensor_type(value)
         if not any(axes):

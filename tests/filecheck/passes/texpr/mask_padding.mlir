@@ -23,6 +23,28 @@ texpr.routine @reductions indices (n = 17) {
 
 // -----
 
+// The rows of a cotangent that are not real count as 0.
+// CHECK-LABEL: texpr.routine @pulled_back
+// CHECK:         %y = texpr.apply [b] = sin(%x[b]) over (b = 16) : !texpr.tensor<16:n | f32>
+// CHECK-NEXT:    %[[MASKED:.*]] = texpr.apply [i] = where(lt(%{{.*}}[i], %{{.*}}[]), %y[i], 0.0) over (i = 16) : !texpr.tensor<16:n | f32>
+// CHECK-NEXT:    %g = texpr.vjp %y wrt %x from %[[MASKED]] : !texpr.tensor<16:n | f32>
+texpr.routine @pulled_back indices (n = 17) {
+  %x = texpr.data "x" : !texpr.tensor<16:n | f32>
+  %y = texpr.apply [b] = sin(%x[b]) over (b = 16) : !texpr.tensor<16:n | f32>
+  %g = texpr.vjp %y wrt %x from %y : !texpr.tensor<16:n | f32>
+}
+
+// -----
+
+texpr.routine @seeded indices (n = 17) {
+  %x = texpr.data "x" : !texpr.tensor<16:n | f32>
+  %y = texpr.apply [b] = sin(%x[b]) over (b = 16) : !texpr.tensor<16:n | f32>
+  // expected-error @below {{the sum of its gradient would have padded rows}}
+  %g = texpr.vjp %y wrt %x : !texpr.tensor<16:n | f32>
+}
+
+// -----
+
 // Other bases are units.
 // CHECK-LABEL: texpr.routine @units
 // CHECK:         %s = texpr.apply [0] add= %x[o] over (o = 3) : !texpr.tensor<1, f32>

@@ -190,6 +190,22 @@ def test_no_rows_and_lowered_routines():
     np.testing.assert_allclose(oc.default_context()[lowered.results[1]], x.mean(), rtol=1e-14)
 
 
+def test_derivatives_of_padded_results():
+    """Cotangents are padded as results are, and Jacobians have real rows only."""
+    w = oc.param("w", np.array([[1.0, -2.0]]), input=2, output=1, batch=[])
+
+    @oc.function(axes={"x": "*bo"})
+    def both(x: oc.Tensor) -> Any:
+        return {"square": x * x, "mean": oc.mean(w @ x)}
+
+    x, by = RNG.normal(size=(2, 5, 2))
+    found = both.vjp(x, {"square": by, "mean": 3.0})
+    np.testing.assert_allclose(found, 2 * x * by + 3 * np.array([1.0, -2.0]) / 5, rtol=1e-13)
+    np.testing.assert_allclose(both.jvp(x, by)["square"], 2 * x * by, rtol=1e-13)
+    jacobian = oc.jacobian(oc.function(lambda x: oc.sin(x), axes={"x": "*bo"}))(x)
+    np.testing.assert_allclose(jacobian.reshape(10, 10), np.diag(np.cos(x).ravel()), rtol=1e-12, atol=1e-15)
+
+
 def test_marks_of_axes():
     """`*` marks the axis of the next letter; sizes are powers of two from 8 on."""
     assert marked_axes("*bo") == [0]
