@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.scalar.far_angle_op import NEAR, FarAngleOp
 from ocannl.lowering.llvm.builder import FunctionBuilder
-from ocannl.lowering.llvm.instructions import call, emit_scalar, scalar_literal
-from ocannl.lowering.llvm.types import ValueType, literal, value_type, vector
+from ocannl.lowering.llvm.instructions import call, emit_formula, emit_scalar, scalar_literal
+from ocannl.lowering.llvm.types import ValueType, value_type, vector
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.far_angle import far_angle
 
@@ -62,12 +61,7 @@ def scalar_function(code: str, cosine: bool, fuses: bool) -> tuple[str, frozense
     result = far_angle(made, block.args[0], cosine=cosine)
     b = FunctionBuilder(fuses=fuses)
     values: dict[SSAValue, str] = {block.args[0]: "%x"}
-    for op in made.ops:
-        if isinstance(op, arith.ConstantOp):
-            values[op.result] = literal(op.value)
-        else:
-            types = value_type(op.operands[0].type), value_type(op.results[0].type)
-            values[op.results[0]] = emit_scalar(b, op, [values[v] for v in op.operands], *types)
+    emit_formula(b, made.ops, values)
     type = value_type(float_type).text
     name = f"@far_{'cosine' if cosine else 'sine'}_{code}"
     body = f"{b.text()}\n  ret {type} {values[result]}"

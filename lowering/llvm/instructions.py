@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from ocannl.dialects.ir.errors import at_line
 from ocannl.lowering.llvm.builder import FunctionBuilder
 from ocannl.lowering.llvm.conversions import extend, truncate
-from ocannl.lowering.llvm.types import ValueType, float_literal, is_nan_literal, vector
+from ocannl.lowering.llvm.types import ValueType, float_literal, is_nan_literal, literal, value_type, vector
 
 Ops: TypeAlias = dict[type[Operation], str]
 
@@ -95,6 +95,19 @@ LIBRARY: Ops = {
 
 MAXIMUM, MINIMUM = "ogt", "olt"
 EXTREMA = {MAXIMUM: "maximum", MINIMUM: "minimum"}
+
+
+def emit_formula(
+    b: FunctionBuilder, ops: Iterable[Operation], values: dict[SSAValue, str], width: int = 0
+) -> None:
+    """Adds the values of constants and operations, on vectors if `width` is not zero, to `values`."""
+    for op in ops:
+        if isinstance(op, arith.ConstantOp):
+            text, type = literal(op.value), value_type(op.result.type)
+            values[op.result] = b.splat(text, type, width, 0) if width else text
+        else:
+            type, result = (vector(value_type(v.type), width) for v in (op.operands[0], op.results[0]))
+            values[op.results[0]] = emit_scalar(b, op, [values[v] for v in op.operands], type, result)
 
 
 def emit_scalar(

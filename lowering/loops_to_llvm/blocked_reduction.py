@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.ir import Attribute, Block, SSAValue
 
 from ocannl.dialects.loops import ReduceOp, SumBlocks
+from ocannl.dialects.scalar.accumulation import add_exactly, builder_for, corrected
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.instructions import call, select
-from ocannl.lowering.llvm.types import I64, ValueType, float_literal
+from ocannl.lowering.llvm.instructions import call, emit_formula
+from ocannl.lowering.llvm.types import I64, ValueType
 from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
 from ocannl.lowering.loops_to_llvm.reduction import Accumulate, Accumulation
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, segments
@@ -20,11 +25,14 @@ MOST_PAIRED, PAIRED_BYTES = 8, 1024
 # The operations of a sum of which several points are worth their code.
 LIGHT = 6
 
+Formula: TypeAlias = Callable[[ArithBuilder, SSAValue, SSAValue], Sequence[SSAValue]]
+
 
 class BlockedAccumulation(Accumulation):
     """Emits a sum whose accumulators are added to totals in time.
 
-    The loop `blocked` has an inner loop for each block, of as many points as `block` says.
+    The loop `blocked` has an inner loop for each block, of as many points as `block` says. Accumulators with
+    numbers that are in no total yet are `pending`.
     """
 
     def __init__(self, nest: TileEmitter, op: ReduceOp, reduction: Reduction) -> None:
@@ -33,8 +41,9 @@ class BlockedAccumulation(Accumulation):
         self.blocks: SumBlocks = op.blocks.data
         self.blocked: Level | None = None
         self.block = 0
-        self.totals = Totals(self.b, self.type, self.blocks.compensated)
-        if self.blocks.compensated and reduction.product is None and is_light(op):
+        self.pending = False
+        self.totals = Totals(self.b, op.result.type, self.type, self.blocks.compensated)
+        if self.blocks.compensated and reduction.levels and reduction.product is None and is_light(op):
             self.add_in_pairs(reduction.levels)
 
     def add_in_pairs(self, levels: Sequence[Level]) -> None:
@@ -49,32 +58,38 @@ class BlockedAccumulation(Accumulation):
             self.groups, self.kept = max(1, min(most, size)), 1
 
     def rows(self, levels: Sequence[Level]) -> list[str]:
-        if self.numbers(levels) <= self.blocks.size:
+        if not levels or self.numbers(levels) <= self.blocks.size:
             return super().rows(levels)
+        self.blocked, self.block = self.first_blocked(levels)
         self.totals.open(self.height)
         self.add_blocks(levels)
         return self.totals.results()
 
     def numbers(self, levels: Sequence[Level]) -> int:
         """How many numbers an accumulator adds up in some inner loops."""
-        split = {id(self.across or self.reduction.levels[-1]): self.groups * self.width}
-        if self.across is None:
-            split = {id(self.reduction.levels[-1]): self.groups}
-        return math.prod([-(-level.size // split.get(id(level), 1)) for level in levels])
+        split, parts = self.reduction.levels[-1], self.groups
+        if self.across is not None:
+            split, parts = self.across, self.groups * self.width
+        return math.prod([-(-level.size // parts) if level is split else level.size for level in levels])
+
+    def first_blocked(self, levels: Sequence[Level]) -> tuple[Level, int]:
+        """The outermost loop of which a block has all points or several, and how many it may have."""
+        size = self.blocks.size
+        for place, level in enumerate(levels):
+            each = self.numbers(levels[place + 1 :])
+            if 2 * each <= size or self.numbers(levels[place:]) <= size:
+                return level, size // each
+        return levels[-1], size
 
     def add_blocks(self, levels: Sequence[Level]) -> None:
         """Runs some inner loops, and adds their blocks to the totals."""
-        if self.numbers(levels) <= self.blocks.size:
-            self.totals.add(self.join(self.accumulate(levels, self.start)))
-            return
         level, inner = levels[0], levels[1:]
-        each = self.numbers(inner)
-        if inner and 2 * each > self.blocks.size:
+        if level is not self.blocked:
             self.add_points(level, inner)
             return
-        self.blocked, self.block = level, self.blocks.size // each
+        self.pending = False
         values = self.accumulate(levels, self.start)
-        if values != self.start:
+        if self.pending:
             self.totals.add(self.join(values))
 
     def add_points(self, level: Level, inner: Sequence[Level]) -> None:
@@ -114,8 +129,11 @@ class BlockedAccumulation(Accumulation):
     def run(
         self, level: Level, segment: Segment, body: Accumulate, values: Sequence[str], added: int = 1
     ) -> Sequence[str]:
+        if level is not self.blocked:
+            return super().run(level, segment, body, values, added)
         steps = max(1, self.block // added)
-        if level is not self.blocked or segment.count <= steps:
+        if segment.count <= steps:
+            self.pending = True
             return super().run(level, segment, body, values, added)
         b, extent = self.b, steps * segment.extent
         blocks = b.open_loop(segment.start, segment.stop, extent)
@@ -135,13 +153,19 @@ def is_light(op: ReduceOp) -> bool:
     return len(list(op.body.block.ops)) <= LIGHT and not any(inner.regions for inner in op.body.block.ops)
 
 
+def with_error(b: ArithBuilder, total: SSAValue, error: SSAValue) -> list[SSAValue]:
+    return [corrected(b, total, error)]
+
+
 class Totals:
-    """The totals of some rows, on the stack; beside them, where they are compensated, the sums of what their
-    additions rounded off (Knuth's TwoSum; Ogita, Rump and Oishi, "Accurate Sum and Dot Product", 2005).
+    """The totals of some rows, on the stack, of an element type in lanes; beside them, where they are
+    compensated, the sums of what their additions rounded off (Ogita, Rump and Oishi, "Accurate Sum and Dot
+    Product", 2005).
     """
 
-    def __init__(self, b: FunctionBuilder, type: ValueType, compensated: bool) -> None:
+    def __init__(self, b: FunctionBuilder, element: Attribute, type: ValueType, compensated: bool) -> None:
         self.b = b
+        self.element = element
         self.type = type
         self.compensated = compensated
         self.totals: list[str] = []
@@ -158,35 +182,28 @@ class Totals:
         """Adds a value to the total of each row."""
         for row, value in enumerate(values):
             total = self.load(self.totals[row])
-            found = combine(self.b, "add", total, value, self.type)
-            self.store(found, self.totals[row])
             if self.compensated:
+                total, rounded_off = self.emit(add_exactly, total, value)
                 error = self.load(self.errors[row])
-                rounded = self.rounded_off(total, value, found)
-                self.store(combine(self.b, "add", error, rounded, self.type), self.errors[row])
-
-    def rounded_off(self, x: str, y: str, total: str) -> str:
-        """`x + y - total`, exactly, where `total` is the rounded sum."""
-        of_y = self.subtract(total, x)
-        of_x = self.subtract(total, of_y)
-        return combine(self.b, "add", self.subtract(x, of_x), self.subtract(y, of_y), self.type)
+                self.store(combine(self.b, "add", error, rounded_off, self.type), self.errors[row])
+            else:
+                total = combine(self.b, "add", total, value, self.type)
+            self.store(total, self.totals[row])
 
     def results(self) -> list[str]:
         totals = [self.load(place) for place in self.totals]
         errors = [self.load(place) for place in self.errors]
-        return [self.corrected(x, e) for x, e in zip(totals, errors, strict=True)] if errors else totals
+        pairs = zip(totals, errors, strict=True)
+        return [self.emit(with_error, *pair)[0] for pair in pairs] if errors else totals
 
-    def corrected(self, total: str, error: str) -> str:
-        """A total and its error; a total that is not finite has none."""
-        b, type = self.b, self.type
-        size = call(b, "fabs", [error], type)
-        infinity = float_literal(math.inf, type)
-        bound = f"splat ({type.element} {infinity})" if type.width else infinity
-        finite = b.emit(f"fcmp olt {type.text} {size}, {bound}")
-        return select(b, finite, combine(b, "add", total, error, type), total, type)
-
-    def subtract(self, x: str, y: str) -> str:
-        return self.b.emit(f"fsub {self.type.text} {x}, {y}")
+    def emit(self, make: Formula, x: str, y: str) -> list[str]:
+        """The results of a formula of two floats."""
+        made = builder_for(self.element)
+        block = Block(arg_types=[made.type] * 2)
+        results = make(made, *block.args)
+        values: dict[SSAValue, str] = dict(zip(block.args, (x, y), strict=True))
+        emit_formula(self.b, made.ops, values, self.type.width)
+        return [values[result] for result in results]
 
     def load(self, place: str) -> str:
         return self.b.emit(f"load {self.type.text}, ptr {place}")

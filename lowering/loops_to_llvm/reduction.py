@@ -156,7 +156,7 @@ class Accumulation:
             first = group % self.kept * self.height
             own = slice(first, first + self.height)
             body = partial(self.several_groups, level, inner, 1, width)
-            last = nest.run(level.variable, Segment(start, 1, width), body, values[own])
+            last = self.run(level, Segment(start, 1, width), body, values[own])
             values = [*values[: own.start], *last, *values[own.stop :]]
         return values
 

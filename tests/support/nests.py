@@ -136,12 +136,14 @@ class NestText:
     """The text of a function with one nest, grown by drawing.
 
     If it is `whole`, loads run over all of their nodes in the order of the variables, and loops can merge.
+    Sums may be in blocks if it has them.
     """
 
     draw: st.DrawFn
     element: str
     own: dict[str, int]
     whole: bool
+    has_blocks: bool
     nodes: list[str] = field(default_factory=list[str])
     loads: int = 0
 
@@ -171,6 +173,7 @@ class NestText:
 
 OPS = ("arith.addf", "arith.mulf", "arith.subf", "arith.maximumf", "arith.minimumf")
 ACCUMULATIONS = ("add", "add", "add", "max", "min")
+BLOCKS = ("", "", " blocks 1", " blocks 2 compensated", " blocks 5", " blocks 8 compensated")
 STATIC_INDICES = {"step": 3, "batch": 4}
 
 
@@ -209,7 +212,7 @@ def nest_functions(draw: st.DrawFn, *, scheduled: bool = True) -> str:
     """A function of one nest with random accesses, reductions and, if asked for, a random schedule."""
     element = draw(st.sampled_from(("f32", "f64")))
     own = {f"a{k}": draw(st.integers(1, 21)) for k in range(draw(st.integers(1, 3)))}
-    text = NestText(draw, element, own, draw(st.integers(0, 3)) == 0)
+    text = NestText(draw, element, own, draw(st.integers(0, 3)) == 0, scheduled)
     values: list[str] = []
     lines: list[str] = []
     scope = own | STATIC_INDICES
@@ -256,7 +259,8 @@ def reduction(
     short = math.prod(space.values()) <= 21 and len(name) == 2
     accum = draw(st.sampled_from(("mul", *ACCUMULATIONS) if short else ACCUMULATIONS))
     head = ", ".join(f"{variable} = {size}" for variable, size in space.items())
-    lines.append(f"{indent}%{name} = loops.reduce {accum} ({head}) : {element} {{")
+    blocks = draw(st.sampled_from(BLOCKS)) if text.has_blocks and accum == "add" else ""
+    lines.append(f"{indent}%{name} = loops.reduce {accum} ({head}){blocks} : {element} {{")
     inner_indent, inner = indent + "  ", list[str]()
     for _ in range(draw(st.integers(1, 2))):
         value, line = text.load(scope, inner_indent)
