@@ -120,6 +120,11 @@ class Shape(NamedTuple):
         return self.batch.is_final and self.input.is_final and self.output.is_final
 
     @property
+    def memory_axes(self) -> tuple[DimTerm, ...]:
+        """The known axes in the order of memory: batch, output, input."""
+        return self.batch.axes + self.output.axes + self.input.axes
+
+    @property
     def memory_sizes(self) -> tuple[int, ...]:
         """Sizes of the array that holds a tensor of this final shape: batch, output, input, row-major."""
         return self.batch.sizes + self.output.sizes + self.input.sizes

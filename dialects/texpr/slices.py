@@ -235,15 +235,10 @@ def _kept(axes: Iterable[tuple[DimTerm, Position]], ids: Sequence[Shape]) -> lis
     found: list[DimTerm] = []
     for axis, position in axes:
         if isinstance(position, Ids):
-            found += memory_axes(ids[position.operand]) if position.axes else []
+            found += ids[position.operand].memory_axes if position.axes else []
         elif not isinstance(position, Linear):
             found.append(Dim(position.size) if isinstance(position, Range) else axis)
     return found
-
-
-def memory_axes(shape: Shape) -> tuple[DimTerm, ...]:
-    """The known axes of a shape in the order of memory."""
-    return (*shape.batch.axes, *shape.output.axes, *shape.input.axes)
 
 
 def _axes_in_part(position: Position) -> int:

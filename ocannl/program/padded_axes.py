@@ -35,8 +35,7 @@ class PaddedAxes:
 
     def of(self, value: Value) -> dict[int, str]:
         """The names of the real sizes of a value's padded axes, by their numbers in the order of memory."""
-        batch, input, output = graph.known_shape(value)
-        axes = [axis for row in (batch, output, input) for axis in row.axes]
+        axes = graph.known_shape(value).memory_axes
         bases = [axis.basis if isinstance(axis, Dim) else None for axis in axes]
         return {number: basis for number, basis in enumerate(bases) if basis and basis in self.sizes}
 

@@ -16,6 +16,7 @@ from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
+from ocannl.passes.analysis.panels import has_row_panels
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
 LOOP_OVERHEAD = 0.25
@@ -203,14 +204,8 @@ class TileCost:
         direct += misses
         if view.lanes is not None and stride == 1 and view.sizes[view.lanes] % view.width:
             return direct, direct, 0.0  # a copy is in no panels, and so as it is
-        wait = PAGE_WAIT if misses and self.has_row_panels(access, view) else 0.0
+        wait = PAGE_WAIT if misses and has_row_panels(access.op, self.own, self.schedule) else 0.0
         return direct, instructions + (self.distance(total) - 1) * tile / LINE, wait
-
-    def has_row_panels(self, access: Access, view: ScopeTile) -> bool:
-        """Whether an operand that lies along the rows can be packed in panels of as many as a tile has."""
-        name, height = self.schedule.rows or ("", 1)
-        is_along = view.row_stride(access) == 1 and view.stride(access) == 0
-        return is_along and "*" not in name and name in self.own and self.own[name] % height == 0
 
     def page_misses(self, total: int, tile: float, pitch: int) -> float:
         """The cost of the pages that a step of a reduction touches first, in tiles `pitch` bytes apart."""

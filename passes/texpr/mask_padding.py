@@ -57,9 +57,7 @@ class Masking:
 
     def padded(self, value: SSAValue) -> list[Dim | None]:
         """The sizes of padded axes, None for others, in the order of memory."""
-        batch, input, output = shape_of(value)
-        axes = [axis for row in (batch, output, input) for axis in row.axes]
-        ranges = self.routine.ranges
+        axes, ranges = shape_of(value).memory_axes, self.routine.ranges
         return [axis if isinstance(axis, Dim) and axis.basis in ranges else None for axis in axes]
 
     def _mask_apply(self, op: ApplyOp) -> None:

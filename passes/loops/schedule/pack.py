@@ -18,10 +18,10 @@ from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.origins import derive, union
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.routine import enclosing_routine
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
+from ocannl.passes.analysis.panels import has_row_panels
 from ocannl.passes.rewrites.indices import substitute_indices
 
 
@@ -35,20 +35,10 @@ def pack(
     """
     assert schedule.lanes is not None
     panel, schedule = split_in_panels(nest, schedule, schedule.lanes)
-    if schedule.rows is not None and any(has_row_panels(nest, load, schedule) for load in loads):
+    space = dict(nest.space.data)
+    if schedule.rows is not None and any(has_row_panels(load, space, schedule) for load in loads):
         _, schedule = split_in_panels(nest, schedule, schedule.rows)
     return schedule, [copy_nest(nest, load, schedule, panel, labels) for load in loads]
-
-
-def has_row_panels(nest: NestOp, load: LoadOp, schedule: Schedule) -> bool:
-    """Whether a load moves by single elements along the rows of the tile, of which there are whole tiles, and
-    not along its lanes.
-    """
-    assert schedule.lanes is not None
-    rows, height = schedule.rows or ("", 1)
-    address = address_of(load)
-    is_along = address.stride(rows) == 1 and not any(map(address.stride, schedule.lanes[0].split("*")))
-    return is_along and dict(nest.space.data)[rows] % height == 0
 
 
 def split_in_panels(nest: NestOp, schedule: Schedule, tile: tuple[str, int]) -> tuple[str | None, Schedule]:
@@ -119,7 +109,7 @@ def copied_variables(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str 
     the reduced variables.
     """
     assert schedule.lanes is not None
-    sides = schedule.rows if has_row_panels(nest, load, schedule) else schedule.lanes
+    sides = schedule.rows if has_row_panels(load, dict(nest.space.data), schedule) else schedule.lanes
     lanes = (sides or schedule.lanes)[0].split("*")
     sizes = variable_sizes(nest)
     used = {name for index in load.indices.data for name in index.names if name in sizes}

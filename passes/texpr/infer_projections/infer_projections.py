@@ -29,7 +29,7 @@ from ocannl.dialects.shapes.shape import Dim, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.parts import Part
-from ocannl.dialects.texpr.slices import Positions, SliceOp, id_indices, memory_axes, part_shape, source_row
+from ocannl.dialects.texpr.slices import Positions, SliceOp, id_indices, part_shape, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, pointwise, whole
 from ocannl.passes.texpr.infer_projections.spec_projection import (
@@ -270,7 +270,7 @@ def _write_part(op: AssignOp, at: Positions, taken: frozenset[str]) -> None:
         ids=op.ids,
         result_map=_in_source(shape_of(op.target), at, result),
         value_map=pointwise(result, shape, shape_of(op.value)).memory,
-        id_maps=[own if memory_axes(shape_of(ids)) else [] for ids in op.ids],
+        id_maps=[own if shape_of(ids).memory_axes else [] for ids in op.ids],
         space=tuple(projection.space.items()),
     )
     projected.location = op.location

@@ -15,7 +15,7 @@ from ocannl.dialects.routine import IndicesAttr, enclosing_routine
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
-from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions, memory_axes
+from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions
 from ocannl.dialects.texpr.tensor_op import LikeOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.dialects.texpr.uniform import UniformOp
@@ -260,7 +260,7 @@ def _sliced(
 def _axes_of_ids(op: SliceOp | AssignOp, position: Ids, solver: Solver) -> list[DimTerm]:
     """The axes of ids, in the order of memory. Raises `SpecError` where their number is another one."""
     ids = op.operands[2 + position.operand]
-    found = memory_axes(solver.shape(shape_of(ids)))
+    found = solver.shape(shape_of(ids)).memory_axes
     if len(found) != position.axes:
         raise SpecError(at_line(op, f"`{tensor_name(ids)}` has {len(found)} axes, not {position.axes}"))
     return [*found]
