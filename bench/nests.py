@@ -21,7 +21,7 @@ from xdsl.parser import Parser
 from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.execute.report import flops
-from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.entry import entry_layout, entry_symbol
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import new_context
 from ocannl.passes.analysis.nests import functions, nests_of, nodes, steps
@@ -81,7 +81,7 @@ def time_steps(module: ModuleOp) -> Iterable[Timed]:
         if layout.is_parallel:
             block.set_pointer(layout.team_slot, team.start())
         compiled = compile_llvm(loops_to_llvm(module, target=target), target=target, cache=None)
-        call = bind_call(compiled.address(func.sym_name.data), block)
+        call = bind_call(compiled.address(entry_symbol(func.sym_name.data)), block)
         found[key] = Timed(step, fastest(call), sum(flops(nest) for nest in nests_of(step)))
         step.detach()
     return found.values()

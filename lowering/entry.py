@@ -1,4 +1,4 @@
-"""The calling convention of a routine, `void name(ptr args)`: slots with addresses and indices."""
+"""The calling convention of a routine, `void entry(ptr args)`: slots with addresses and indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ocannl.passes.analysis.parallel_tasks import task_count
 
 @dataclass(frozen=True)
 class EntryLayout:
-    """The slots, of 8 bytes each, that a routine's entry `void name(ptr args)` takes.
+    """The slots, of 8 bytes each, that a routine's entry `void entry(ptr args)` takes.
 
     Slot 0 holds the arena's address. `nodes` are the labels of the nodes with memory of their own, whose
     addresses stand from `node_slot` on; `indices` are the static indices, with their values from `index_slot`
@@ -50,6 +50,13 @@ class EntryLayout:
     @property
     def slots(self) -> int:
         return self.team_slot + self.is_parallel
+
+
+def entry_symbol(routine: str) -> str:
+    """The name of a routine's entry in LLVM IR. It begins so that it is no function's of the C library, which
+    code may call. The names of kernels have a point, and those of other functions neither.
+    """
+    return f"routine {routine}"
 
 
 def entry_layout(func: FuncOp) -> EntryLayout:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
@@ -73,17 +73,18 @@ def launches(func: FuncOp) -> Iterator[LaunchOp]:
 
 @dataclass
 class KernelNames:
-    """Names of kernels, each different from the others and from those that are `reserved`."""
+    """Names of kernels, each different from the others and from those that are `taken` before."""
 
-    reserved: Collection[str] = ()
     taken: set[str] = field(default_factory=set[str])
 
-    def fresh(self, func: FuncOp, launch: LaunchOp) -> str:
-        """A new name, of letters, digits and `_`, made of those of the routine and the kernel."""
+    def fresh(self, func: FuncOp, launch: LaunchOp, endings: Sequence[str] = ()) -> str:
+        """A new name, of letters, digits and `_`, made of those of the routine and the kernel. With each of
+        the endings, it names something that belongs to the kernel.
+        """
         name = re.sub(r"\W+", "_", f"{func.sym_name.data}_{launch.label.data}", flags=re.ASCII)
         name = name if re.match(r"[a-zA-Z]", name) else f"k_{name}"
         unique, count = name, 1
-        while unique in self.taken or unique in self.reserved:
+        while not self.taken.isdisjoint(own := [unique + e for e in ("", *endings)]):
             unique, count = f"{name}_{count}", count + 1
-        self.taken.add(unique)
+        self.taken.update(own)
         return unique

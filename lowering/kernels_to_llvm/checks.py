@@ -28,9 +28,9 @@ READ, WRITE, WRITE_LATER = 0, 1, 2
 
 HELPERS = f"""\
 @now = internal global i64 0
-@kernel.start = internal global i64 0
-@block.start = internal global i64 0
-@block.number = internal global i64 0
+@kernel_start = internal global i64 0
+@block_start = internal global i64 0
+@block_number = internal global i64 0
 ; Groups of copies that have ended, that were waited for, and those that were when the last barrier came.
 @committed = internal global i64 0
 @arrived = internal global i64 0
@@ -80,7 +80,7 @@ write:
   %number = ptrtoint ptr %text to i64
   store i64 %number, ptr @"{VIOLATION}"
   store i64 %kind, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 1)
-  %block = load i64, ptr @block.number
+  %block = load i64, ptr @block_number
   store i64 %block, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 2)
   store i64 %thread, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 3)
   store i64 %index, ptr getelementptr (i64, ptr @"{VIOLATION}", i64 4)
@@ -92,7 +92,7 @@ done:
 ; Whether a past access, by a thread, by several of a block (-1) or by other blocks (-2), is unordered.
 define internal i1 @unordered(i64 %at, i64 %by, i64 %since, i64 %thread) {{
   %now = load i64, ptr @now
-  %block = load i64, ptr @block.start
+  %block = load i64, ptr @block_start
   %recent = icmp sge i64 %at, %since
   %elsewhere = icmp slt i64 %at, %block
   %spread = icmp eq i64 %by, -2
@@ -120,7 +120,7 @@ outside:
 cell:
   %since = load i64, ptr %start
   %now = load i64, ptr @now
-  %block = load i64, ptr @block.start
+  %block = load i64, ptr @block_start
   %w.at.place = getelementptr [5 x i64], ptr %cells, i64 %index
   %w.by.place = getelementptr i64, ptr %w.at.place, i64 1
   %r.at.place = getelementptr i64, ptr %w.at.place, i64 2

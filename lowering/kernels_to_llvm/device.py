@@ -85,7 +85,7 @@ class _DeviceEmitter:
         self.parts: list[str] = []
         self.functions: set[str] = set()
         self.kernels: dict[str, str] = {}
-        self.names = KernelNames()
+        self.names = KernelNames({"WARP_SZ"})  # a constant of PTX
 
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
@@ -107,7 +107,7 @@ class _DeviceEmitter:
         """The name of the kernel with this text, emitted unless an equal one was before."""
         whole = f"{text}{shared}"
         if whole not in self.kernels:
-            unique = self.names.fresh(func, launch)
+            unique = self.names.fresh(func, launch, [f"_{array[1:]}" for array in shared])
             for array, size in shared.items():
                 own = f"@{unique}_{array[1:]}"
                 text = re.sub(rf"{array}\b", own, text)

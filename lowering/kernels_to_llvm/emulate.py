@@ -84,10 +84,10 @@ class EmulatedKernel(ThreadEmitter):
         for op in self.launch.body.block.ops:
             if isinstance(op, SharedOp):
                 self.pointers[op.result] = self.allocate(op.bytes)
-        self.mark("call void @start(ptr @kernel.start)")
+        self.mark("call void @start(ptr @kernel_start)")
         loop = self.b.open_loop(0, self.launch.blocks, 1)
         block = self.shuffled(loop.index, self.launch.blocks)
-        self.mark("call void @start(ptr @block.start)", f"store i64 {block}, ptr @block.number")
+        self.mark("call void @start(ptr @block_start)", f"store i64 {block}, ptr @block_number")
         self.positions.update(variables(self.b, self.to_i32(block), self.launch.grid.data))
         self.emit_together(self.launch.body.block.ops)
         self.b.close_loop(loop)
@@ -264,7 +264,7 @@ class EmulatedKernel(ThreadEmitter):
             return super().element(array, pointer, address, found)
         if array not in self.described:
             self.described[array] = self.describe(array)
-        text = f"@text.{self.number}.{list(self.described).index(array)}"
+        text = f"@text_{self.number}_{list(self.described).index(array)}"
         return CheckedAccess(
             self.b,
             pointer,
@@ -280,16 +280,16 @@ class EmulatedKernel(ThreadEmitter):
     def describe(self, array: SSAValue) -> str:
         """Declares the cells and the text of an array; returns the arguments of the check."""
         type, count = value_type(loaded_type(array)), math.prod(memref_shape(array))
-        place = f"{self.number}.{len(self.described)}"
+        place = f"{self.number}_{len(self.described)}"
         node = array.owner
         name = f"`{node.label.data}`" if isinstance(node, NodeOp) else "shared memory"
         text = f"kernel `{self.launch.label.data}`, {name}"
         self.b.declarations |= {
-            f"@cells.{place} = internal global [{count} x [5 x i64]] zeroinitializer",
-            text_constant(f"@text.{place}", text),
+            f"@cells_{place} = internal global [{count} x [5 x i64]] zeroinitializer",
+            text_constant(f"@text_{place}", text),
         }
-        start = "@kernel.start" if isinstance(node, NodeOp) else "@block.start"
-        return f"ptr {self.pointers[array]}, i64 {type.bytes}, i64 {count}, ptr @cells.{place}, ptr {start}"
+        start = "@kernel_start" if isinstance(node, NodeOp) else "@block_start"
+        return f"ptr {self.pointers[array]}, i64 {type.bytes}, i64 {count}, ptr @cells_{place}, ptr {start}"
 
     # Arrays.
 

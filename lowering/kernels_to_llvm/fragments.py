@@ -44,7 +44,7 @@ def operand(b: FunctionBuilder, type: Attribute, elements: Sequence[str]) -> str
 
 
 def emulated_name(type: Attribute) -> str:
-    return f"@mma.{type}"
+    return f"@mma_{type}"
 
 
 def emulated(type: Attribute, converted: frozenset[str]) -> str:

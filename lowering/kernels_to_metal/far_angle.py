@@ -1,4 +1,4 @@
-"""The functions that reduce large angles, for the kernels that call them."""
+"""The functions that reduce large angles."""
 
 from __future__ import annotations
 
@@ -16,19 +16,15 @@ from ocannl.passes.loops.expand_math.far_angle import far_angle
 
 
 def far_angle_expression(op: FarAngleOp, angle: str, near: str) -> str:
-    return f"fabs({angle}) > {NEAR[32]}f ? {function_name(op.cosine is not None)}({angle}) : {near}"
+    return f"fabs({angle}) > {NEAR[32]}f ? {far_name(cosine=op.cosine is not None)}({angle}) : {near}"
 
 
-def function_name(cosine: bool) -> str:
+def far_name(*, cosine: bool) -> str:
     return "far_cosine" if cosine else "far_sine"
 
 
-def far_functions(text: str) -> Iterator[str]:
-    """The functions that a text calls."""
-    for cosine in (False, True):
-        name = function_name(cosine)
-        if f"{name}(" in text:
-            yield "\n".join([f"inline float {name}(float x) {{", *function_lines(cosine), "}"])
+def far_function(*, cosine: bool) -> str:
+    return "\n".join([f"inline float {far_name(cosine=cosine)}(float x) {{", *function_lines(cosine), "}"])
 
 
 def function_lines(cosine: bool) -> Iterator[str]:

@@ -16,14 +16,15 @@ from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe, description_text
-from ocannl.lowering.kernels_to_metal.far_angle import far_functions
+from ocannl.lowering.kernels_to_metal.functions import called, definitions
 from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
-from ocannl.lowering.kernels_to_metal.small_floats import functions
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
 
 # Limits that every GPU of Apple's allows: arguments of a kernel, and of nodes in a structure.
 MOST_ARGUMENTS, MOST_NODES = 31, 512
+# The ending of the name of a kernel's structure.
+NODES = "_nodes"
 
 # No fast math: the expansions of functions depend on each rounding.
 HEAD = """\
@@ -47,15 +48,15 @@ def to_metal(module: ModuleOp) -> str:
     """
     writer = _Writer()
     found = [writer.write_routine(func) for func in routines(module)]
-    text = "\n".join(writer.parts)
-    return "\n\n".join([HEAD, *functions(text), *far_functions(text), *writer.parts, description_text(found)])
+    return "\n\n".join([HEAD, *definitions(writer.called), *writer.parts, description_text(found)])
 
 
 class _Writer:
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.kernels: dict[str, str] = {}
-        self.names = KernelNames(RESERVED)
+        self.names = KernelNames(set(RESERVED))
+        self.called: set[str] = set()
 
     def write_routine(self, func: FuncOp) -> RoutineDescription:
         calls: list[KernelCall] = []
@@ -75,10 +76,11 @@ class _Writer:
         if any(isinstance(op, MmaOp) for op in launch.body.walk()):
             raise NotInMetal("`kernel.mma` has no text: run lower-loops-to-kernels{tensor_cores=false}")
         key = f"{launch.threads}{function_text(launch, nodes, indices, '')}"
-        if key not in self.kernels:
-            self.kernels[key] = name = self.names.fresh(func, launch)
-            self.parts.append(function_text(launch, nodes, indices, name))
         structure = needs_structure(len(nodes), len(indices))
+        if key not in self.kernels:
+            self.kernels[key] = name = self.names.fresh(func, launch, [NODES] if structure else [])
+            self.parts.append(function_text(launch, nodes, indices, name))
+            self.called |= called(launch.body.walk())
         return KernelCall.of(launch, self.kernels[key], nodes, indices, structure=structure)
 
 
@@ -93,9 +95,9 @@ def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence
     parameters = [f"{type}{name}" for type, name in zip(pointers, arrays.values(), strict=True)]
     structure, locals = "", list[str]()
     if needs_structure(len(nodes), len(indices)):
-        structure = f"struct {name}_nodes {{\n" + "".join(f"  {p};\n" for p in parameters) + "};\n\n"
+        structure = f"struct {name}{NODES} {{\n" + "".join(f"  {p};\n" for p in parameters) + "};\n\n"
         locals = [f"  {type}const p{k} = nodes.p{k};" for k, type in enumerate(pointers)]
-        parameters = [f"constant {name}_nodes &nodes"]
+        parameters = [f"constant {name}{NODES} &nodes"]
     parameters += [f"constant long &{names[index]}" for index in indices]
     if len(parameters) > MOST_ARGUMENTS or len(nodes) > MOST_NODES:
         raise NotInMetal(

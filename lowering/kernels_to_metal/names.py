@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ocannl.lowering.kernels_to_metal.functions import FUNCTIONS
+
 # Words of C++ and of Metal, functions and macros, and what the text itself uses.
 WORDS = """
 alignas alignof and and_eq asm atomic auto bfloat bitand bitor block_number bool break case catch char
@@ -15,9 +17,8 @@ static_assert static_cast struct switch template this thread thread_number threa
 threadgroup_imageblock throw true try typedef typeid typename uchar uint ulong union unsigned ushort using
 vertex virtual void volatile wchar_t while xor xor_eq as_type ceil copysign fabs floor fma fmax fmin max
 max_nan mem_flags min min_nan rint round simd_shuffle_xor threadgroup_barrier trunc INFINITY NAN UNROLL
-from_f8E4M3FN from_f8E5M2 to_f8E4M3FN to_f8E5M2
 """
-RESERVED = frozenset(WORDS.split())
+RESERVED = frozenset(WORDS.split()) | FUNCTIONS.keys()
 # Parameters, values, shared arrays and vectors, and the types of vectors.
 OWN = re.compile(r"[pvsw]\d+|(?:float|half|bfloat|int|uint|long|uchar)[24]")
 

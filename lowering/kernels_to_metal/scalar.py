@@ -167,7 +167,8 @@ def _template(op: Operation, first: Attribute, result: Attribute) -> str:
     if isinstance(op, arith.CmpiOp):
         return _integer_comparison(CMPI_COMPARISON_OPERATIONS[op.predicate.value.data])
     if isinstance(op, arith.ExtFOp | arith.TruncFOp):
-        return _conversion(first, result)
+        function = converting(first, result)
+        return "{type}({0})" if function is None else f"{function}({{0}})"
     if first == i1 and kind in OF_TRUTHS:
         return OF_TRUTHS[kind]
     if result == i1 and kind in TO_TRUTHS:
@@ -177,14 +178,14 @@ def _template(op: Operation, first: Attribute, result: Attribute) -> str:
     return EXPRESSIONS[kind]
 
 
-def _conversion(source: Attribute, target: Attribute) -> str:
-    """Between floats: by a function of ours for those that are stored as bits."""
+def converting(source: Attribute, target: Attribute) -> str | None:
+    """The name of the function of ours that converts floats, where some are stored as bits."""
     narrow, wide = small_format(target), small_format(source)
     if narrow is not None and narrow.name in STORED_AS_BITS:
-        return f"{narrowing(narrow)}({{0}})"
+        return narrowing(narrow)
     if wide is not None and wide.name in STORED_AS_BITS:
-        return f"{widening(wide)}({{0}})"
-    return "{type}({0})"
+        return widening(wide)
+    return None
 
 
 def _integer_comparison(predicate: str) -> str:

@@ -23,17 +23,6 @@ def narrowing(format: Format) -> str:
     return f"to_{format.name}"
 
 
-def functions(text: str) -> list[str]:
-    """The functions that a text uses."""
-    found: list[str] = []
-    for format in (F8E5M2, F8E4M3FN):
-        if f"{widening(format)}(" in text:
-            found.append(widening_function(format))
-        if f"{narrowing(format)}(" in text:
-            found.append(narrowing_function(format))
-    return found
-
-
 def widening_function(format: Format) -> str:
     words = MetalWords(["const uint x = bits;"])
     value = widen("x", format, words)

@@ -55,7 +55,7 @@ def far_functions(type: ValueType, cosine: bool, fuses: bool) -> tuple[str, froz
 
 @cache
 def scalar_function(code: str, cosine: bool, fuses: bool) -> tuple[str, frozenset[str]]:
-    """The function for one angle, which is far."""
+    """The function for one angle, which is far. No kernel of a GPU has its name, which PTX allows."""
     float_type = f32 if code == "f32" else f64
     block, made = Block(arg_types=[float_type]), MathBuilder(float_type)
     result = far_angle(made, block.args[0], cosine=cosine)
@@ -63,7 +63,7 @@ def scalar_function(code: str, cosine: bool, fuses: bool) -> tuple[str, frozense
     values: dict[SSAValue, str] = {block.args[0]: "%x"}
     emit_formula(b, made.ops, values)
     type = value_type(float_type).text
-    name = f"@far_{'cosine' if cosine else 'sine'}_{code}"
+    name = f"@far${'cosine' if cosine else 'sine'}${code}"
     body = f"{b.text()}\n  ret {type} {values[result]}"
     return name, frozenset(b.declarations) | {
         f"define internal {type} {name}({type} %x) {RARE} {{\n{body}\n}}"

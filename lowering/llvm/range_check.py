@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The text of the access, what it did wrong, its block, its thread and its element.
-VIOLATION, VIOLATION_FIELDS = "ocannl.violation", 5
+VIOLATION, VIOLATION_FIELDS = "ocannl_violation", 5
 OUTSIDE = 1
 # The thread of an access that belongs to no thread of a GPU.
 NO_THREAD = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ocannl.lowering.entry import EntryLayout
+from ocannl.lowering.entry import EntryLayout, entry_symbol
 from ocannl.lowering.loops_to_llvm.frame import load_slot
 
 # With more calls the entry has a table: LLVM is slow on long functions.
@@ -37,7 +37,11 @@ def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
         entry.add(number, call)
     slots = max((1 + len(call.arguments) for call in calls if call.is_shared), default=0)
     frame = [f"  %frame = alloca [{slots} x i64], align 8"] if slots else []
-    return "\n".join([f'define void @"{name}"(ptr %args) #0 {{', *frame, *entry.lines, "  ret void", "}"])
+    return "\n".join([_heading(name), *frame, *entry.lines, "  ret void", "}"])
+
+
+def _heading(name: str) -> str:
+    return f'define void @"{entry_symbol(name)}"(ptr %args) #0 {{'
 
 
 class _DirectCalls:
@@ -83,13 +87,13 @@ def call_table(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
     offset of each.
     """
     words = [word for call in calls for word in _words(call)]
-    table, slots = f'@"{name} calls"', 1 + max((len(call.arguments) for call in calls), default=0)
+    table, slots = f'@"calls of {name}"', 1 + max((len(call.arguments) for call in calls), default=0)
     team = load_slot("%args", "%team", "ptr", layout.team_slot) if layout.is_parallel else []
     return "\n".join(
         [
             f"{table} = internal constant [{len(words)} x i64] [{', '.join(words)}], align 8",
             "",
-            f'define void @"{name}"(ptr %args) #0 {{',
+            _heading(name),
             f"  %frame = alloca [{slots} x i64], align 8",
             f"  %stop = getelementptr i64, ptr {table}, i64 {len(words)}",
             *team,

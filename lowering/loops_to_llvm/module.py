@@ -161,7 +161,8 @@ class ModuleEmitter:
     def function(self, name: str, rest: str) -> str:
         """The name of the function with this text, emitted unless an equal one was before."""
         if rest not in self.functions:
-            name = re.sub(r"[^\w.$-]", "_", name, flags=re.ASCII)
+            # What begins with `llvm.` is an intrinsic.
+            name = re.sub(r"^(?=llvm\.)|[^\w.$-]", "_", name, flags=re.ASCII)
             unique, count = name, 1
             while unique in self.names:
                 unique, count = f"{name}.{count}", count + 1

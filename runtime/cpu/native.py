@@ -8,8 +8,9 @@ from typing import Any
 from numpy.typing import DTypeLike, NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
-from ocannl.lowering.llvm.range_check import VIOLATION
+from ocannl.lowering.llvm.range_check import RECORD, VIOLATION
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.cpu.profile import profile
 from ocannl.runtime.cpu.violation import Violation
@@ -50,9 +51,9 @@ class NativeDevice:
         if missing_features(self.target):
             return ForeignProgram(self.target)
         code = compile_llvm(text, target=self.target)
-        checks = self.emulation.check and VIOLATION in text
+        checks = self.emulation.check and RECORD in text
         violation = Violation(code.address(VIOLATION)) if checks else None
-        return NativeProgram(code, code.address(interface.name), violation, self.target)
+        return NativeProgram(code, code.address(entry_symbol(interface.name)), violation, self.target)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
 from ocannl.passes.analysis.target import TargetDescription
@@ -24,7 +25,7 @@ class Clocked:
         steps = [op for op in func.body.block.ops if not isinstance(op, NodeOp)]
         self.code = compile_llvm(to_llvm(module, clocked=True, target=target), target=target)
         self.args = args
-        self.call = bind_call(self.code.address(func.sym_name.data), args)
+        self.call = bind_call(self.code.address(entry_symbol(func.sym_name.data)), args)
         self.ticks = _array_at(self.code.address(TICKS.strip('@"')), len(steps))
 
     def run(self, times: int = 1) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.lowering.pipelines import parse_text, run_passes
 from ocannl.passes.loops.expand_math import ExpandMathPass
@@ -81,4 +82,4 @@ def compiled_normals() -> CompiledNormals:
     module = parse_text(TEXT)
     run_passes(module, (ExpandMathPass, partial(SchedulePass, described=alone)))
     code = compile_llvm(loops_to_llvm(module, target=alone), target=host())
-    return CompiledNormals(code, Entry(code.address("normal")))
+    return CompiledNormals(code, Entry(code.address(entry_symbol("normal"))))

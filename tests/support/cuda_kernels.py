@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp
-from ocannl.lowering.entry import entry_layout, used_names
+from ocannl.lowering.entry import entry_layout, entry_symbol, used_names
 from ocannl.lowering.kernels.calls import launches
 from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_llvm import to_llvm
@@ -64,7 +64,7 @@ def kernels_of(ptx: str) -> dict[str, Kernel]:
         args = ArgBlock(layout.slots)
         slots = [layout.node_slots[node.label.data] for node in nodes]
         index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
-        run = bind_call(code.address(func.sym_name.data), args)
+        run = bind_call(code.address(entry_symbol(func.sym_name.data)), args)
         sizes = sizes_of(routine, name)
         found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code)
     return found

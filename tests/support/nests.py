@@ -22,7 +22,7 @@ from ocannl.dialects.index.linear import Linear, identity_map
 from ocannl.dialects.kernel import KERNEL
 from ocannl.dialects.loops import LOOPS, FuncOp, NestOp, ReduceOp
 from ocannl.dialects.loops.schedule import Schedule, schedule_text
-from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.entry import entry_layout, entry_symbol
 from ocannl.lowering.kernels_to_llvm import Emulation, to_llvm
 from ocannl.lowering.llvm.range_check import VIOLATION
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
@@ -105,7 +105,7 @@ def run_compiled(
     if layout.is_parallel:
         block.set_pointer(layout.team_slot, Team(threads).start())
     compiled = compile_llvm(to_llvm(module, emulation, target=target), target=target, cache=None)
-    bind_call(compiled.address(func.sym_name.data), block)()
+    bind_call(compiled.address(entry_symbol(func.sym_name.data)), block)()
     if emulation is not None and emulation.check:
         Violation(compiled.address(VIOLATION)).raise_first()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from support.nests import parse_module, random_arrays, the_func
 
-from ocannl.lowering.entry import entry_layout
+from ocannl.lowering.entry import entry_layout, entry_symbol
 from ocannl.lowering.loops_to_llvm import loops_to_llvm
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.host.jit import compile_llvm
@@ -42,7 +42,7 @@ def bound(team: Team):
         block.set_pointer(slot, arrays[label])
     block.set_pointer(layout.arena_slot, aligned_array((1,), np.uint8))
     block.set_pointer(layout.team_slot, team.start())
-    call = bind_call(code.address("negate"), block)
+    call = bind_call(code.address(entry_symbol("negate")), block)
 
     def run(alive: tuple[object, ...] = (code, block, team)) -> None:
         assert alive

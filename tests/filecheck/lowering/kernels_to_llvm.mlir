@@ -56,4 +56,4 @@ loops.func @registers {
 // CHECK-COUNT-16: call float @llvm.fmuladd.f32
 // CHECK-COUNT-4: store <4 x float>
 // CHECK-NOT:     store
-// CHECK-LABEL: define void @"registers"
+// CHECK-LABEL: define void @"routine registers"

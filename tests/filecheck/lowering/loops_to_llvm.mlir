@@ -27,7 +27,7 @@ loops.func @slots indices (batch_n = 4) {
 // CHECK-NEXT:    [[NEXT]] = add nuw nsw i64 [[I]], 1
 // CHECK-NEXT:    [[AGAIN:%.*]] = icmp ult i64 [[NEXT]], 8
 // CHECK-NEXT:    br i1 [[AGAIN]], label %loop1, label %loop1.end
-// CHECK-LABEL: define void @"slots"(ptr %args)
+// CHECK-LABEL: define void @"routine slots"(ptr %args)
 // CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %args, i64 1
 // CHECK-NEXT:    %a1 = load ptr, ptr %a1.slot, align 8
 // CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %args, i64 0
@@ -190,7 +190,7 @@ loops.func @shared indices (n = 4) {
 // CHECK:       run:
 // CHECK-NEXT:    %task = phi i64 [ %start, %0 ], [ %task.next, %run ]
 // CHECK-NEXT:    call void @"shared.y"(ptr %a0, ptr %a1, i64 %a2, i64 %task)
-// CHECK-LABEL: define void @"shared"(ptr %args)
+// CHECK-LABEL: define void @"routine shared"(ptr %args)
 // CHECK-NEXT:    %frame = alloca [4 x i64], align 8
 // CHECK:         [[PLACE:%.*]] = getelementptr i64, ptr %frame, i64 0
 // CHECK-NEXT:    store ptr %a4, ptr [[PLACE]], align 8
@@ -216,7 +216,7 @@ loops.func @rows {
 }
 // CHECK-LABEL: define internal void @"rows.a"(ptr noalias %p0, ptr noalias %p1)
 // CHECK-NOT:   define internal
-// CHECK-LABEL: define void @"rows"(ptr %args)
+// CHECK-LABEL: define void @"routine rows"(ptr %args)
 // CHECK:         %a1.32 = getelementptr i8, ptr %a1, i64 32
 // CHECK:         %a2.32 = getelementptr i8, ptr %a2, i64 32
 // CHECK-NEXT:    call void @"rows.a"(ptr %a1.32, ptr %a2.32)

@@ -50,16 +50,16 @@ loops.func @many indices (n = 4) {
 // CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %frame, i64 2
 // CHECK-NEXT:    %a1 = load ptr, ptr %a1.slot, align 8
 // CHECK-NEXT:    call void @"many.h"(ptr %a0, ptr %a1)
-// CHECK:       @"many calls" = internal constant [171 x i64]
+// CHECK:       @"calls of many" = internal constant [171 x i64]
 // CHECK-SAME:    [i64 ptrtoint (ptr @"many.y.share" to i64), i64 1, i64 3, i64 1, i64 0, i64 2, i64 0, i64 3, i64 0,
 // CHECK-SAME:    i64 ptrtoint (ptr @"many.h.on_frame" to i64), i64 0, i64 2, i64 2, i64 192, i64 0, i64 64,
 // CHECK-SAME:    i64 ptrtoint (ptr @"many.h.1.on_frame" to i64), i64 0, i64 1, i64 0, i64 64,
-// CHECK-LABEL: define void @"many"(ptr %args)
+// CHECK-LABEL: define void @"routine many"(ptr %args)
 // CHECK-NEXT:    %frame = alloca [4 x i64], align 8
-// CHECK-NEXT:    %stop = getelementptr i64, ptr @"many calls", i64 171
+// CHECK-NEXT:    %stop = getelementptr i64, ptr @"calls of many", i64 171
 // CHECK-NEXT:    %team.slot = getelementptr i64, ptr %args, i64 4
 // CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
-// CHECK-NEXT:    call void @"run calls"(ptr @"many calls", ptr %stop, ptr %args, ptr %frame, ptr %team)
+// CHECK-NEXT:    call void @"run calls"(ptr @"calls of many", ptr %stop, ptr %args, ptr %frame, ptr %team)
 // CHECK-NEXT:    ret void
 // CHECK-LABEL: define internal void @"run by team"
 // CHECK-LABEL: define internal void @"run calls"

@@ -108,7 +108,7 @@ texpr.routine @step indices (step_n, batch_n = 8) {
 // LOOPS:         loops.store %{{.*}}, %w2[0, i]
 
 // One function is seen from outside.
-// LLVM:     define void @"step"(ptr %args)
+// LLVM:     define void @"routine step"(ptr %args)
 // LLVM-NOT: define void
 
 // PASSES:      // IR after infer-shapes:

@@ -76,7 +76,7 @@ def test_what_was_compiled_can_be_seen():
     ctx.init_params(loss)
     assert "kernel.launch" in step.ir("kernels")
     assert "loops.nest" in step.ir("loops")
-    assert 'define void @"step"' in step.ir("llvm")
+    assert 'define void @"routine step"' in step.ir("llvm")
     assert step.schedule().splitlines()[0].split() == [
         "kernel",
         "grid",

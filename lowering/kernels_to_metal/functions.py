@@ -1,0 +1,50 @@
+"""The functions of ours that kernels call: they stand before the kernels, each if one calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation
+
+from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.small_floats import F8E4M3FN, F8E5M2
+from ocannl.lowering.kernels_to_metal.far_angle import far_function, far_name
+from ocannl.lowering.kernels_to_metal.scalar import converting
+from ocannl.lowering.kernels_to_metal.small_floats import (
+    narrowing,
+    narrowing_function,
+    widening,
+    widening_function,
+)
+
+# The functions by name, in the order of the text.
+FUNCTIONS: dict[str, Callable[[], str]] = {
+    widening(F8E5M2): partial(widening_function, F8E5M2),
+    narrowing(F8E5M2): partial(narrowing_function, F8E5M2),
+    widening(F8E4M3FN): partial(widening_function, F8E4M3FN),
+    narrowing(F8E4M3FN): partial(narrowing_function, F8E4M3FN),
+    far_name(cosine=False): partial(far_function, cosine=False),
+    far_name(cosine=True): partial(far_function, cosine=True),
+}
+
+
+def called(ops: Iterable[Operation]) -> set[str]:
+    """The names of the functions that operations call."""
+    return {name for op in ops if (name := _called(op)) is not None}
+
+
+def _called(op: Operation) -> str | None:
+    match op:
+        case FarAngleOp():
+            return far_name(cosine=op.cosine is not None)
+        case arith.ExtFOp() | arith.TruncFOp():
+            return converting(op.input.type, op.result.type)
+        case _:
+            return None
+
+
+def definitions(names: Collection[str]) -> list[str]:
+    """The texts of functions by their names."""
+    return [function() for name, function in FUNCTIONS.items() if name in names]
