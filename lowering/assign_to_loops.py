@@ -56,11 +56,12 @@ def accum_to_nests(op: assign.AccumOp, taken: Iterable[str]) -> list[Operation]:
 
     body = Body(floats_of(op))
     if is_copy(op):
-        body.builder.ops.append(loops.StoreOp(body.add(loops.LoadOp(op.rhs[0], op.maps[0])), op.lhs, lhs_map))
+        value = body.add(loops.LoadOp(op.rhs[0], op.maps[0]))
     elif accum is None:
-        assigned(op, body)
+        value = assigned(op, body)
     else:
-        accumulated(op, accum, body, reduced, add=bool(clashes) or op.reset is None)
+        value = accumulated(op, accum, body, reduced, add=bool(clashes) or op.reset is None)
+    body.builder.ops.append(loops.StoreOp(value, op.lhs, lhs_map))
     nest = loops.NestOp(label, own, body.region())
     if op.reset is None or covers(lhs_map, dict(own), memref_shape(op.lhs)):
         return [nest]
@@ -77,20 +78,15 @@ def nest_at_positions(op: assign.AccumOp) -> loops.NestOp:
     numbers = [number(ids, indices, body) for ids, indices in op.ids]
     found = [loops.PositionOp(n, size) for n, size in zip(numbers, sizes.values(), strict=True)]
     b.ops += found
+    positions = [position.position for position in found]
     if accum is None:
-        assigned(op, body)
+        value = assigned(op, body)
     else:
-        accumulated(op, accum, body, (), add=True)
-    store = b.ops.pop()
-    assert isinstance(store, loops.StoreOp)
-    stored, old = store.value, body.add(loops.LoadOp(op.lhs, lhs_map))
+        value = accumulated(op, accum, body, (), add=True, positions=positions)
+    old = body.add(loops.LoadOp(op.lhs, lhs_map, positions))
     for position in found:
-        stored = b.select(position.inside, stored, old)
-    b.ops.append(loops.StoreOp(stored, op.lhs, lhs_map))
-    for access in b.ops:
-        if isinstance(access, loops.LoadOp | loops.StoreOp) and access.indices.data == lhs_map:
-            access.operands = [*access.operands, *(position.position for position in found)]
-    store.erase()
+        value = b.select(position.inside, value, old)
+    b.ops.append(loops.StoreOp(value, op.lhs, lhs_map, positions))
     return loops.NestOp(node_label(op.lhs), op.space.data, body.region())
 
 

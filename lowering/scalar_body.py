@@ -40,16 +40,19 @@ class Body:
         self.builder.ops.append(op)
         return op.results[0]
 
-    def load(self, node: SSAValue, indices: Sequence[Linear]) -> SSAValue:
+    def load(self, node: SSAValue, indices: Sequence[Linear], positions: Sequence[SSAValue] = ()) -> SSAValue:
         """An element as it is computed with: floats in the body's type, bytes of truth values as such."""
-        value, element = self.add(loops.LoadOp(node, indices)), element_type(node)
+        value, element = self.add(loops.LoadOp(node, indices, positions)), element_type(node)
         if element == BOOL:
             return converted(self.builder, value, i8, BOOL)
         return resized_float(self.builder, value, self.type) if is_float(element) else value
 
-    def read(self, node: SSAValue, indices: Sequence[Linear], type: Attribute) -> SSAValue:
+    def read(
+        self, node: SSAValue, indices: Sequence[Linear], type: Attribute, positions: Sequence[SSAValue] = ()
+    ) -> SSAValue:
         """An element in a type of the arithmetic."""
-        return converted(self.builder, self.load(node, indices), self.source(element_type(node)), type)
+        value = self.load(node, indices, positions)
+        return converted(self.builder, value, self.source(element_type(node)), type)
 
     def source(self, element: Attribute) -> Attribute:
         """The type of an element that is loaded."""
@@ -82,16 +85,17 @@ class Body:
         index = value.owner.index
         return self.index(index, self.type) if is_float(value.type) else index
 
+    def stored(self, value: SSAValue, source: Attribute, element: Attribute) -> SSAValue:
+        """A value of a type of the arithmetic as an element in memory."""
+        b = self.builder
+        if is_float(element):
+            return resized_float(b, converted(b, value, source, self.type), element)
+        stored = converted(b, value, source, element)
+        return b.convert(arith.ExtUIOp, stored, i8) if element == BOOL else stored
+
     def write(self, value: SSAValue, source: Attribute, node: SSAValue, indices: Sequence[Linear]) -> None:
         """Stores a value of a type of the arithmetic."""
-        b, element = self.builder, element_type(node)
-        if is_float(element):
-            stored = resized_float(b, converted(b, value, source, self.type), element)
-        else:
-            stored = converted(b, value, source, element)
-            if element == BOOL:
-                stored = b.convert(arith.ExtUIOp, stored, i8)
-        b.ops.append(loops.StoreOp(stored, node, indices))
+        self.builder.ops.append(loops.StoreOp(self.stored(value, source, element_type(node)), node, indices))
 
     def region(self) -> Region:
         return Region(Block(self.builder.ops))
@@ -111,14 +115,25 @@ def common_element(op: assign.AccumOp, body: Body) -> Attribute:
     return common
 
 
-def assigned(op: assign.AccumOp, body: Body) -> None:
-    """Computes a term, and stores it."""
+def assigned(op: assign.AccumOp, body: Body) -> SSAValue:
+    """The element that an assignment stores: the value of its term."""
     type = work_type(common_element(op, body))
-    body.write(body.term(op.term.data, op.rhs, op.maps, type), type, op.lhs, op.lhs_map.data)
+    value = body.term(op.term.data, op.rhs, op.maps, type)
+    return body.stored(value, type, element_type(op.lhs))
 
 
-def accumulated(op: assign.AccumOp, accum: str, body: Body, reduced: Space, *, add: bool) -> None:
-    """Computes a term, reduced over a space, and stores it; `add` accumulates it into what is there."""
+def accumulated(
+    op: assign.AccumOp,
+    accum: str,
+    body: Body,
+    reduced: Space,
+    *,
+    add: bool,
+    positions: Sequence[SSAValue] = (),
+) -> SSAValue:
+    """The element that an accumulation stores: its term reduced over a space, with `add` accumulated into
+    what is there, at positions that are values.
+    """
     common = BOOL if accum in TRUTH_VALUES else common_element(op, body)
     type = accumulated_in(accum, common)
 
@@ -133,11 +148,11 @@ def accumulated(op: assign.AccumOp, accum: str, body: Body, reduced: Space, *, a
     else:
         result = term(body)
     if add:
-        old = body.read(op.lhs, op.lhs_map.data, type)
+        old = body.read(op.lhs, op.lhs_map.data, type, positions)
         result = accumulate(body.builder, accum, old, result)
     if accum in ORDERED:
         result = bounded(body.builder, accum, result, common)
-    body.write(result, type, op.lhs, op.lhs_map.data)
+    return body.stored(result, type, element_type(op.lhs))
 
 
 def bounded(b: ArithBuilder, accum: str, value: SSAValue, element: Attribute) -> SSAValue:
