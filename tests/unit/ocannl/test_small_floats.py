@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -57,8 +58,10 @@ def rounded(array: Array, dtype: Any) -> Array:
 
 def special(dtype: Any) -> Array:
     values = [np.nan, np.inf, 0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 3.75, 0.1, 0.9999, 7.25, 20.0, 85.0, 440.0, 1e-3]
-    smallest = np.array([1, 2, 3], f"uint{8 * np.dtype(dtype).itemsize}").view(dtype)
-    return np.concatenate([rounded(np.array([*values, *(-v for v in values)]), dtype), smallest])
+    bits, limits = f"uint{8 * np.dtype(dtype).itemsize}", ml_dtypes.finfo(dtype)
+    smallest = np.array([1, 2, 3], bits).view(dtype)
+    ends = np.array([limits.tiny, limits.max, -limits.max, limits.eps], dtype)
+    return np.concatenate([rounded(np.array([*values, *(-v for v in values)]), dtype), smallest, ends])
 
 
 def values(ctx: oc.Context, *tensors: oc.Tensor, **indices: int) -> list[Array]:
