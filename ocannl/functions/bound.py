@@ -47,7 +47,7 @@ class Bound:
         """The number of arguments, if they are arrays which the CPU copies in; or -1."""
         self.host: list[tuple[Array, tuple[int, ...], np.dtype[Any]]] = []
         """Where these go, with their shapes and dtypes."""
-        is_padded = bool(trace.padded.sizes)
+        is_padded = bool(trace.padded.counts)
         if (
             not is_padded
             and len(arrays) == len(trace.signature.leaves)
@@ -86,7 +86,7 @@ class Bound:
 def compiled(trace: Trace, context: Context) -> Routine:
     """The routine of a trace. Raises `OcannlError` for static indices, which a call could not set."""
     routine = context.compile(trace.code, name=trace.code.label)
-    unset = [index.name for index in routine.indices if index.name not in trace.padded.sizes]
+    unset = [index.name for index in routine.indices if index.name not in trace.padded.counts]
     if unset:
         names = ", ".join(f"`{name}`" for name in unset)
         raise OcannlError(

@@ -78,14 +78,10 @@ class Counts:
         return name
 
 
-def padded_axes(kinds: Iterable[ArrayType]) -> PaddedAxes:
+def padded_axes(kinds: Iterable[ArrayType]) -> PaddedAxes[Index]:
     """The padded axes of some arguments."""
-    return PaddedAxes({name: kind.shape[number] for kind in kinds for number, name in kind.counts})
-
-
-def indices_of(axes: PaddedAxes) -> dict[str, Index]:
-    """The static indices that are the real sizes of axes, by name."""
-    return {name: Index(name, size + 1) for name, size in axes.sizes.items()}
+    sizes = {name: kind.shape[number] for kind in kinds for number, name in kind.counts}
+    return PaddedAxes({name: Index(name, size + 1) for name, size in sizes.items()})
 
 
 def real_sizes(kinds: Iterable[ArrayType], arrays: Iterable[Array]) -> dict[str, int]:

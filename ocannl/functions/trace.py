@@ -11,7 +11,7 @@ import numpy as np
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.functions.arguments import ArrayType, Signature, Static, array_types, shared_letters
-from ocannl.functions.padding import indices_of, padded_axes, without_marks
+from ocannl.functions.padding import padded_axes, without_marks
 from ocannl.program.code import Code, Recording, emit, recording
 from ocannl.program.eager import mode
 from ocannl.program.errors import ArgumentError
@@ -20,7 +20,7 @@ from ocannl.program.leaves import data
 from ocannl.program.padded_axes import PaddedAxes, padding
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.static_index import tagged
-from ocannl.program.tensor import Expression, Tensor
+from ocannl.program.tensor import Expression, Index, Tensor
 from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
 
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
@@ -45,7 +45,7 @@ class Trace:
     code: Code
     form: Form
     results: tuple[Any, ...]
-    padded: PaddedAxes
+    padded: PaddedAxes[Index]
 
 
 def trace(
@@ -85,7 +85,7 @@ def _traced(
     block = Recording(label=name)
     padded = padded_axes(array_types(signature))
     with mode(False), recording(block), retracing(memory), padding(padded):
-        inputs = tuple(_input(path, leaf, axes, padded) for path, leaf in signature.leaves)
+        inputs = tuple(_input(path, leaf, axes, padded.counts) for path, leaf in signature.leaves)
         positional, named = built(signature.form, _given(signature, inputs))
         result = function(*positional, **named)
         form = form_of(result)
@@ -104,7 +104,9 @@ def _given(signature: Signature, inputs: Sequence[Tensor | None]) -> Iterator[An
         yield leaf.value if isinstance(leaf, Static) else tensor
 
 
-def _input(path: str, leaf: ArrayType | Static, axes: Mapping[str, str], padded: PaddedAxes) -> Tensor | None:
+def _input(
+    path: str, leaf: ArrayType | Static, axes: Mapping[str, str], counts: Mapping[str, Index]
+) -> Tensor | None:
     """Memory for an argument, which calls write."""
     if isinstance(leaf, Static):
         return None
@@ -115,7 +117,7 @@ def _input(path: str, leaf: ArrayType | Static, axes: Mapping[str, str], padded:
     else:
         own = None if letters is None else without_marks(letters)
         tensor = data(contents, axes=own, bases=dict(leaf.counts), label=path)
-        tagged(tensor.op, *(indices_of(padded)[name] for _, name in leaf.counts))
+        tagged(tensor.op, *(counts[name] for _, name in leaf.counts))
     tensor.ir_value.array = None
     return tensor
 

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation
 
@@ -17,17 +18,19 @@ from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.program import graph
 from ocannl.program.location import is_called_through
+from ocannl.program.static_index import StaticIndex
 from ocannl.program.values import Value, label_of, values_of
 
+IndexT = TypeVar("IndexT", bound=StaticIndex)
 KNOWING = "ocannl.nn."
 """The package whose means, losses, metrics and statistics are those of real rows."""
 
 
 @dataclass
-class PaddedAxes:
-    """The static indices that are real sizes, with the padded sizes; and what was done with such axes."""
+class PaddedAxes(Generic[IndexT]):
+    """The static indices that are real sizes, by name; and what was done with such axes."""
 
-    sizes: Mapping[str, int]
+    counts: Mapping[str, IndexT]
     counted: set[str] = field(default_factory=set[str])
     """Those whose real size the program has asked for."""
     reductions: list[tuple[Operation, Value]] = field(default_factory=list[tuple[Operation, Value]])
@@ -37,7 +40,7 @@ class PaddedAxes:
         """The names of the real sizes of a value's padded axes, by their numbers in the order of memory."""
         axes = graph.known_shape(value).memory_axes
         bases = [axis.basis if isinstance(axis, Dim) else None for axis in axes]
-        return {number: basis for number, basis in enumerate(bases) if basis and basis in self.sizes}
+        return {number: basis for number, basis in enumerate(bases) if basis and basis in self.counts}
 
     def check(self) -> None:
         """Raises `OcannlError` for a reduction over a padded axis whose real size nobody asked for."""
@@ -56,11 +59,11 @@ class PaddedAxes:
         )
 
 
-_open: ContextVar[PaddedAxes | None] = ContextVar("padded_axes", default=None)
+_open: ContextVar[PaddedAxes[Any] | None] = ContextVar("padded_axes", default=None)
 
 
 @contextmanager
-def padding(axes: PaddedAxes) -> Generator[None]:
+def padding(axes: PaddedAxes[Any]) -> Generator[None]:
     """A context in which a function with padded axes is traced."""
     token = _open.set(axes)
     try:
@@ -72,16 +75,17 @@ def padding(axes: PaddedAxes) -> Generator[None]:
 def note_reduction(op: Operation, result: Value) -> None:
     """Notes an operation that may reduce a padded axis, unless a block of `nn` makes it."""
     axes = _open.get()
-    if axes is not None and axes.sizes and not is_called_through(KNOWING):
+    if axes is not None and axes.counts and not is_called_through(KNOWING):
         axes.reductions.append((op, result))
 
 
-def real_sizes(value: Value) -> list[tuple[str, int]]:
-    """The static indices that are the real sizes of the padded axes of a value, with the padded sizes; they
-    count as known to the program.
+def ask_counts(value: Value) -> list[Any]:
+    """The static indices that are the real sizes of the padded axes of a value, in the order of memory. From
+    now on they count as known to the program.
     """
     axes = _open.get()
-    found = [] if axes is None else [*axes.of(value).values()]
-    if axes is not None:
-        axes.counted.update(found)
-    return [(name, axes.sizes[name]) for name in found] if axes is not None else []
+    if axes is None:
+        return []
+    found = [*axes.of(value).values()]
+    axes.counted.update(found)
+    return [axes.counts[name] for name in found]

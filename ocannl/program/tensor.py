@@ -36,7 +36,7 @@ from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.numbers import AS_TENSOR, Number, is_number, number
 from ocannl.program.other_names import NamesApart
-from ocannl.program.padded_axes import note_reduction, real_sizes
+from ocannl.program.padded_axes import ask_counts, note_reduction
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
@@ -165,7 +165,7 @@ class Tensor(
 
         Raises `ArgumentError` where no axis is padded.
         """
-        found = [Index(name, size + 1) for name, size in real_sizes(self.ir_value)]
+        found: list[Index] = ask_counts(self.ir_value)
         if not found:
             raise ArgumentError(
                 f'`{self.label}` has no padded axis: `*` marks one, as in oc.function(axes={{"x": "*bo"}})'
