@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.ir.errors import OcannlError, ShapeError
+from ocannl.program.dtypes import is_integer
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.memory_parts import Part
 from ocannl.runtime.device import Memory
@@ -62,7 +63,7 @@ def stored(contents: NDArray[Any], dtype: np.dtype[Any], what: str) -> NDArray[A
     """Numbers as memory of a dtype can hold them. Raises `ArgumentError` where integers would lose a fraction
     or be out of range; `what` names the memory.
     """
-    if dtype.kind not in "iu" or np.can_cast(contents.dtype, dtype):
+    if not is_integer(dtype) or np.can_cast(contents.dtype, dtype):
         return contents
     with np.errstate(invalid="ignore"):
         converted = contents.astype(dtype)

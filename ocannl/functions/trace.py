@@ -13,6 +13,7 @@ from ocannl.dialects.ir.errors import ShapeError
 from ocannl.functions.arguments import ArrayType, Signature, Static, array_types, shared_letters
 from ocannl.functions.padding import padded_axes, without_marks
 from ocannl.program.code import Code, Recording, emit, recording
+from ocannl.program.dtypes import is_integer
 from ocannl.program.eager import mode
 from ocannl.program.errors import ArgumentError
 from ocannl.program.keeping import with_kept
@@ -25,13 +26,8 @@ from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
 
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
 """Results that are no tensors, and are returned as they are."""
-
-
-INTEGERS = "iu"
-"""Kinds of NumPy's dtypes."""
-
 FLAT = "flat"
-"""In place of letters: an array whose uses give it a shape."""
+"""What `axes` says of an argument that is flat data, `oc.data(array, flat=True)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,22 +53,33 @@ def trace(
 ) -> Trace:
     """Calls a function with tensors in place of arrays, and collects the code that it makes.
 
-    Integers without letters in `axes` are ids, with batch axes only, where there is one for each row of
-    another array. Where that does not fit, they are numbers, as other arrays; and where this does not either,
-    all are ids that there is one of for each row of the floats.
+    The axes of integers that `axes` does not mention are guessed, and the first guess that fits is taken:
 
-    Raises `ShapeError` and `SpecError` for what does not fit either way, `ArgumentError` for results that are
-    no values.
+    1. Those that have one integer for each row of another array are ids, with batch axes only.
+    2. None are ids: their axes are those of other arrays.
+    3. As the first, where only arrays of floats have rows.
+
+    Raises `ShapeError` where no guess fits, `SpecError` for malformed specs, `ArgumentError` for results that
+    are no values.
     """
-    guesses = [_axes_of_ids(signature, axes), {}, _axes_of_ids(signature, axes, besides=INTEGERS)]
-    errors: list[ShapeError] = []
+    guesses = [_axes_of_ids(signature, axes), {}, _axes_of_ids(signature, axes, only_floats=True)]
+    errors: list[tuple[dict[str, str], ShapeError]] = []
     for number, ids in enumerate(guesses):
         if ids not in guesses[:number]:
             try:
                 return _traced(function, signature, {**axes, **ids}, name, memory)
             except ShapeError as error:
-                errors.append(error)
-    raise errors[0]
+                errors.append((ids, error))
+    raise _misfit(errors)
+
+
+def _misfit(errors: Sequence[tuple[dict[str, str], ShapeError]]) -> ShapeError:
+    """The error without ids, and beside it that of the first ids, if it is another one."""
+    (plain,) = [error for ids, error in errors if not ids]
+    ids, other = errors[0]
+    if str(other) == str(plain):
+        return plain
+    return ShapeError(f"{plain}\nnor do shapes fit with ids, axes={ids}:\n{other}")
 
 
 def _traced(
@@ -132,14 +139,18 @@ def _result(leaf: object, path: str) -> Any:
     raise ArgumentError(f"a function returns tensors and numbers, found {type(leaf).__name__} as {place}")
 
 
-def _axes_of_ids(signature: Signature, axes: Mapping[str, str], besides: str = "") -> dict[str, str]:
-    """The letters of integers that may be ids: one for each row of arrays, `besides` those of some kinds."""
+def _axes_of_ids(
+    signature: Signature, axes: Mapping[str, str], *, only_floats: bool = False
+) -> dict[str, str]:
+    """The letters of integers that may be ids: of which there is one for each row of an array, one of floats
+    if `only_floats`.
+    """
     arrays = [(path, leaf) for path, leaf in signature.leaves if isinstance(leaf, ArrayType) and leaf.shape]
-    rows = [leaf.shape[:-1] for _, leaf in arrays if leaf.dtype.kind not in besides]
+    rows = [leaf.shape[:-1] for _, leaf in arrays if not (only_floats and is_integer(leaf.dtype))]
     return {
         path: "b" * len(leaf.shape)
         for path, leaf in arrays
-        if leaf.dtype.kind in INTEGERS
+        if is_integer(leaf.dtype)
         and shared_letters(axes, path) is None
         and (not rows or leaf.shape in [row[: len(leaf.shape)] for row in rows])
     }

@@ -84,6 +84,11 @@ def computed_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return DTYPES[computed_in(element)] if is_float(element) else dtype
 
 
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a dtype hold integers."""
+    return dtype.kind in "iu"
+
+
 def is_numeric(dtype: np.dtype[Any]) -> bool:
     """Whether arrays of a dtype hold numbers that can be converted to a stored one."""
     return dtype in ELEMENTS or dtype.kind in "biuf"

@@ -19,7 +19,7 @@ from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPos
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import graph
-from ocannl.program.dtypes import element_of
+from ocannl.program.dtypes import element_of, is_integer
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.expressions import spec_apply
 from ocannl.program.indexing import Indexing, checked_ids
@@ -80,7 +80,7 @@ def _items(given: object, value: Value) -> list[Item]:
         array: Array = np.asarray(cast("Any", given))
         if array.dtype == np.bool_:
             return _of_mask(array)
-        if array.dtype.kind in "iu" or not array.size:
+        if is_integer(array.dtype) or not array.size:
             return [array.astype(np.int64)] if array.ndim else [int(array)]
     elif isinstance(given, SupportsIndex) and not isinstance(given, bool | np.bool_):
         return [operator.index(given)]

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from ocannl.dialects.scalar.threefry import KEY_PARITY
 from ocannl.program.casts import cast
-from ocannl.program.dtypes import bfloat16, stored_dtype
+from ocannl.program.dtypes import bfloat16, is_integer, stored_dtype
 from ocannl.program.einsums import concat, einsum
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
@@ -75,7 +75,7 @@ def to_uint4x32(x: TensorLike) -> Tensor:
     Raises `ArgumentError` for what are no integers.
     """
     tensor = as_tensor(x)
-    if tensor.dtype.kind not in "iu":
+    if not is_integer(tensor.dtype):
         raise ArgumentError(f"words are made of integers, and `{tensor.label}` has {tensor.dtype}")
     word, zero = cast(tensor, np.uint32), cast(tensor * 0, np.uint32)
     if tensor.dtype.itemsize == 8:

@@ -341,6 +341,19 @@ class TestSignatures:
             clash(np.ones(3), np.ones(2, int))
         assert f"{__file__}:" in str(caught.value)
 
+    def test_an_error_without_ids_is_told_first(self, ctx: oc.Context):
+        """That with ids as well, if it is another one."""
+        rows, numbers = np.ones((4, 2)), np.arange(4)
+        weighted = oc.function(lambda n, x: oc.einsum("b | o; b | o => b", n, x), ctx=ctx)
+        with pytest.raises(oc.ShapeError) as caught:
+            weighted(numbers, rows)
+        plain, _, ids = str(caught.value).partition("\nnor do shapes fit with ids, axes={'n': 'b'}:\n")
+        assert "n: 4    (its batch row)" in plain
+        assert "n: 4|    (its output row)" in ids
+        with pytest.raises(oc.ShapeError) as caught:
+            oc.function(lambda x, y: nn.cross_entropy(oc.param("w", input=3) @ x, y), ctx=ctx)(rows, numbers)
+        assert str(caught.value).endswith("sizes 3 and 2 differ")
+
     def test_integers_are_ids_where_numbers_do_not_fit(self, ctx: oc.Context):
         embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)
 
