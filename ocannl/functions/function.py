@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast, overload
@@ -33,7 +32,7 @@ from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padde
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
-from ocannl.program.location import user_frame
+from ocannl.program.location import user_location, warn_at
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.seeds import default_seed
 from ocannl.program.state import Root
@@ -206,9 +205,7 @@ class Function(Differentiable, Exclusive):
             f"function `{self.name}` was compiled for {len(self._traces)} signatures: "
             f"argument `{name}` came in {count} shapes, dtypes or values; pad it to a few sizes"
         )
-        frame = user_frame()
-        if frame is not None:
-            warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno)
+        warn_at(user_location(), message)
 
     def signatures(self) -> list[Signature]:
         """The signatures that it was traced for, in order: `x: float32[10, 2], rate: float32`."""

@@ -171,7 +171,7 @@ def transformer_encoder(
     """Layers of self-attention; then a norm with `pre_norm`, or as `last_norm` says: batch, position |
     features, shape kept. `init` is the initial value of all weights.
     """
-    return _encoder(**locals())
+    return _encoder(**locals())  # the arguments: no other is local yet
 
 
 def _encoder(**settings: Any) -> MaskedLayer:
@@ -223,7 +223,7 @@ def transformer_decoder(
     """Layers of self-attention and of attention to a memory; then a norm with `pre_norm`, or as `last_norm`
     says: batch, position | features, shape kept. Without a mask, self-attention is causal.
     """
-    layers, last = _stack(decoder_layer, **locals())
+    layers, last = _stack(decoder_layer, **locals())  # the arguments: no other is local yet
 
     def apply(
         x: oc.Tensor,
@@ -259,7 +259,7 @@ def decoder_only(
     label: str = "decoder",
 ) -> MaskedLayer:
     """An encoder whose mask is causal unless one is given: batch, position | features, shape kept."""
-    encode = _encoder(**locals())
+    encode = _encoder(**locals())  # the arguments: no other is local yet
     return lambda x, mask=None, train_step=None: encode(
         x, causal_mask() if mask is None else mask, train_step
     )

@@ -6,12 +6,14 @@ import contextlib
 import copy
 import inspect
 import os
+import warnings
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
 import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
+from xdsl.ir import Attribute
 
 from ocannl import dialects, lowering, passes, runtime
 from ocannl.dialects.ir.origins import place
@@ -58,6 +60,13 @@ def user_location() -> FileLineColLoc | UnknownLoc:
 @lru_cache(maxsize=2**12)
 def _line(filename: str, number: int) -> FileLineColLoc:
     return place(filename, number)
+
+
+def warn_at(where: Attribute, message: str) -> None:
+    """A `UserWarning` at a line of the user's program; at none where Python tells no frames."""
+    known = isinstance(where, FileLineColLoc)
+    filename, line = (where.filename.data, where.line.data) if known else ("<unknown>", 0)
+    warnings.warn_explicit(message, UserWarning, filename, line)
 
 
 def here(message: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import location_text
 from ocannl.passes.texpr.infer_shapes.descriptions import describe
+from ocannl.program.location import warn_at
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.values import Value, is_memory, values_of
 
@@ -51,8 +50,4 @@ def _warn(value: Value, write: Operation, again: Operation) -> None:
         f"`{describe(value.op)}`, made at {location_text(value.op)}, is computed again here, with another "
         f"value: it reads memory that this block wrote at {location_text(write)}. Keep it in an oc.node"
     )
-    where = again.location
-    if isinstance(where, FileLineColLoc):
-        warnings.warn_explicit(message, UserWarning, where.filename.data, where.line.data)
-    else:
-        warnings.warn(message, UserWarning, stacklevel=2)
+    warn_at(again.location, message)

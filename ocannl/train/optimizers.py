@@ -13,7 +13,9 @@ Pair = tuple[float, float]
 
 
 def _optimizer(rule: Rule, given: dict[str, Any]) -> Optimizer:
-    """The optimizer of a rule, with the arguments of a function below by their names."""
+    """The optimizer of a rule, with the arguments of a function below by their names: its `locals()`, as
+    there are no others yet.
+    """
     options = {name: value for name, value in given.items() if name not in ("lr", "common")}
     return Optimizer(rule.__name__, rule, given["lr"], options, given["common"])
 

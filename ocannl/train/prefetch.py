@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from queue import Full, Queue
 from typing import Any
+
+END = object()
+"""Stands in the queue behind the last item."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """Stands in the queue where making an item raised an error."""
+
+    error: BaseException
 
 
 def prefetched(items: Iterator[Any], ahead: int) -> Generator[Any]:
@@ -13,12 +24,12 @@ def prefetched(items: Iterator[Any], ahead: int) -> Generator[Any]:
     if not ahead:
         yield from items
         return
-    queue, stopped = Queue[tuple[Any, BaseException | None]](ahead), threading.Event()
+    queue, stopped = Queue[Any](ahead), threading.Event()
 
-    def put(item: Any, error: BaseException | None) -> None:
+    def put(item: Any) -> None:
         while not stopped.is_set():
             try:
-                queue.put((item, error), timeout=0.1)
+                queue.put(item, timeout=0.1)
                 return
             except Full:
                 continue
@@ -26,22 +37,22 @@ def prefetched(items: Iterator[Any], ahead: int) -> Generator[Any]:
     def make() -> None:
         try:
             for item in items:
-                put(item, None)
+                put(item)
                 if stopped.is_set():
                     return
-            put(None, StopIteration())
-        except BaseException as error:
-            put(None, error)
+            put(END)
+        except BaseException as error:  # Of any kind: else the loop below would wait forever.
+            put(_Raised(error))
 
     thread = threading.Thread(target=make, name="ocannl batches", daemon=True)
     thread.start()
     try:
         while True:
-            item, error = queue.get()
-            if isinstance(error, StopIteration):
+            item = queue.get()
+            if item is END:
                 return
-            if error is not None:
-                raise error
+            if isinstance(item, _Raised):
+                raise item.error
             yield item
     finally:
         stopped.set()

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 from support.messages import data, message_of
+from xdsl.dialects.builtin import UnknownLoc
+from xdsl.ir import Attribute
 
 import ocannl
 import ocannl as oc
 from ocannl import dialects, lowering, passes, runtime
+from ocannl.dialects.ir.origins import place
+from ocannl.program.location import warn_at
 
 HERE = Path(__file__).name
 
@@ -33,3 +37,12 @@ class TestTheUsersFrame:
     def test_a_file_in_a_folder_of_the_package_is_not(self, package: ModuleType):
         clash = clash_in(str(Path(package.__path__[0], "part", "module.py")))
         message_of(oc.ShapeError, lambda: clash(data(3), data(5)), HERE)
+
+
+@pytest.mark.parametrize(
+    ("where", "told"), [(place("model.py", 7), ("model.py", 7)), (UnknownLoc(), ("<unknown>", 0))]
+)
+def test_a_warning_at_a_line(where: Attribute, told: tuple[str, int]):
+    with pytest.warns(UserWarning, match="slow") as found:
+        warn_at(where, "slow")
+    assert (found[0].filename, found[0].lineno) == told

@@ -113,15 +113,17 @@ def test_a_loader_of_pytorch():
         np.testing.assert_array_equal(y, ours_y)
 
 
-def test_errors_of_augmentation_come_where_the_batch_would():
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_errors_of_augmentation_come_where_the_batch_would(error: type[BaseException], prefetch: int):
     def fail(batch: Any, rng: np.random.Generator) -> Any:
         if 5 in batch:
-            raise ValueError("a 5")
+            raise error("a 5")
         return batch
 
-    batches = iter(train.batches(Y, size=2, augment=fail))
+    batches = iter(train.batches(Y, size=2, augment=fail, prefetch=prefetch))
     assert [next(batches).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
-    with pytest.raises(ValueError, match="a 5"):
+    with pytest.raises(error, match="a 5"):
         next(batches)
 
 
