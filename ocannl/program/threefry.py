@@ -6,9 +6,7 @@ round there is two of the paper's. Four words are the last output axis of tensor
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -39,8 +37,8 @@ def threefry4x32(key: TensorLike, counter: TensorLike, rounds: int = 2) -> Tenso
     if rounds not in (2, 20):
         raise ArgumentError(f"threefry4x32 has 2 or 20 rounds, found {rounds!r}")
     keys, state = _words(key), _words(counter)
-    parity = reduce(operator.xor, keys) ^ KEY_PARITY
-    schedule, added = [*keys, parity], 0
+    a, b, c, d = keys
+    schedule, added = [*keys, a ^ b ^ c ^ d ^ KEY_PARITY], 0
 
     def with_key(state: Words) -> list[Tensor]:
         parts = [word + schedule[(added + k) % 5] for k, word in enumerate(state)]
