@@ -109,6 +109,27 @@ def test_other_reductions_need_the_count(kind: str):
     assert count == 5
 
 
+def test_reductions_are_those_of_nn_where_its_code_makes_them():
+    """What a user passes into a block is the user's, and so is a copy of a function of `nn`."""
+    norm = nn.residual(pre_norm=False)
+
+    def softmax(x: oc.Tensor) -> oc.Tensor:
+        exps = oc.exp(x)
+        return exps / exps.sum("batch", keep=True)
+
+    def inner(x: oc.Tensor) -> oc.Tensor:
+        return norm(x, softmax)
+
+    x = RNG.normal(size=(5, 2))
+    for body in (softmax, inner):
+        with pytest.raises(oc.OcannlError, match="a padded axis of"):
+            oc.function(body, axes={"x": "*bo"})(x)
+    found, _ = oc.function(lambda x: (softmax(x), x.count), axes={"x": "*bo"})(x)
+    np.testing.assert_allclose(found, np.exp(x) / np.exp(x).sum(0), rtol=1e-13)
+    of_nn = oc.function(nn.softmax(spec="b | ..."), axes={"x": "*bo"})(x)
+    np.testing.assert_allclose(of_nn, found, rtol=1e-13)
+
+
 def test_gradients_of_functions():
     """Derivatives have the real size, are zero nowhere else, and finite where padding might not be."""
 
