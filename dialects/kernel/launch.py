@@ -15,13 +15,13 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects.assign import check_space
 from ocannl.dialects.index.bounds import clashing_within
-from ocannl.dialects.index.linear import Map, Space, SpaceAttr, parse_space, space_text
+from ocannl.dialects.index.linear import POSITION, Map, Space, SpaceAttr, parse_space, space_text
 from ocannl.dialects.index.memref import RING, is_ring
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, MOST_THREADS, SHARED_ALIGNMENT
 from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
-from ocannl.dialects.loops.values import POSITION, static_part
+from ocannl.dialects.loops.values import static_part
 from ocannl.dialects.routine import check_no_arguments, parse_body
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
-from ocannl.dialects.index.linear import SpaceAttr, clashing_variables, parse_space, space_text
+from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
 from ocannl.dialects.index.scopes import scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, print_parts
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
@@ -36,7 +36,6 @@ from ocannl.dialects.loops.schedule_checks import (
 )
 from ocannl.dialects.loops.sum_blocks import SumBlocks, SumBlocksAttr, blocks_text, parse_blocks
 from ocannl.dialects.loops.values import (
-    POSITION,
     IndexOp,
     LoadOp,
     PositionOp,
@@ -46,8 +45,8 @@ from ocannl.dialects.loops.values import (
     static_part,
 )
 from ocannl.dialects.routine import RoutineOp, check_no_arguments, parse_body
-from ocannl.dialects.scalar.arith_builder import is_integer
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
+from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.dialects.scalar.remainder_op import RemainderOp
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 

@@ -14,8 +14,8 @@ from xdsl.dialects.math import AbsFOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
-from ocannl.dialects.scalar.precisions import U32, computed_in, integer_range, is_float, work_type
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.precisions import U32, computed_in, integer_range, is_float, is_integer, work_type
 
 OF_TRUTHS: dict[str, type[Operation]] = {"or": arith.OrIOp, "and": arith.AndIOp}
 ORDERED = ("max", "min")

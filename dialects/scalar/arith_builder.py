@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import copysign, inf
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, i1, i64
@@ -13,11 +13,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 ScalarType: TypeAlias = Float32Type | Float64Type
 ConstantKey: TypeAlias = tuple[str, Attribute]
-
-
-def is_integer(element: object) -> TypeGuard[IntegerType]:
-    """Whether an element type is an integer, of any width and sign."""
-    return isinstance(element, IntegerType)
 
 
 _FASTMATH: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}

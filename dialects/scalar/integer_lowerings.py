@@ -13,14 +13,15 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.precisions import is_integer
 
 Relation: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 # A builder, whether the numbers are unsigned, and the operands.
 EmitInteger: TypeAlias = Callable[..., SSAValue]
-OfOne: TypeAlias = Callable[[ArithBuilder, bool, SSAValue], SSAValue]
-OfTwo: TypeAlias = Callable[[ArithBuilder, bool, SSAValue, SSAValue], SSAValue]
-OfThree: TypeAlias = Callable[[ArithBuilder, bool, SSAValue, SSAValue, SSAValue], SSAValue]
+EmitIntegerUnary: TypeAlias = Callable[[ArithBuilder, bool, SSAValue], SSAValue]
+EmitIntegerBinary: TypeAlias = Callable[[ArithBuilder, bool, SSAValue, SSAValue], SSAValue]
+EmitIntegerTernary: TypeAlias = Callable[[ArithBuilder, bool, SSAValue, SSAValue, SSAValue], SSAValue]
 
 
 def width_of(x: SSAValue) -> int:

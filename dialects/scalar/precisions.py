@@ -5,6 +5,7 @@ arithmetic is, and their NumPy dtypes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
@@ -20,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from ocannl.dialects.scalar.arith_builder import ScalarType, is_integer
+from ocannl.dialects.scalar.arith_builder import ScalarType
 from ocannl.dialects.scalar.small_floats import FORMATS, small_format
 
 BOOL = i1
@@ -30,6 +31,11 @@ U8, U16, U32 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32))
 
 def is_float(element: Attribute | None) -> bool:
     return isinstance(element, Float32Type | Float64Type) or element.__class__ in FORMATS
+
+
+def is_integer(element: object) -> TypeGuard[IntegerType]:
+    """Whether an element type is an integer, of any width and sign."""
+    return isinstance(element, IntegerType)
 
 
 def is_unsigned(element: Attribute) -> bool:

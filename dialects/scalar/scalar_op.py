@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
-from ocannl.dialects.scalar.integer_lowerings import EmitInteger, OfOne, OfThree, OfTwo, Relation, compare
+from ocannl.dialects.scalar.integer_lowerings import (
+    EmitInteger,
+    EmitIntegerBinary,
+    EmitIntegerTernary,
+    EmitIntegerUnary,
+    Relation,
+    compare,
+)
 from ocannl.dialects.scalar.kinds import Kind
 from ocannl.dialects.scalar.lowerings import EmitBinary, EmitTernary, EmitUnary
 from ocannl.dialects.scalar.term_type import ZERO, Term
@@ -59,7 +66,7 @@ def unary(
     derivative: Term,
     emit: EmitUnary,
     kind: Kind = Kind.FLOAT,
-    integers: OfOne | None = None,
+    integers: EmitIntegerUnary | None = None,
 ) -> ScalarOp:
     return ScalarOp(name, 1, kind, reference, (derivative,), emit, integers)
 
@@ -70,7 +77,7 @@ def binary(
     derivative: tuple[Term, Term],
     emit: EmitBinary,
     kind: Kind = Kind.FLOAT,
-    integers: OfTwo | None = None,
+    integers: EmitIntegerBinary | None = None,
     symbol: str | None = None,
     neutral: float | None = None,
 ) -> ScalarOp:
@@ -83,7 +90,7 @@ def ternary(
     reference: Ternary,
     derivative: tuple[Term, Term, Term],
     emit: EmitTernary,
-    integers: OfThree,
+    integers: EmitIntegerTernary,
 ) -> ScalarOp:
     return ScalarOp(name, 3, kind, reference, derivative, emit, integers)
 

@@ -10,9 +10,16 @@ from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.kinds import Kind
-from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, is_unsigned, work_type
+from ocannl.dialects.scalar.precisions import (
+    BOOL,
+    integer_range,
+    is_float,
+    is_integer,
+    is_unsigned,
+    work_type,
+)
 from ocannl.dialects.scalar.term_type import App, Arg, Const, Term
 from ocannl.dialects.scalar.types_of_terms import common_type, promoted, term_type
 

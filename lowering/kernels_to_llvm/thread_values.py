@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address, flatten
-from ocannl.dialects.index.linear import Linear, Map
+from ocannl.dialects.index.linear import POSITION, Linear, Map
 from ocannl.dialects.index.memref import is_ring, loaded_type, memref_shape
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, StoreOp
-from ocannl.dialects.loops.values import POSITION
 from ocannl.lowering.kernels.registers import (
     Point,
     Variables,

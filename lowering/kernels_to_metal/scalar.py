@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.scalar.arith_builder import is_integer
+from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.lowering.kernels_to_metal.small_floats import STORED_AS_BITS, narrowing, widening
 from ocannl.lowering.kernels_to_metal.types import metal_type, unsigned

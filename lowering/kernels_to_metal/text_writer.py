@@ -10,13 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
-from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.index.linear import POSITION, Linear, Map, Space
 from ocannl.dialects.index.memref import is_ring, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
-from ocannl.dialects.loops.values import POSITION, position_sizes
+from ocannl.dialects.loops.values import position_sizes
 from ocannl.lowering.kernels.registers import Variables, register_variables
 from ocannl.lowering.kernels_to_metal.names import VariableNames
 

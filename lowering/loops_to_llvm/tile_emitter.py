@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
+from ocannl.dialects.index.linear import POSITION
 from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import POSITION
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.far_angle import emit_operation
 from ocannl.lowering.llvm.indices import from_i64, linear_value

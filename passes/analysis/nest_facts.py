@@ -12,11 +12,12 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Block, SSAValue
 
+from ocannl.dialects.index.linear import POSITION
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.dialects.loops.values import POSITION, address_of
+from ocannl.dialects.loops.values import address_of
 from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.passes.analysis.cost import CONVERSIONS, instructions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import LoadOp, ReduceOp
-from ocannl.dialects.scalar.arith_builder import is_integer
+from ocannl.dialects.scalar.precisions import is_integer
 from ocannl.passes.analysis.nests import names_in
 
 

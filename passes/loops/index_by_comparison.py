@@ -18,11 +18,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
+from ocannl.dialects.index.linear import POSITION, Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.ir.origins import derive, inherit
 from ocannl.dialects.loops import FuncOp, IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp, YieldOp
-from ocannl.dialects.loops.values import POSITION
 from ocannl.dialects.scalar.accumulation import accumulate, builder_for, neutral_constant, neutral_number
 from ocannl.dialects.scalar.arith_builder import ArithBuilder
 from ocannl.dialects.scalar.precisions import is_float

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.loops import IndexOp
-from ocannl.dialects.scalar.arith_builder import ArithBuilder, is_integer
-from ocannl.dialects.scalar.precisions import BOOL
+from ocannl.dialects.scalar.arith_builder import ArithBuilder
+from ocannl.dialects.scalar.precisions import BOOL, is_integer
 from ocannl.passes.analysis.constants import integer
 
 # On integers with a sign; the result is wrapped around.

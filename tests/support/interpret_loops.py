@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.linear import POSITION, Linear
 from ocannl.dialects.loops import (
     FuncOp,
     GroupOp,
@@ -27,7 +27,6 @@ from ocannl.dialects.loops import (
     StoreOp,
     UniformOp,
 )
-from ocannl.dialects.loops.values import POSITION
 
 Array: TypeAlias = NDArray[Any]
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from ocannl.dialects.ir.errors import PrecisionError, at_line
 from ocannl.dialects.scalar.accumulation import neutral_number
-from ocannl.dialects.scalar.arith_builder import is_integer
 from ocannl.dialects.scalar.combination import TermAttr, number_text
-from ocannl.dialects.scalar.precisions import integer_range, is_float
+from ocannl.dialects.scalar.precisions import integer_range, is_float, is_integer
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.scalar.types_of_terms import WEAK, map_leaves
+from ocannl.dialects.scalar.types_of_terms import Element, map_leaves
 from ocannl.dialects.texpr import ApplyOp, ConstantOp
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.passes.texpr.infer_precisions.whole_numbers import chooses_neutral
@@ -33,7 +32,7 @@ def settle_numbers(op: ApplyOp | ConstantOp) -> None:
             term = App("where", (*term.args[:2], Const(neutral_number(op.accum_name, element))))
         elements = [tensor_type(operand).element for operand in op.args]
 
-        def leaf(leaf: Arg | Const, type: Attribute | None) -> Term:
+        def leaf(leaf: Arg | Const, type: Element) -> Term:
             return settle(op, leaf, type) if isinstance(leaf, Const) else leaf
 
         settled = map_leaves(term, elements, element, leaf)
@@ -45,9 +44,9 @@ def has_numbers(term: Term) -> bool:
     return isinstance(term, Const) or (isinstance(term, App) and any(map(has_numbers, term.args)))
 
 
-def settle(op: Operation, number: Const, type: Attribute | None) -> Const:
+def settle(op: Operation, number: Const, type: Element) -> Const:
     value = number.value
-    if type is WEAK or (isinstance(value, float) and not isinstance(op, ConstantOp)):
+    if type is None or (isinstance(value, float) and not isinstance(op, ConstantOp)):
         return number
     if is_float(type):
         return Const(float(value))

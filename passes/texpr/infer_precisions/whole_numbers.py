@@ -12,7 +12,7 @@ from ocannl.dialects.ir.errors import PrecisionError, at_line
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, promote
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.scalar.types_of_terms import WEAK, FloatError, map_leaves, term_type
+from ocannl.dialects.scalar.types_of_terms import Element, FloatError, map_leaves, term_type
 from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, SliceOp, ValueOp
 from ocannl.dialects.texpr.tensor_op import TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType
@@ -31,7 +31,7 @@ class WholeNumbers:
     them, and else integers of at least 32 bits.
     """
 
-    kinds: dict[SSAValue, Attribute | None] = field(default_factory=dict[SSAValue, Attribute | None])
+    kinds: dict[SSAValue, Element] = field(default_factory=dict[SSAValue, Element])
     """The element types of all values, some float for those that are floats."""
     settled: dict[SSAValue, Attribute] = field(default_factory=dict[SSAValue, Attribute])
     soft: set[SSAValue] = field(default_factory=set[SSAValue])
@@ -69,11 +69,11 @@ class WholeNumbers:
         kinds = [self.kinds[operand] for operand in op.args]
         return any(map(is_float, kinds)) or has_float(op.term.data)
 
-    def kind(self, op: TensorOp) -> Attribute | None:
+    def kind(self, op: TensorOp) -> Element:
         match op:
             case ConstantOp(value=value) if isinstance(value, int):
                 least, most = integer_range(i32)
-                return WEAK if least <= value <= most else i64
+                return None if least <= value <= most else i64
             case RangeOp() | EmbedOp():
                 return i32
             case SliceOp() | ValueOp():
@@ -83,7 +83,7 @@ class WholeNumbers:
             case _:
                 return f32
 
-    def result(self, op: ApplyOp) -> Attribute | None:
+    def result(self, op: ApplyOp) -> Element:
         try:
             found = term_type(typed_term(op), [self.kinds[operand] for operand in op.args])
         except FloatError as error:
@@ -98,17 +98,17 @@ class WholeNumbers:
         if isinstance(op, AssignOp):
             self.note(op.value, self.kinds[op.target])
         elif isinstance(op, ApplyOp) and not self.soft.isdisjoint(op.args):
-            kinds = [WEAK if operand in self.soft else self.kinds[operand] for operand in op.args]
+            kinds = [None if operand in self.soft else self.kinds[operand] for operand in op.args]
             own = self.wanted.get(op.result) if op.result in self.soft else self.kinds[op.result]
 
-            def leaf(term: Arg | Const, type: Attribute | None) -> Term:
+            def leaf(term: Arg | Const, type: Element) -> Term:
                 if isinstance(term, Arg):
                     self.note(op.args[term.index], type)
                 return term
 
-            map_leaves(typed_term(op), kinds, WEAK if own == BOOL else own, leaf)
+            map_leaves(typed_term(op), kinds, None if own == BOOL else own, leaf)
 
-    def note(self, value: SSAValue, type: Attribute | None) -> None:
+    def note(self, value: SSAValue, type: Element) -> None:
         if value in self.soft and type is not None and not is_float(type) and type != BOOL:
             self.wanted[value] = promote(self.wanted.get(value, type), type)
 
