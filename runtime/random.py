@@ -15,8 +15,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ocannl.dialects.scalar import threefry
 from ocannl.runtime.host.normal_numbers import PAIRS, compiled_normals
-from ocannl.runtime.host.processor import default_threads
 from ocannl.runtime.host.random_words import compiled_words
+from ocannl.runtime.host.threads import default_threads
 
 Words = NDArray[np.uint32]
 Numbers = NDArray[Any]

@@ -43,7 +43,7 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
 from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
 from ocannl.runtime.device import Device
-from ocannl.runtime.host.processor import default_threads
+from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.settings import config

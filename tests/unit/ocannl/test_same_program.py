@@ -226,7 +226,7 @@ class TestSettings:
         monkeypatch.delenv("OCANNL_THREADS", raising=False)
         if threads is not None:
             monkeypatch.setenv("OCANNL_THREADS", threads)
-        monkeypatch.setattr("ocannl.runtime.host.processor.usable_cores", lambda: 5)
+        monkeypatch.setattr("ocannl.runtime.host.threads.usable_cores", lambda: 5)
         assert oc.Context.cpu().team.wanted == oc.Context.auto().team.wanted == 5
         assert oc.Context.cpu(threads=2).team.wanted == 2
 

@@ -11,12 +11,10 @@ from ocannl.runtime.host.jit import emit_assembly
 from ocannl.runtime.host.processor import (
     chosen_target,
     core_caches,
-    count_cores,
     feature_list,
     host,
     host_description,
     missing_features,
-    usable_cores,
 )
 
 
@@ -24,7 +22,6 @@ def test_the_host_is_described():
     assert host() is host()
     assert host().cpu
     assert missing_features(host()) == []
-    assert usable_cores() >= 1
 
 
 def features(name: str, *more: str) -> dict[str, bool]:
@@ -92,14 +89,3 @@ def test_llvm_knows_every_processor(name: str, capfd: pytest.CaptureFixture[str]
 
 def test_features_are_sorted():
     assert feature_list({"sse2": True, "avx": False}) == "-avx,+sse2"
-
-
-def test_hyper_threads_of_a_core_count_once(tmp_path: Path):
-    for number, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
-        topology = tmp_path / f"cpu{number}" / "topology"
-        topology.mkdir(parents=True)
-        (topology / "thread_siblings_list").write_text(siblings + "\n")
-    assert count_cores(range(4), tmp_path) == 2
-    assert count_cores([0, 2], tmp_path) == 1
-    assert count_cores([0, 9], tmp_path) == 2
-    assert count_cores([0, 1, 2], tmp_path / "missing") == 3
