@@ -36,13 +36,17 @@ class LocatingParser(Parser):
         self._first_line = first_line
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """Raises `ParseError` also for what Python cannot read: numbers too long, nesting too deep."""
+        """Raises `ParseError` also for what Python cannot read: numbers too long, values that do not fit into
+        memory, nesting too deep.
+        """
         try:
             return super().parse_module(allow_implicit_module)
         except ValueError as error:
             self.raise_error(str(error))
-        except (OverflowError, MemoryError):
+        except OverflowError:
             self.raise_error("a number is too large")
+        except MemoryError:
+            self.raise_error("there is not enough memory to read this")
         except RecursionError:
             self.raise_error("the text is nested too deeply")
 
