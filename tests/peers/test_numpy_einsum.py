@@ -55,14 +55,11 @@ def spec_of(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
     """NumPy's arguments as a spec and arrays."""
     text, *rest = operands or ("",)
     if not isinstance(text, str):
-        left, right, rest = numpy._core.einsumfunc._parse_einsum_input(operands)  # pyright: ignore
+        left, right, rest = numpy_specs.parsed(*operands)
         text = f"{left}->{right}"
     arrays = [numpy.asarray(a) for a in rest]
-    shapes = [a.shape for a in arrays]
-    slots, right = numpy_specs.split(text, shapes)
-    for at, left_out in enumerate(numpy_specs.ones(slots, shapes)):
-        slots[at] = numpy_specs.without(slots[at], left_out)
-        arrays[at] = arrays[at].squeeze(tuple(left_out))
+    slots, right = numpy_specs.split(text, [a.shape for a in arrays])
+    slots, arrays = numpy_specs.without_ones(slots, arrays)
     return f"{';'.join(slots)} => {right}", arrays
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.peers.suites import checkout, load, skip
-from support.peers.tinygrad_tensor import Tensor
+from support.peers.tinygrad.tensor import Tensor
 
 import ocannl as oc
 
@@ -91,9 +91,7 @@ def expects(
     torch_tensors, tensors = SUITE.prepare_test_op(-1.5, 1.5, shapes, vals, forward_only)
     with pytest.raises(expected):
         theirs(*torch_tensors)
-    with pytest.raises(
-        (oc.OcannlError, ValueError, IndexError, RuntimeError, NotImplementedError, TypeError)
-    ):
+    with pytest.raises((oc.OcannlError, ValueError, IndexError, RuntimeError, TypeError)):
         (ours or theirs)(*tensors).numpy()
 
 

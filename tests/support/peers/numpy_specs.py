@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
+
+
+def parsed(*operands: Any) -> tuple[str, str, list[Any]]:
+    """The letters of operands and of the result, and the operands."""
+    # NumPy has no public reader of its notation, and NumPy is what these tests adapt.
+    return numpy._core.einsumfunc._parse_einsum_input(operands)  # pyright: ignore
 
 
 def split(text: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
     """The letters of operands and of the result, with one for each axis that `...` stands for."""
     if "..." in text:
-        arrays = [numpy.broadcast_to(0, shape) for shape in shapes]
-        left, right, _ = numpy._core.einsumfunc._parse_einsum_input((text, *arrays))  # pyright: ignore
+        left, right, _ = parsed(text, *(numpy.broadcast_to(0, shape) for shape in shapes))
         return left.split(","), right
     left, arrow, right = text.replace(" ", "").partition("->")
     once = "".join(c for c in sorted({*left} - {","}) if left.count(c) == 1)
     return left.split(","), right if arrow else once
 
 
-def ones(slots: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """The axes of each operand that NumPy broadcasts: a name is one size in a spec, so they are left out."""
-    if [len(slot) for slot in slots] != [len(shape) for shape in shapes]:
-        return [[] for _ in shapes]
+def without_ones(slots: Sequence[str], operands: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    """Without the axes of operands that NumPy broadcasts: a name is one size in a spec."""
+    if [len(slot) for slot in slots] != [x.ndim for x in operands]:
+        return [*slots], [*operands]
+    pairs = [[*zip(slot, x.shape, strict=True)] for slot, x in zip(slots, operands, strict=True)]
     most: dict[str, int] = {}
-    for slot, shape in zip(slots, shapes, strict=True):
-        for name, size in zip(slot, shape, strict=True):
-            most[name] = size if most.get(name, 1) == 1 else most[name]
-    return [
-        [k for k, name in enumerate(slot) if shape[k] == 1 != most[name]]
-        for slot, shape in zip(slots, shapes, strict=True)
-    ]
-
-
-def without(slot: str, left_out: Sequence[int]) -> str:
-    return "".join(name for k, name in enumerate(slot) if k not in left_out)
+    for name, size in itertools.chain.from_iterable(pairs):
+        most[name] = size if most.get(name, 1) == 1 else most[name]
+    kept = [[size != 1 or most[name] == 1 for name, size in pair] for pair in pairs]
+    return (
+        ["".join(itertools.compress(slot, keep)) for slot, keep in zip(slots, kept, strict=True)],
+        [
+            x if all(keep) else x[tuple(slice(None) if k else 0 for k in keep)]
+            for x, keep in zip(operands, kept, strict=True)
+        ],
+    )

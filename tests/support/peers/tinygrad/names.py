@@ -1,0 +1,38 @@
+"""Names of tinygrad that OCANNL has too, by another name or not at all."""
+
+from __future__ import annotations
+
+NOT_SAID = {
+    "masked_select nonzero": "shapes that depend on values",
+    "bitcast": "the bits of floats",
+    "scatter scatter_reduce": "the last of several writes at one place",
+    "conv_transpose2d": "its weights are parameters of nn.conv_transpose2d",
+    "max_unpool2d": "positions inside of windows",
+    "scaled_dot_product_attention": "a block, nn.multi_head_attention",
+    "diag diagonal": "an einsum, `i|i => i`",
+    "empty rand uniform normal scaled_uniform glorot_uniform kaiming_uniform kaiming_normal": (
+        "random numbers are of another API"
+    ),
+    "backward": "gradients that are kept, of loss.backward() in eager mode",
+    "binary_crossentropy binary_crossentropy_logits": "the loss of nn is a sum over the output row",
+}
+REASONS = {name: reason for names, reason in NOT_SAID.items() for name in names.split()}
+RENAMED = {
+    "rsqrt": "recip_sqrt",
+    "reciprocal": "recip",
+    "mul": "mul",
+    "bitwise_not": "bitwise_not",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+}
+OF_NN = {
+    "gelu": "gelu",
+    "silu": "silu",
+    "swish": "silu",
+    "mish": "mish",
+    "relu6": "relu6",
+    "elu": "elu",
+    "selu": "selu",
+    "hardswish": "hardswish",
+    "leaky_relu": "leaky_relu",
+}
