@@ -44,7 +44,7 @@ class Numpy(ModuleType):
                 tensors = [oc.data(a.astype(common), axes="o" * a.ndim) for a in arrays]
                 found = oc.einsum(spec, *tensors).numpy().astype(common)
         except oc.ShapeError as error:
-            raise ValueError from error
+            raise ValueError(str(error).replace("`", "'")) from error
         if out is None:
             return found
         out[...] = found
@@ -59,6 +59,8 @@ def spec_of(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
         text = f"{left}->{right}"
     arrays = [numpy.asarray(a) for a in rest]
     slots, right = numpy_specs.split(text, [a.shape for a in arrays])
+    if len({*right}) < len(right):
+        raise ValueError("a name that OCANNL's result has twice is its diagonal")
     slots, arrays = numpy_specs.without_ones(slots, arrays)
     return f"{';'.join(slots)} => {right}", arrays
 

@@ -9,7 +9,6 @@ NOT_SAID = {
     "conv_transpose2d": "its weights are parameters of nn.conv_transpose2d",
     "max_unpool2d": "positions inside of windows",
     "scaled_dot_product_attention": "a block, nn.multi_head_attention",
-    "diag diagonal": "an einsum, `i|i => i`",
     "empty rand uniform normal scaled_uniform glorot_uniform kaiming_uniform kaiming_normal": (
         "random numbers are of another API"
     ),

@@ -35,6 +35,18 @@ class Products(Values):
 
     dot = __matmul__ = matmul
 
+    def diag(self) -> Self:
+        return type(self)(oc.einsum(f"{slot(['i'])} => {slot(['i', 'i'])}", self.t))
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        rows, columns = dim1 % self.ndim, dim2 % self.ndim
+        if rows == columns:
+            raise RuntimeError("a diagonal of one axis")
+        x = self.permute(*(k for k in range(self.ndim) if k not in (rows, columns)), rows, columns)
+        x = x[..., max(-offset, 0) :, max(offset, 0) :]
+        size = min(x.shape[-2:])
+        return self.einsum("...ii->...i", x[..., :size, :size])
+
     def conv2d(
         self,
         weight: Values,
@@ -53,6 +65,12 @@ class Products(Values):
         if len(pairs) != rank:
             raise ValueError("padding")
         steps, holes = (as_list(v) * (rank if len(as_list(v)) == 1 else 1) for v in (stride, dilation))
+        # A spec's stride divides what a window leaves of an axis: cells that no window reaches are cut off.
+        left = [
+            n + sum(pair) - 1 - d * (k - 1)
+            for n, k, pair, d in zip(self.shape[2:], weight.shape[2:], pairs, holes, strict=True)
+        ]
+        pairs = [(p, q - n % s) for (p, q), n, s in zip(pairs, left, steps, strict=True)]
         x = self.pad([(0, 0), (0, 0), *pairs]).t
         at = ", ".join(f"{s}*y{k} <+ {d}*k{k}" for k, (s, d) in enumerate(zip(steps, holes, strict=True)))
         ys, ks = (", ".join(f"{c}{k}" for k in range(rank)) for c in "yk")
