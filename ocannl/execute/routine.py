@@ -20,7 +20,7 @@ from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
 from ocannl.execute.report import memory_table, schedule_table
-from ocannl.execute.unwritten import unwritten
+from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
@@ -162,28 +162,11 @@ class Routine(Exclusive):
         is advanced, or set to a value that may be out of range together with others.
         """
         self._indices.check_run()
-        for label in sorted(self._facts.reads):
-            node = self._nodes.get(label)
-            if node is not None and not node.written and not self._starts_at_zero(label):
-                raise unwritten(self.name, label, *origin_of(self._program, label))
-        for label in sorted(self._facts.parts):
-            node = self._nodes.get(label)
-            if node is not None and not node.written and self._why(label) == "parameter":
-                raise unwritten(self.name, label, *origin_of(self._program, label))
+        check_written(self.name, self._program, self._executable.interface, self._nodes)
         for label in self._facts.writes:
             if label in self._nodes:
                 self._nodes[label].written = True
         self._ready = True
-
-    def _starts_at_zero(self, label: str) -> bool:
-        """Whether a node is zero before the first run: state that the routine updates from its own value,
-        such as a momentum.
-        """
-        return label in self._facts.writes and self._why(label) in ("node", "gradient")
-
-    def _why(self, label: str) -> str:
-        """Why a node has memory."""
-        return self._executable.interface.nodes[label].why
 
     def _set_index(self, name: str, value: int) -> None:
         if self._indices.set(name, value):
