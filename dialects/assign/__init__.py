@@ -234,7 +234,10 @@ class AccumOp(IRDLOperation):
     def parse(cls, parser: Parser) -> AccumOp:
         lhs = parse_defined_operand(parser)
         lhs_map = parse_map(parser)
+        start = parser.pos
         ids, maps = parse_ids(parser)
+        if len(maps) != len(ids):
+            parser.raise_error("each operand in `by` has an index map", start, parser.pos)
         reset = parser.parse_optional_punctuation(":") is not None
         accum = parser.parse_optional_identifier()
         parser.parse_punctuation("=")
@@ -287,13 +290,17 @@ def print_ids(printer: Printer, ids: Sequence[SSAValue], maps: Sequence[Map] | N
 
 
 def parse_ids(parser: Parser) -> tuple[list[SSAValue], list[Map]]:
-    """Reads what `print_ids` prints."""
+    """Reads what `print_ids` prints: values, and as many index maps or none."""
     if parser.parse_optional_keyword("by") is None:
         return [], []
+    start = parser.pos
     pairs = parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: (parse_defined_operand(parser), parse_optional_map(parser))
     )
-    return [value for value, _ in pairs], [indices for _, indices in pairs if indices is not None]
+    maps = [indices for _, indices in pairs if indices is not None]
+    if maps and len(maps) != len(pairs):
+        parser.raise_error("all operands in `by` have index maps, or none has one", start, parser.pos)
+    return [value for value, _ in pairs], maps
 
 
 @operation_definition

@@ -39,7 +39,7 @@ from ocannl.dialects.ir.op_helpers import (
 from ocannl.dialects.routine import RoutineCommentOp, RoutineOp
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.texpr.memory import MemoryOp, OfOp
-from ocannl.dialects.texpr.slices import Positions, PositionsAttr, parse_positions, positions_text
+from ocannl.dialects.texpr.slices import Positions, PositionsAttr, ids_of, parse_positions, positions_text
 from ocannl.dialects.texpr.tensor_op import check_tensor_access
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
@@ -173,6 +173,8 @@ class AssignOp(IRDLOperation):
             sizes = dict(self.space.data)
             check_space(self, sizes)
             maps = self.maps_of_ids
+            if len(maps) != len(self.ids):
+                raise VerifyException(f"{len(maps)} index maps for {len(self.ids)} operands in `by`")
             if self.accum is None:
                 check_set_once([*self.result_map.data, *(index for m in maps for index in m)], sizes)
             at = axes_at_ids(self.result_map.data, shape_of(self.target).memory_sizes, len(self.ids))
@@ -182,8 +184,14 @@ class AssignOp(IRDLOperation):
                 check_tensor_access(self, shape_of(value), indices, sizes)
         elif self.logic is None:
             raise VerifyException('an assignment has a logic (".", "T" or an einsum spec) or index maps')
-        elif self.result_map is not None or self.value_map is not None:
+        elif self.result_map is not None or self.value_map is not None or self.id_maps is not None:
             raise VerifyException("an assignment with a logic has no index maps yet")
+        else:
+            found = [] if self.at is None else [p.operand for p in ids_of(self.at.data)]
+            if sorted(found) != [*range(len(self.ids))]:
+                raise VerifyException(
+                    f"each of the {len(self.ids)} operands in `by` is the position of one axis, by its number"
+                )
 
 
 class OnTensorOp(UnaryOp):

@@ -165,3 +165,16 @@ assign.routine r {
 // CHECK: "test.op"() {t = #assign.space<(i = 2, i = 2)>} : () -> ()
 // CHECK-NEXT: ^^^^^^^^^^^^^^
 // CHECK-NEXT: an iteration variable is declared twice
+
+// -----
+
+assign.routine @r {
+  %m = assign.node "m" on_device : memref<5xf32>
+  %ids = assign.node "ids" constant : memref<4xi32>
+  %v = assign.node "v" constant : memref<4xf32>
+  assign.accum %m[at$0] by (%ids) add= %v[o] over (o = 4)
+}
+
+// CHECK: assign.accum %m[at$0] by (%ids) add= %v[o] over (o = 4)
+// CHECK-NEXT: ^^^^
+// CHECK-NEXT: each operand in `by` has an index map

@@ -339,3 +339,69 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.uniform`: a counter is one number, found shape 4
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  texpr.assign %m at [... | ... -> <1 as 1>, ...] by (%ids) = %v logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: each of the 1 operands in `by` is the position of one axis, by its number
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  texpr.assign %m at [... | ... -> ...] by (%ids) = %v logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: each of the 1 operands in `by` is the position of one axis, by its number
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  texpr.assign %m by (%ids) = %v logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: each of the 1 operands in `by` is the position of one axis, by its number
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  texpr.assign %m at [<0 as 1>, ... | ... -> <0 as 1>, ...] by (%ids) = %v logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: each of the 1 operands in `by` is the position of one axis, by its number
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  texpr.assign %m at [... | ... -> <0 as 1>, ...] by (%ids[o]) = %v logic "."
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: an assignment with a logic has no index maps yet
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  "texpr.assign"(%m, %v, %ids) <{accum = "add", result_map = #assign.map<[at$0]>, value_map = #assign.map<[o]>, id_maps = [#assign.map<[o]>, #assign.map<[o]>], space = #assign.space<(o = 4)>}> : (!texpr.tensor<5, f32>, !texpr.tensor<4, f32>, !texpr.tensor<4, i32>) -> ()
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.assign`: 2 index maps for 1 operands in `by`

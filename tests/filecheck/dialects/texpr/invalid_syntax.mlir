@@ -288,3 +288,16 @@ texpr.routine @r {
 // CHECK: %x = texpr.data "x" : !texpr.tensor<4, memref<4xf32>>
 // CHECK-NEXT: ^^^^^^^^^^^^^
 // CHECK-NEXT: the elements of a tensor are numbers, found memref<4xf32>
+
+// -----
+
+texpr.routine @r {
+  %m = texpr.node "m" : !texpr.tensor<5, f32>
+  %ids = texpr.data "ids" : !texpr.tensor<4, i32>
+  %v = texpr.data "v" : !texpr.tensor<4, f32>
+  texpr.assign %m[i, at$0, at$1] by (%ids, %ids[o]) add= %v[o] over (o = 4)
+}
+
+// CHECK: texpr.assign %m[i, at$0, at$1] by (%ids, %ids[o]) add= %v[o] over (o = 4)
+// CHECK-NEXT: ^^^^
+// CHECK-NEXT: all operands in `by` have index maps, or none has one
