@@ -23,10 +23,10 @@ from ocannl.lowering.kernels.registers import (
 )
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.far_angle import emit_operation
 from ocannl.lowering.llvm.indices import from_i64, linear_value
 from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import I64, value_type, vector
 
 # The bytes of an access to memory that is a vector.

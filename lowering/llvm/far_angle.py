@@ -1,16 +1,15 @@
-"""Scalar operations with large angles: where one of a vector is far, which is rare, a function reduces it."""
+"""Large angles: where one of a vector is far, which is rare, a function reduces it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 from xdsl.dialects.builtin import f32, f64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from ocannl.dialects.scalar.far_angle_op import NEAR, FarAngleOp
 from ocannl.lowering.llvm.builder import FunctionBuilder
-from ocannl.lowering.llvm.instructions import call, emit_formula, emit_scalar, scalar_literal
+from ocannl.lowering.llvm.instructions import call, emit_formula, scalar_literal
 from ocannl.lowering.llvm.types import ValueType, value_type, vector
 from ocannl.passes.loops.expand_math.builder import MathBuilder
 from ocannl.passes.loops.expand_math.far_angle import far_angle
@@ -18,16 +17,8 @@ from ocannl.passes.loops.expand_math.far_angle import far_angle
 RARE = "noinline cold nounwind"
 
 
-def emit_operation(
-    b: FunctionBuilder, op: Operation, operands: Sequence[str], type: ValueType, result: ValueType
-) -> str:
-    """The value of a scalar operation on operands that are all scalars or all vectors of the same width."""
-    if isinstance(op, FarAngleOp):
-        return emit_far_angle(b, op, operands[0], operands[1], type)
-    return emit_scalar(b, op, operands, type, result)
-
-
 def emit_far_angle(b: FunctionBuilder, op: FarAngleOp, angle: str, near: str, type: ValueType) -> str:
+    """The value of the operation: `near`, but for the angles that are far."""
     size = call(b, "fabs", [angle], type)
     limit = scalar_literal(NEAR[8 * type.bytes], type)
     found = b.emit(f"fcmp ogt {type.text} {size}, {limit}")

@@ -1,4 +1,4 @@
-"""The scalar operations of `arith` and `math` as LLVM instructions, on scalars and on vectors."""
+"""The operations of `arith` and `math` as LLVM instructions, on scalars and on vectors."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from ocannl.dialects.index.memref import loaded_type, memref_shape
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.far_angle import emit_operation
 from ocannl.lowering.llvm.indices import from_i64, linear_value
 from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
+from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.placement import Placement, place
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile

@@ -118,8 +118,11 @@ def blockings(space: Space) -> Iterator[tuple[Blocking, Space]]:
 
 
 def is_accurate(size: int, points: int) -> bool:
-    """Whether a product goes through no more additions than in blocks of the most points."""
-    return min(size, MOST) + (size - 1) // MOST + points / size <= MOST + points / MOST
+    """Whether a product goes through no more additions than in blocks of the most points, of which an
+    accumulator adds up as many.
+    """
+    in_accumulator, of_accumulators, of_blocks = min(size, MOST), (size - 1) // MOST, points / size
+    return in_accumulator + of_accumulators + of_blocks <= MOST + points / MOST
 
 
 def blocked(

@@ -33,9 +33,7 @@ def group_copies(
     large = [
         copy
         for copy in copies
-        if copy_bytes(copy) > LARGEST_INSIDE
-        and source(copy) not in written
-        and set(schedule.order[:1]) <= set(copy.space.names)
+        if copy_bytes(copy) > LARGEST_INSIDE and source(copy) not in written and is_cut(copy, schedule)
     ]
     outer = outer_loops(nest, large, schedule)
     sizes = dict(nest.space.data)
@@ -51,6 +49,11 @@ def group_copies(
         inner.properties["space"] = SpaceAttr(tuple(d for d in inner.space.data if d[0] not in outer))
         group.body.block.add_op(inner)
     return group, replace(schedule, order=schedule.order[len(outer) :])
+
+
+def is_cut(copy: NestOp, schedule: Schedule) -> bool:
+    """Whether the outermost loop of a nest cuts a copy into parts, which a group over it makes in turn."""
+    return bool(schedule.order) and schedule.order[0] in copy.space.names
 
 
 def outer_loops(nest: NestOp, copies: Sequence[NestOp], schedule: Schedule) -> tuple[str, ...]:
