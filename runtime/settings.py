@@ -17,20 +17,32 @@ FILE_VARIABLE = "OCANNL_CONFIG"
 NAMES = ("backend", "target", "threads", "cuda_sync", "cache", "dump", "timing", "check", "verify")
 
 
+# Values of settings that are on or off.
+ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+
+class UnknownSettingError(OcannlError, KeyError):
+    """A name that no setting has."""
+
+    __str__ = OcannlError.__str__
+
+
 class Config(Mapping[str, str]):
     """The settings that are in force, as text by name; empty where the default holds. `config["threads"]` is
     that of the variable `OCANNL_THREADS`, else `threads` in the file that `OCANNL_CONFIG` names, by default
-    `ocannl.toml` in the working folder. The file is read once.
+    `ocannl.toml` in the working folder. The file is read once. An empty variable stands for the default.
 
-    Raises `OcannlError` for a file that cannot be read, and for a name or a value in it that there is not.
+    Raises `OcannlError` for a file that cannot be read, and for a name or a value in it that there is not;
+    for a name that there is not, it is also a `KeyError`.
     """
 
     __slots__ = ()
 
     def __getitem__(self, name: str) -> str:
         if name not in NAMES:
-            raise OcannlError(_unknown(name))
-        return os.environ.get(variable(name)) or _file(*_path()).get(name, "")
+            raise UnknownSettingError(_unknown(name))
+        found = os.environ.get(variable(name))
+        return _of_file().get(name, "") if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(NAMES)
@@ -51,20 +63,30 @@ def variable(name: str) -> str:
 
 
 def is_on(name: str) -> bool:
-    """Whether a setting is 1, or in a file true."""
-    return config[name] == "1"
+    """Whether a setting is on, by a word of either case. Raises `OcannlError` for other text."""
+    text = config[name]
+    if text.lower() not in (*ON, *OFF):
+        words = f"{', '.join(ON)}, or {', '.join(OFF[1:])}"
+        raise OcannlError(f"{variable(name)} turns something on or off: it is {words}; found {text!r}")
+    return text.lower() in ON
 
 
-def _path() -> tuple[Path, bool]:
-    """The file of settings, and whether it was asked for."""
+def _of_file() -> dict[str, str]:
+    """The settings of the file; none if the folder to look in was deleted."""
     named = os.environ.get(FILE_VARIABLE)
-    return Path(named or FILE).absolute(), bool(named)
+    try:
+        path = Path(named or FILE).absolute()
+    except FileNotFoundError as error:
+        if named:
+            raise OcannlError(f"{FILE_VARIABLE}={named}: there is no working folder") from error
+        return {}
+    return _file(path, bool(named))
 
 
 @cache
 def _file(path: Path, is_named: bool) -> dict[str, str]:
     try:
-        found = tomllib.loads(path.read_text())
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         if is_named:
             raise OcannlError(f"{FILE_VARIABLE}={path}: there is no such file") from error

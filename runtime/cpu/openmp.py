@@ -82,7 +82,7 @@ def load(path: str) -> OpenMP | None:
 def loaded_libraries(maps: Path) -> Iterator[str]:
     """The OpenMP libraries among the files that a Linux process has mapped."""
     try:
-        lines = maps.read_text().splitlines()
+        lines = maps.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return
     paths = (line[line.find("/") :] for line in lines if "/" in line)

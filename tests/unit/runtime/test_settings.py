@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import locale
+from collections.abc import Generator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.runtime.settings import NAMES
+from ocannl.runtime.settings import NAMES, is_on
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +29,10 @@ def test_the_environment_is_above_the_file(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "ocannl.toml").write_text('threads = 2\nbackend = "cpu"\ntiming = true\nverify = false\n')
     monkeypatch.setenv("OCANNL_THREADS", "3")
     monkeypatch.setenv("OCANNL_BACKEND", "")
-    assert repr(oc.config) == "<config: backend='cpu', threads='3', timing='1', verify='0'>"
-    assert oc.Context.auto().threads == 3
+    assert repr(oc.config) == "<config: threads='3', timing='1', verify='0'>"
+    assert oc.Context.cpu().threads == 3
     monkeypatch.delenv("OCANNL_THREADS")
+    monkeypatch.delenv("OCANNL_BACKEND")
     assert oc.Context.auto().threads == 2
 
 
@@ -57,5 +61,55 @@ def test_errors_of_files(text: str, message: str, tmp_path: Path):
 
 
 def test_a_setting_that_there_is_not():
-    with pytest.raises(oc.OcannlError, match="did you mean 'cache'"):
+    with pytest.raises(oc.OcannlError, match="there is no setting 'caches'; did you mean 'cache'") as raised:
         oc.config["caches"]
+    assert isinstance(raised.value, KeyError)
+    assert "caches" not in oc.config
+    assert oc.config.get("caches", "none") == "none"
+
+
+@pytest.mark.parametrize("text", ["1", "true", "True", "yes", "on"])
+def test_a_setting_is_on(text: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCANNL_CHECK", text)
+    assert is_on("check")
+
+
+@pytest.mark.parametrize("text", ["", "0", "false", "No", "OFF"])
+def test_a_setting_is_off(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "ocannl.toml").write_text("check = true")
+    assert is_on("check")
+    monkeypatch.setenv("OCANNL_CHECK", text)
+    assert not is_on("check")
+
+
+def test_a_setting_is_neither_on_nor_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCANNL_CHECK", "maybe")
+    with pytest.raises(oc.OcannlError, match=r"OCANNL_CHECK .* 1, true, yes, on, or .*; found 'maybe'"):
+        oc.Context.cpu()
+
+
+def test_the_working_folder_was_deleted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """As by another process, or for a daemon."""
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    x = oc.data(np.ones(3, np.float32), axes="o")
+    assert oc.Context.cpu()[x * 2.0].tolist() == [2.0, 2.0, 2.0]
+    monkeypatch.setenv("OCANNL_CONFIG", "mine.toml")
+    with pytest.raises(oc.OcannlError, match=r"OCANNL_CONFIG=mine\.toml: there is no working folder"):
+        oc.Context.cpu()
+
+
+@pytest.fixture
+def ascii_locale() -> Generator[None]:
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    yield
+    locale.setlocale(locale.LC_CTYPE, before)
+
+
+@pytest.mark.usefixtures("ascii_locale")
+def test_the_file_is_of_utf_8(tmp_path: Path):
+    (tmp_path / "ocannl.toml").write_bytes('dump = "gewählt"'.encode())
+    assert oc.config["dump"] == "gewählt"

@@ -77,13 +77,14 @@ def test_a_team_tells_its_runtime():
 
 def test_the_systems_runtime_comes_before_a_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     maps = tmp_path / "maps"
-    maps.write_text(
-        "7f00-7f01 r--p 00000000 00:00 1 /lib/x86_64-linux-gnu/libc.so.6\n"
-        "7f01-7f02 r--p 00000000 00:00 2 /some where/torch/lib/libgomp-a1b2.so.1\n"
-        "7f02-7f03 r-xp 00000000 00:00 2 /some where/torch/lib/libgomp-a1b2.so.1\n"
-        "7f03-7f04 r-xp 00000000 00:00 3 /usr/lib/libiomp5.so\n"
-        "7f04-7f05 r-xp 00000000 00:00 4 /usr/lib/libompl.so\n"
-        "7f05-7f06 rw-p 00000000 00:00 0 \n"
+    maps.write_bytes(
+        b"7f00-7f01 r--p 00000000 00:00 1 /of \xff\xfe bytes/libc.so.6\n"
+        b"7f00-7f01 r--p 00000000 00:00 1 /lib/x86_64-linux-gnu/libc.so.6\n"
+        b"7f01-7f02 r--p 00000000 00:00 2 /some where/torch/lib/libgomp-a1b2.so.1\n"
+        b"7f02-7f03 r-xp 00000000 00:00 2 /some where/torch/lib/libgomp-a1b2.so.1\n"
+        b"7f03-7f04 r-xp 00000000 00:00 3 /usr/lib/libiomp5.so\n"
+        b"7f04-7f05 r-xp 00000000 00:00 4 /usr/lib/libompl.so\n"
+        b"7f05-7f06 rw-p 00000000 00:00 0 \n"
     )
     loaded = ["/some where/torch/lib/libgomp-a1b2.so.1", "/usr/lib/libiomp5.so"]
     assert list(loaded_libraries(maps)) == loaded
