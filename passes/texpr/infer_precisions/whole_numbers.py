@@ -27,8 +27,8 @@ def given_element(value: SSAValue) -> Attribute | None:
 class WholeNumbers:
     """The types of values that are no floats, and of floats that are computed from integers alone.
 
-    Whole numbers computed from numbers alone are `soft`: they are floats where only floats are computed from
-    them, and else integers of at least 32 bits.
+    Whole numbers computed from numbers alone, and choices between such, are `soft`: they are floats where
+    only floats are computed from them, and else integers of at least 32 bits.
     """
 
     kinds: dict[SSAValue, Element] = field(default_factory=dict[SSAValue, Element])
@@ -57,7 +57,7 @@ class WholeNumbers:
         if given is not None:
             return
         if kind is None or not is_float(kind):
-            if value in numbers and kind != BOOL:
+            if kind is None or (value in numbers and kind != BOOL):
                 self.soft.add(value)
             elif kind is not None:
                 self.settled[value] = kind

@@ -306,6 +306,19 @@ def test_positions_are_whole_numbers():
     assert ctx[oc.constant(2**40) + 1].tolist() == 2**40 + 1
 
 
+@pytest.mark.parametrize("x", [np.arange(4.0), np.arange(4), np.arange(4, dtype=np.int8)], ids=str)
+def test_choices_between_whole_numbers_are_whole(x: Array):
+    """As in JAX, and floats where floats are computed from them."""
+    few, ctx = oc.data(x, label="x") < 2, oc.Context.cpu(threads=1)
+    chosen = oc.where(few, 4, 2)
+    for found, wanted in ((chosen, [4, 4, 2, 2]), (chosen + 1, [5, 5, 3, 3]), (chosen.sum(), 12)):
+        assert ctx[found].dtype == np.int32
+        assert ctx[found].tolist() == wanted
+    assert ctx[oc.where(few, 4, 2) * oc.data(x)].dtype == x.dtype
+    assert ctx[oc.where(few, 4, 2) / 2].dtype == np.float32
+    assert ctx[oc.where(few, 4.0, 2)].dtype == np.float32
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [
