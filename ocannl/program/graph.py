@@ -136,12 +136,12 @@ def hint(label: str) -> str:
     return text if text[:1].isalpha() else f"n{text}"
 
 
-def memory_of_tensor(source: Value, kind: type[OfOp]) -> Value:
-    """The one gradient or last value of a value, as memory."""
+def memory_of_tensor(source: Value, kind: type[OfOp], element: Attribute | None = None) -> Value:
+    """The one gradient or last value of a value, as memory; of an element type, if it is new."""
     with shared:
         asked = source.asked.get(kind)
         if asked is None:
-            value = add(kind(source, TensorType.of(shape_of(source))))
+            value = add(kind(source, TensorType.of(shape_of(source), element)))
             source.asked = {**source.asked, kind: Asked(value)}
             return value
         value = asked.value()

@@ -177,6 +177,8 @@ def param(
     element = element_of(dtype) or setting.kept
     value = add_memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
     value.sample = initializer.sample
+    if setting.gradient is not None:
+        graph.memory_of_tensor(value, texpr.GradOp, setting.gradient)
     kept = Tensor(value)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
 

@@ -15,10 +15,13 @@ from ocannl.program.dtypes import float_element
 
 @dataclass(frozen=True)
 class ParamPrecision:
-    """The types in which parameters are kept, and in which they are used; None where that is inferred."""
+    """The types in which parameters are kept, in which they are used, and which their gradients have; None
+    where that is inferred.
+    """
 
     kept: Attribute | None = None
     used: Attribute | None = None
+    gradient: Attribute | None = None
 
 
 _precision: ContextVar[ParamPrecision] = ContextVar("precision")
@@ -31,16 +34,20 @@ def param_precision() -> ParamPrecision:
 
 
 @contextmanager
-def precision(params: DTypeLike, *, compute: DTypeLike | None = None) -> Generator[None, None, None]:
+def precision(
+    params: DTypeLike, *, compute: DTypeLike | None = None, grads: DTypeLike | None = None
+) -> Generator[None, None, None]:
     """Parameters made inside are of the dtype `params`, unless they have one of their own.
 
     With `compute`, they are kept in `params` and used in `compute`: what `oc.param` returns is then the
     parameter as an expression of that dtype. `oc.params` still finds the memory that is kept, initialized
-    and updated, which has gradients of its own dtype. Raises `PrecisionError` for what is no floating dtype.
+    and updated, which has gradients of its own dtype; or of `grads`, in which they are then computed. Raises
+    `PrecisionError` for what is no floating dtype.
     """
     kept = float_element(params, "parameters are")
     used = None if compute is None else float_element(compute, "parameters are used as numbers")
-    token = _precision.set(ParamPrecision(kept, used))
+    gradient = None if grads is None else float_element(grads, "gradients are")
+    token = _precision.set(ParamPrecision(kept, used, gradient))
     try:
         yield
     finally:

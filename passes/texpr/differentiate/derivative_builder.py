@@ -16,7 +16,7 @@ from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import float_or
 from ocannl.dialects.scalar.terms import App, Arg, Term
 from ocannl.dialects.shapes.shape import ROW_KINDS
-from ocannl.dialects.texpr import ApplyOp, ConstantOp
+from ocannl.dialects.texpr import ApplyOp, ConstantOp, GradOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, pointwise
@@ -31,6 +31,12 @@ def gradient_element(value: SSAValue) -> Attribute:
 
 def gradient_type(value: SSAValue) -> TensorType:
     return TensorType(tensor_type(value).shape, gradient_element(value))
+
+
+def adjoint_type(value: SSAValue) -> TensorType:
+    """That of the gradient's node, where the program has one, which may be of another precision."""
+    nodes = [use.operation for use in value.uses if isinstance(use.operation, GradOp)]
+    return tensor_type(nodes[0].result) if nodes else gradient_type(value)
 
 
 def parts_of(op: ApplyOp) -> tuple[Part, ...]:
@@ -98,7 +104,7 @@ def broadcast_to(value: SSAValue, like: SSAValue, before: Operation) -> SSAValue
 
 def sum_to(value: SSAValue, like: SSAValue, before: Operation) -> SSAValue:
     """The sum of a value over the axes that `like` is broadcast along, in the precision of its gradient."""
-    type = gradient_type(like)
+    type = adjoint_type(like)
     if _same_rows(value, like) and tensor_type(value).element == type.element:
         return value
     (operand, result), space = _pair(value, like, before)

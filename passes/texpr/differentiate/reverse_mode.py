@@ -20,7 +20,7 @@ from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.derivative_paths import all_operands, dependencies, dependents
 from ocannl.passes.texpr.differentiate.derivative_builder import (
-    gradient_type,
+    adjoint_type,
     insert,
     parts_of,
     sum_of,
@@ -118,7 +118,7 @@ def _contribution(
     maps = [*arg_maps, *[part.result_map] * (1 + len(results))]
     accum = None if covers(target_map, dict(part.space), shape_of(target).memory_sizes) else "add"
     combination = Combination.of(term, operands, maps)
-    adjoined = ApplyOp.projected(combination, gradient_type(target), accum, target_map, part.space)
+    adjoined = ApplyOp.projected(combination, adjoint_type(target), accum, target_map, part.space)
     hint = target.name_hint
     adjoined.result.name_hint = f"{hint}_grad" if hint else None
     return adjoined

@@ -168,3 +168,21 @@ def test_blocks(name: str):
 @pytest.mark.parametrize("name", BLOCKS)
 def test_all_blocks(name: str):
     check_block(name)
+
+
+def test_gradients_of_another_precision():
+    """Each is rounded once, in its own precision: of 300 products of bf16, the sum is exact in f32."""
+    x = (1 + np.arange(300) / 128).astype(oc.bfloat16)
+    with oc.precision(oc.bfloat16, grads=oc.float32):
+        w, b = oc.param("w", 0.5), oc.param("b", 0.0, output=2)
+    loss = oc.cast((w @ oc.data(x.reshape(300, 1)) + b).einsum("...|...=>0"), oc.float32).named("loss")
+    ctx = oc.Context.cpu(1)
+    step = ctx.compile(train.grad_update(loss))
+    ctx.init_params(loss)
+    step()
+    assert [ctx[p].dtype for p in (w, b)] == [oc.bfloat16] * 2
+    assert ctx[w.grad].dtype == ctx[b.grad].dtype == np.float32
+    np.testing.assert_array_equal(ctx[w.grad], np.full((2, 1), wide(x).sum(dtype=np.float64)))
+    np.testing.assert_array_equal(ctx[b.grad], [300, 300])
+    assert "texpr.grad %w : !texpr.tensor<1 -> 2, f32>" in train.grad_update(loss).ir("infer-precisions")
+    assert oc.grad(loss, w).ir("infer-precisions").count("bf16") > 1

@@ -17,6 +17,18 @@ texpr.routine @compose {
   texpr.backprop %h
 }
 
+// A gradient of more bits than its parameter is computed in these.
+// CHECK-LABEL: texpr.routine @wider {
+// CHECK:         %w_grad = texpr.apply [o, k] add= mul(%h_grad[b, o], %x[b, k]) over (b = 10, o = 16, k = 2) : !texpr.tensor<2 -> 16, f32>
+// CHECK-NEXT:    texpr.assign %g[o, i] add= %w_grad[o, i] over (o = 16, i = 2)
+texpr.routine @wider {
+  %x = texpr.data "x" : !texpr.tensor<10 | 2, bf16>
+  %w = texpr.param "w" : !texpr.tensor<2 -> 16, bf16>
+  %g = texpr.grad %w : !texpr.tensor<2 -> 16, f32>
+  %h = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<10 | 16, bf16>
+  texpr.backprop %h
+}
+
 // What was broadcast is summed.
 // CHECK-LABEL: texpr.routine @broadcast {
 // CHECK-NEXT:    %x = texpr.param "x" : !texpr.tensor<10 | 16, f32>
