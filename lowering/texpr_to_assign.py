@@ -83,7 +83,7 @@ class Lowering:
             self.assigned.add(memory_of(op.target))
         elif isinstance(op, texpr.ValueOp):
             self.valued.add(op.source)
-        elif isinstance(op, texpr.ApplyOp) and op.mode is not None and op.mode.data == MATERIALIZED:
+        elif isinstance(op, texpr.ApplyOp) and op.mode_name == MATERIALIZED:
             self.materialized.add(op.result)
 
     def _statement(self, op: Operation) -> None:
@@ -261,7 +261,8 @@ class Lowering:
                 missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
                 raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
             sizes = shape_of(memory).memory_sizes
-            node = assign.NodeOp(label, mode, why, array_type(element, sizes))
+            inlined = mode == "local" and is_virtual(memory)
+            node = assign.NodeOp(label, mode, why, array_type(element, sizes), always_inline=inlined)
             node.result.name_hint = memory.name_hint
             node.location = op.location
             self.nodes.append(node)
@@ -290,11 +291,9 @@ class Lowering:
             return "on_device", "computed by forward"
         if memory in self.materialized:
             return "on_device", "it is to be in memory"
-        owner = memory.owner
-        is_virtual = (
-            isinstance(owner, texpr.ApplyOp) and owner.mode is not None and owner.mode.data == VIRTUAL
-        )
-        return "local", assign.TO_BE_VIRTUAL if is_virtual else "intermediate value"
+        if is_virtual(memory):
+            return "local", "it is to be computed where it is used"
+        return "local", "intermediate value"
 
     def _label(self, memory: SSAValue) -> str:
         op = memory.owner
@@ -331,6 +330,11 @@ def memory_of(value: SSAValue) -> SSAValue:
             if isinstance(use.operation, texpr.GradOp):
                 return use.operation.result
     return value
+
+
+def is_virtual(value: SSAValue) -> bool:
+    """Whether the program says that a value has no memory."""
+    return isinstance(value.owner, texpr.ApplyOp) and value.owner.mode_name == VIRTUAL
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,6 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.streams import Stream, StreamAttr, parse_stream, print_stream
 
 OWN_MEMORY = ("on_device", "constant")
-TO_BE_VIRTUAL = "it is to be computed where it is used"
-"""Why a node is local that may not stay so."""
 MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
 
 
@@ -60,7 +58,7 @@ class NodeOp(IRDLOperation):
 
     `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist
     across runs, `constant` ones are never written by a routine. `offset` is a local node's place in the
-    routine's arena, in bytes.
+    routine's arena, in bytes. One that is `always_inline` has to become virtual.
     """
 
     name = "assign.node"
@@ -68,10 +66,18 @@ class NodeOp(IRDLOperation):
     mode = prop_def(StringAttr)
     why = prop_def(StringAttr)
     offset = opt_prop_def(IntAttr)
+    always_inline = opt_prop_def(UnitAttr)
     result = result_def(MemRefType)
 
     def __init__(
-        self, label: str, mode: str, why: str, type: MemRefType[Attribute], offset: int | None = None
+        self,
+        label: str,
+        mode: str,
+        why: str,
+        type: MemRefType[Attribute],
+        offset: int | None = None,
+        *,
+        always_inline: bool = False,
     ) -> None:
         Operation.__init__(
             self,
@@ -80,18 +86,21 @@ class NodeOp(IRDLOperation):
                 mode=StringAttr(mode),
                 why=StringAttr(why),
                 offset=None if offset is None else IntAttr(offset),
+                always_inline=UnitAttr() if always_inline else None,
             ),
             result_types=[type],
         )
 
-    def set_mode(self, mode: str, why: str) -> None:
-        self.properties["mode"] = StringAttr(mode)
-        self.properties["why"] = StringAttr(why)
+    def make_virtual(self, why: str) -> None:
+        """Makes a local node virtual, which has no place in the arena."""
+        self.properties = {"label": self.label, "mode": StringAttr("virtual"), "why": StringAttr(why)}
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label, f" {self.mode.data}")
         if self.offset is not None:
             printer.print_string(f" at {self.offset.data}")
+        if self.always_inline is not None:
+            printer.print_string(" always_inline")
         if self.why.data:
             print_parts(printer, " because ", self.why)
         print_parts(printer, " : ", self.result.type)
@@ -103,13 +112,14 @@ class NodeOp(IRDLOperation):
         offset = None
         if parser.parse_optional_keyword("at"):
             offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        always_inline = parser.parse_optional_keyword("always_inline") is not None
         why = parser.parse_str_literal() if parser.parse_optional_keyword("because") else ""
         parser.parse_punctuation(":")
         pos = parser.pos
         type = parser.parse_type()
         if not isa(type, MemRefType[Attribute]):
             parser.raise_error("a node has a memref type", pos, parser.pos)
-        return cls(label, mode, why, type, offset)
+        return cls(label, mode, why, type, offset, always_inline=always_inline)
 
     def verify_(self) -> None:
         if self.mode.data not in MEMORY_MODES:
@@ -120,6 +130,8 @@ class NodeOp(IRDLOperation):
             raise VerifyException("a ring is a shared array, not a node")
         if self.offset is not None and self.mode.data != "local":
             raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
+        if self.always_inline is not None and self.mode.data != "local":
+            raise VerifyException(f"only a local node is inlined, this one is {self.mode.data}")
         if self.offset is not None and self.offset.data < 0:
             raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
 

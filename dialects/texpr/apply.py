@@ -69,6 +69,7 @@ class ApplyOp(TensorOp):
         arg_maps: Sequence[Sequence[Linear]] | None = None,
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
+        mode: str | None = None,
     ) -> None:
         Operation.__init__(
             self,
@@ -82,6 +83,7 @@ class ApplyOp(TensorOp):
                 arg_maps=None if arg_maps is None else ArrayAttr(MapAttr(tuple(m)) for m in arg_maps),
                 space=None if space is None else SpaceAttr(tuple(space)),
                 stop=UnitAttr() if stop else None,
+                mode=None if mode is None else StringAttr(mode),
             ),
             result_types=[type],
         )
@@ -93,16 +95,23 @@ class ApplyOp(TensorOp):
         accum: str | None,
         result_map: Sequence[Linear],
         space: Sequence[tuple[str, int]],
+        *,
+        mode: str | None = None,
     ) -> ApplyOp:
-        return ApplyOp.of_parts([Part(combination, tuple(result_map), tuple(space))], type, accum)
+        return ApplyOp.of_parts([Part(combination, tuple(result_map), tuple(space))], type, accum, mode=mode)
 
     @staticmethod
     def of_parts(
-        parts: Sequence[Part], type: TensorType, accum: str | None, *, stop: bool = False
+        parts: Sequence[Part],
+        type: TensorType,
+        accum: str | None,
+        *,
+        stop: bool = False,
+        mode: str | None = None,
     ) -> ApplyOp:
         return ApplyOp.create(
             operands=_operands_of(parts),
-            properties=_properties_of(parts, accum, stop=stop),
+            properties=_properties_of(parts, accum, stop=stop, mode=mode),
             result_types=[type],
         )
 
@@ -111,7 +120,10 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        self.properties = _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode)
+        self.properties = _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
+
+    def set_mode(self, mode: str) -> None:
+        self.properties["mode"] = StringAttr(mode)
 
     @property
     def is_projected(self) -> bool:
@@ -127,6 +139,10 @@ class ApplyOp(TensorOp):
     @property
     def accum_name(self) -> str | None:
         return None if self.accum is None else self.accum.data
+
+    @property
+    def mode_name(self) -> str | None:
+        return None if self.mode is None else self.mode.data
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -183,23 +199,21 @@ class ApplyOp(TensorOp):
         if more and (result_map is None or space is None or logic is not None):
             parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
         if more and result_map is not None and space is not None:
-            made = cls.of_parts([Part(combination, result_map, space), *more], type, accum, stop=stop)
-        else:
-            made = cls(
-                combination.term,
-                combination.operands,
-                type,
-                accum=accum,
-                logic=logic,
-                dims=dims,
-                result_map=result_map,
-                arg_maps=None if result_map is None else combination.maps,
-                space=space,
-                stop=stop,
-            )
-        if mode is not None:
-            made.properties["mode"] = StringAttr(mode)
-        return made
+            parts = [Part(combination, result_map, space), *more]
+            return cls.of_parts(parts, type, accum, stop=stop, mode=mode)
+        return cls(
+            combination.term,
+            combination.operands,
+            type,
+            accum=accum,
+            logic=logic,
+            dims=dims,
+            result_map=result_map,
+            arg_maps=None if result_map is None else combination.maps,
+            space=space,
+            stop=stop,
+            mode=mode,
+        )
 
     def verify_(self) -> None:
         if self.mode is not None and self.mode.data not in MODES:
@@ -248,7 +262,7 @@ def _operands_of(parts: Sequence[Part]) -> tuple[SSAValue, ...]:
 
 
 def _properties_of(
-    parts: Sequence[Part], accum: str | None, *, stop: bool, mode: StringAttr | None = None
+    parts: Sequence[Part], accum: str | None, *, stop: bool, mode: str | None
 ) -> dict[str, Attribute]:
     """The properties of a projected operation: the first part in its own, further ones in `more`."""
     first, *more = parts
@@ -264,7 +278,7 @@ def _properties_of(
         space=SpaceAttr(first.space),
         more=ArrayAttr(further) if more else None,
         stop=UnitAttr() if stop else None,
-        mode=mode,
+        mode=None if mode is None else StringAttr(mode),
     )
 
 

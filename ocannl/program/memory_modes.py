@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
 from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
@@ -17,7 +15,8 @@ def materialize(t: TensorLike) -> Tensor:
     """The same tensor, whose value passes through memory of its own wherever it is used: it is computed once,
     and stays on the device. Memory is as it is.
 
-    It is the tensor itself, or, for a slice, a range and the like, one of the same value.
+    It is the tensor itself, which is so from then on, or, for a slice, a range and the like, one of the same
+    value. Raises `ArgumentError` for a tensor that was made virtual.
     """
     tensor = as_tensor(t)
     return tensor if is_memory(tensor.ir_value) else _with_mode(tensor, MATERIALIZED)
@@ -25,11 +24,11 @@ def materialize(t: TensorLike) -> Tensor:
 
 def virtual(t: TensorLike) -> Tensor:
     """The same tensor, which has no memory: its value is computed wherever it is used, at each point. Where
-    it is asked for itself, it is in memory too.
+    it is asked for itself, it is in memory too. It is the tensor itself, as for `materialize`.
 
-    Raises `ArgumentError` for memory, and when compiled `OcannlError` where the value has to be in memory: a
-    sum that another sum reads, values at computed positions, or those read after what they depend on was
-    written.
+    Raises `ArgumentError` for memory and for a tensor that was materialized, and when compiled `OcannlError`
+    where the value has to be in memory: a sum that another sum reads, one that several points add to, values
+    at computed positions, or those read after what they depend on was written.
     """
     tensor = as_tensor(t)
     if is_memory(tensor.ir_value):
@@ -42,5 +41,9 @@ def _with_mode(tensor: Tensor, mode: str) -> Tensor:
     if not isinstance(op, texpr.ApplyOp):
         copy = Tensor(apply(Arg(0), [tensor.ir_value], logic=SAME_SHAPE)).named(tensor.label)
         return _with_mode(copy, mode)
-    op.properties["mode"] = StringAttr(mode)
+    if op.mode_name not in (None, mode):
+        raise ArgumentError(
+            f"`{tensor.label}` is {op.mode_name} by an earlier call, which {mode} would contradict"
+        )
+    op.set_mode(mode)
     return tensor

@@ -12,7 +12,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ocannl.dialects.assign import TO_BE_VIRTUAL
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
@@ -162,7 +161,7 @@ def is_worthwhile(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
 
 def is_to_be_virtual(node: SSAValue) -> bool:
     """Whether the program says that a node has no memory, whatever it costs."""
-    return declaration(node).why.data == TO_BE_VIRTUAL
+    return declaration(node).always_inline is not None
 
 
 def check_virtual(func: FuncOp) -> None:
@@ -172,8 +171,9 @@ def check_virtual(func: FuncOp) -> None:
             if isinstance(op, StoreOp) and is_to_be_virtual(op.node):
                 node = declaration(op.node)
                 message = (
-                    f"`{node.label.data}` cannot be virtual: another reduction reads it, it is read at "
-                    "computed positions, or after what it depends on was written"
+                    f"`{node.label.data}` cannot be virtual: another reduction reads it, several points "
+                    "accumulate in a cell of it, it is read at computed positions, or after what it depends "
+                    "on was written"
                 )
                 raise OcannlError(at_line(node, message))
 

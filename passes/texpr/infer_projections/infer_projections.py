@@ -28,6 +28,7 @@ from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
+from ocannl.dialects.texpr.apply import VIRTUAL
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.slices import Positions, SliceOp, id_indices, part_shape, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
@@ -78,10 +79,13 @@ def _project_spec_apply(op: ApplyOp, spec: str, taken: frozenset[str]) -> None:
         return
     whole_type = TensorType.of(padded_shape(shape, written.margins), element)
     accum = _accumulation(op, parts, whole_type.shape.data)
-    padded = _insert(ApplyOp.of_parts(parts, whole_type, accum, stop=op.stop is not None), op)
+    # The value is a part of what is padded, which has no memory either where the value may have none.
+    mode = op.mode_name if op.mode_name == VIRTUAL else None
+    padded = _insert(ApplyOp.of_parts(parts, whole_type, accum, stop=op.stop is not None, mode=mode), op)
+    padded.result.name_hint = None if mode is None else op.result.name_hint
     indices, space = whole(shape.memory_sizes, taken)
     inner = Combination(Arg(0), (padded.result,), (inside(indices, written.margins),))
-    _replace(op, ApplyOp.projected(inner, op.result.type, None, indices, space))
+    _replace(op, ApplyOp.projected(inner, op.result.type, None, indices, space, mode=op.mode_name))
 
 
 def _spec_parts(
@@ -201,8 +205,6 @@ def _insert(op: ApplyOp, before: Operation) -> ApplyOp:
 
 def _replace(op: ApplyOp | SliceOp, projected: ApplyOp) -> None:
     projected.result.name_hint = op.result.name_hint
-    if isinstance(op, ApplyOp) and op.mode is not None:
-        projected.properties["mode"] = op.mode
     _insert(projected, op)
     op.result.replace_all_uses_with(projected.result)
     op.detach()

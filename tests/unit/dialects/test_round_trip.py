@@ -160,6 +160,7 @@ def expressions(draw: st.DrawFn) -> str:
         logic=draw(st.sampled_from([".", "; ".join(["..."] * len(args)) + " => h i"] if args else ["."])),
         dims=tuple(draw(st.dictionaries(st.sampled_from("hi"), dims)).items()),
         stop=draw(st.booleans()),
+        mode=draw(st.sampled_from([None, "materialized", "virtual"])),
     )
     y, x, type = (
         apply.result,

@@ -170,6 +170,14 @@ assign.routine @r indices (n, n) {
 // -----
 
 assign.routine @r {
+  %x = assign.node "x" on_device always_inline : memref<4xf32>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: only a local node is inlined, this one is on_device
+
+// -----
+
+assign.routine @r {
   %x = assign.node "x" on_device : memref<4xf32>
   "assign.accum"(%x, %x) <{term = #assign.term<@a1>, lhs_map = #assign.map<[i]>, rhs_maps = [#assign.map<[i]>], space = #assign.space<(i = 4)>}> : (memref<4xf32>, memref<4xf32>) -> ()
 }

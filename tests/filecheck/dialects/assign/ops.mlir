@@ -6,12 +6,14 @@
 // CHECK-NEXT:    %1 = assign.node "w.grad" on_device : memref<16xf64>
 // CHECK-NEXT:    %2 = assign.node "h" local at 64 because "intermediate \22value\22" : memref<i8>
 // CHECK-NEXT:    %3 = assign.node "v" virtual because "computed where it is used" : memref<0x3xbf16>
+// CHECK-NEXT:    %4 = assign.node "i" local always_inline because "asked for" : memref<4xf32>
 // CHECK-NEXT:  }
 assign.routine @nodes {
   %0 = assign.node "x" constant because "data" : memref<80x10x2xf32>
   %1 = assign.node "w.grad" on_device : memref<16xf64>
   %2 = assign.node "h" local at 64 because "intermediate \22value\22" : memref<i8>
   %3 = assign.node "v" virtual because "computed where it is used" : memref<0x3xbf16>
+  %4 = assign.node "i" local always_inline because "asked for" : memref<4xf32>
 }
 
 // CHECK-LABEL: assign.routine @code indices (step_n, batch_n = 8) {

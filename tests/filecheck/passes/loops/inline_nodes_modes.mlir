@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s --split-input-file --verify-diagnostics -p infer-projections,lower-texpr-to-assign,lower-assign-to-loops,inline-nodes | filecheck %s
+// RUN: ocannl-opt %s --split-input-file --verify-diagnostics -p infer-shapes,infer-precisions,infer-projections,lower-texpr-to-assign,lower-assign-to-loops,inline-nodes | filecheck %s
 
 // A mode that is asked for is kept by projection, and obeyed.
 // CHECK-LABEL: loops.func @modes
@@ -23,5 +23,17 @@ texpr.routine @not_virtual {
   // expected-error @below {{`inner` cannot be virtual}}
   %inner = texpr.apply add= %z logic "a b => a" virtual : !texpr.tensor<4, f32>
   %y = texpr.apply add= mul(%inner, %z) logic "a; a b => 0" : !texpr.tensor<1, f32>
+  texpr.forward %y
+}
+
+// -----
+
+// What several points add to is the part of a larger array that is kept: neither is inlined.
+texpr.routine @spread {
+  %x = texpr.data "x" : !texpr.tensor<8, f32>
+  %k = texpr.data "k" : !texpr.tensor<3, f32>
+  // expected-error @below {{`spread` cannot be virtual: another reduction reads it, several points accumulate in a cell}}
+  %spread = texpr.apply add= mul(%x, %k) logic "o; k => o =+ k" virtual : !texpr.tensor<8, f32>
+  %y = texpr.apply = neg(%spread) logic "." : !texpr.tensor<8, f32>
   texpr.forward %y
 }

@@ -54,6 +54,16 @@ def test_what_cannot_be_virtual():
     assert oc.materialize(x) == x
 
 
+def test_a_contrary_mode_is_refused():
+    e = oc.exp(oc.data(X)).named("e")
+    assert oc.virtual(oc.virtual(e)) == e
+    with pytest.raises(
+        oc.ArgumentError, match=r"`e` is virtual by an earlier call, which materialized would"
+    ):
+        oc.materialize(e)
+    assert mode_of("e", oc.tanh(e * 2)) == "virtual"
+
+
 def test_what_is_no_operation_gets_a_copy():
     """A slice, a range and numbers are given as tensors of the same value."""
     part = oc.materialize(oc.data(X)[1:3])
