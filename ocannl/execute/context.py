@@ -28,7 +28,8 @@ from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
 from ocannl.program.html import table_html, text_html
-from ocannl.program.leaves import ExpressionSample, numbers
+from ocannl.program.initial_values import ExpressionSample
+from ocannl.program.leaves import numbers
 from ocannl.program.memory_parts import Part
 from ocannl.program.needed import needed
 from ocannl.program.parameters import params
@@ -216,11 +217,11 @@ class Context:
 
     def _init_param(self, node: Node, param: Tensor, key: NDArray[np.uint32], seed: int) -> None:
         """Gives a parameter its initial value; if that is an expression, after what it depends on."""
-        draw = param.ir_value.sample
+        draw, shape = param.ir_value.sample, graph.known_shape(param.ir_value)
         if isinstance(draw, ExpressionSample):
-            self.init_params(draw.tensor, seed=seed)
+            self.init_params(draw.of_shape(shape), seed=seed)
         with self:
-            sample(node, param.ir_value, graph.known_shape(param.ir_value), key)
+            sample(node, param.ir_value, shape, key)
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor that is memory, allocated on first use."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from ocannl.dialects.scalar.precisions import computed_in, is_float
 from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.dialects.texpr.tensor_type import TensorType
-from ocannl.init import Initializer, scaled_uniform
+from ocannl.init import Initializer, Sample, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.program import graph
 from ocannl.program.casts import convert
@@ -25,7 +23,7 @@ from ocannl.program.checks import integer
 from ocannl.program.dtypes import element_of, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import positions
-from ocannl.program.final_types import close_shape
+from ocannl.program.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
 from ocannl.program.location import here
 from ocannl.program.memory import add_data, add_memory
 from ocannl.program.numbers import number
@@ -148,83 +146,46 @@ def param(
     """A parameter. Rows that are not given are inferred; a batch row there is only when it is given.
 
     `init` is a number, an array (its axes are those of the rows, in memory order: batch, output, input; with
-    no rows given the last axis of an array of two or more is the input axis) or an `oc.init`; by default
-    uniform with variance 1 / fan_in. It may be any expression: with no rows given the parameter has its
-    shape, and gets its value when it is initialized, after the parameters that the expression depends on.
-    Raises `ShapeError` where that shape is not known.
+    no rows given the last axis of an array of two or more is the input axis; with all rows given it may be
+    flat) or an `oc.init`; by default uniform with variance 1 / fan_in. It may be any expression, which is
+    broadcast to the parameter by rows: with no rows given the parameter has its shape, else rows that are not
+    given are those of the expression, if it has axes there. It is computed when the parameter is initialized,
+    after the parameters that it depends on.
+
+    Raises `ShapeError` for an array or an expression that does not fit the rows, and with no rows given for
+    an expression whose shape is not known.
     """
-    rows = {"batch": batch, "input": input, "output": output}
-    initializer: Initializer
+    rows: Rows = {"batch": batch, "input": input, "output": output}
+    sample: Sample
     if init is None:
-        initializer = scaled_uniform()
+        sample = scaled_uniform().sample
     elif isinstance(init, Initializer):
-        initializer = init
+        sample = init.sample
     elif isinstance(init, Expression):
-        initializer = Initializer("expression", ExpressionSample(init.tensor()))
+        sample = ExpressionSample(init.tensor())
     elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
-        initializer = constant_init(contents.item())
+        sample = constant_init(contents.item()).sample
     else:
-        initializer = _array_init(contents)
+        sample = ArraySample(contents)
         if dtype is None and contents.dtype == np.float64 and isinstance(init, np.ndarray):
             dtype = np.float64
-        rows = _rows_of_array(contents, rows)
+        rows = rows_of_array(name, contents, rows)
     path = memory_path(name)
     label = path.text
-    shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
-    if isinstance(init, Expression) and input is None and output is None:
-        shape = close_shape(init.tensor().ir_value)
+    if isinstance(sample, ExpressionSample):
+        shape = sample.shape_with(rows)
+    else:
+        shape = Shape(row_of(rows["batch"]), row_of(rows["input"]), row_of(rows["output"]))
     setting = param_precision()
     element = element_of(dtype) or setting.kept
     value = add_memory(texpr.ParamOp(label, TensorType.of(shape, element)), path)
-    value.sample = initializer.sample
+    if isinstance(sample, ExpressionSample):
+        sample.check(value)
+    value.sample = sample
     if setting.gradient is not None:
         graph.memory_of_tensor(value, texpr.GradOp, setting.gradient)
     kept = Tensor(value)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
-
-
-@dataclass(frozen=True)
-class ExpressionSample:
-    """The value of an expression as an initial value, in the context that is the default one then."""
-
-    tensor: Tensor
-
-    def __call__(self, key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        found = np.asarray(self.tensor.numpy()).astype(dtype)
-        sizes = shape.memory_sizes
-        return found.reshape(sizes) if found.size == math.prod(sizes) else np.broadcast_to(found, sizes)
-
-
-def _array_init(contents: NDArray[Any]) -> Initializer:
-    def sample(key: NDArray[np.uint32], shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return contents.astype(dtype).reshape(shape.memory_sizes)
-
-    return Initializer("array", sample)
-
-
-def _rows_of_array(contents: NDArray[Any], rows: dict[str, RowSizes | None]) -> dict[str, RowSizes | None]:
-    """The rows, with those that are not given taken from the shape of an initial array, where that decides
-    them.
-    """
-    sizes = list(contents.shape)
-    given = {kind: list(row_of(sizes_).axes) for kind, sizes_ in rows.items() if sizes_ is not None}
-    taken = sum(len(axes) for axes in given.values())
-    if rows["input"] is None and rows["output"] is None:
-        own = sizes[taken:]
-        split = len(own) if len(own) < 2 else len(own) - 1
-        return {**rows, "output": own[:split], "input": own[split:]}
-    missing = "input" if rows["input"] is None else "output"
-    if rows[missing] is not None:
-        wanted = [
-            d.size for kind in ("batch", "output", "input") for d in given[kind] if isinstance(d, KnownDim)
-        ]
-        if len(wanted) == taken and math.prod(wanted) != contents.size:
-            raise ShapeError(here(f"an initial array of shape {contents.shape} for rows of sizes {wanted}"))
-        return rows
-    if missing == "input":
-        return {**rows, "input": sizes[taken:]}
-    start = len(given["batch"])
-    return {**rows, "output": sizes[start : len(sizes) - len(given["input"])]}
 
 
 def constant(value: float, *, label: str | None = None) -> Tensor:

@@ -1,4 +1,6 @@
-"""Which dtypes data have on the device."""
+"""Which dtypes data have on the device, and initial values of parameters."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +93,61 @@ def test_a_parameter_is_initialized_by_an_expression():
     assert not np.array_equal(contexts[0][scaled], contexts[1][scaled])
     assert str(scaled.shape) == "2->3"
     assert set(oc.params(loss)) == {"part", "scaled", "spread"}
+
+
+TABLE = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        ({"output": 2}, "3->2"),
+        ({"input": 3}, "3->2"),
+        ({"batch": [5]}, "5|3->2"),
+        ({"batch": [5], "output": 2, "input": 3}, "5|3->2"),
+        ({"output": [4, 2], "input": [1, 3]}, "1,3->4,2"),
+        ({"output": oc.Dim("rows"), "input": oc.Dim("columns")}, "3->2"),
+    ],
+)
+def test_an_initial_expression_is_broadcast_by_rows(rows: Any, shape: str):
+    """Rows that are not given are its own."""
+    table = oc.data(TABLE, axes="oi")
+    p, ctx = oc.param("p", 1 * table, **rows), oc.Context.cpu(1)
+    ctx.init_params(p)
+    assert str(p.shape) == shape
+    sizes = {"5|3->2": (5, 2, 3), "1,3->4,2": (4, 2, 1, 3)}.get(shape, (2, 3))
+    np.testing.assert_array_equal(
+        ctx[p], np.broadcast_to(TABLE.reshape(2, *[1] * (len(sizes) - 3), 3), sizes)
+    )
+
+
+def test_an_initial_expression_may_leave_rows_to_uses():
+    """Of one number, as of anything without axes there."""
+    w = oc.param("w", oc.sum(oc.data(TABLE)), output=2)
+    y, ctx = w @ oc.data(np.ones((4, 3))), oc.Context.cpu(1)
+    ctx.init_params(y)
+    np.testing.assert_array_equal(ctx[w], np.full((2, 3), 15.0))
+
+
+@pytest.mark.parametrize("rows", [{"output": 3, "input": 2}, {"output": 3}, {"output": [3, 2], "input": []}])
+@pytest.mark.parametrize("kind", ["array", "expression"])
+def test_an_initial_value_that_does_not_fit(kind: str, rows: Any):
+    """Also of as many numbers, at the line of the parameter."""
+    init = TABLE if kind == "array" else oc.data(TABLE, axes="oi")
+    with pytest.raises(oc.ShapeError, match=r"test_leaves.py:\d+: .*`p"):
+        oc.param("p", init, **rows)
+
+
+def test_an_initial_array_tells_dimensions():
+    rows, columns = oc.Dim("rows"), oc.Dim("columns")
+    oc.param("p", TABLE, batch=None, output=[rows], input=[columns])
+    assert (int(rows), int(columns)) == TABLE.shape
+
+
+def test_an_initial_array_may_be_flat():
+    p, ctx = oc.param("p", TABLE.ravel(), batch=1, output=2, input=3), oc.Context.cpu(1)
+    ctx.init_params(p)
+    np.testing.assert_array_equal(ctx[p], TABLE[None])
 
 
 def test_a_layer_starts_at_an_expression():
