@@ -91,9 +91,9 @@ class NodeOp(IRDLOperation):
             result_types=[type],
         )
 
-    def make_virtual(self, why: str) -> None:
-        """Makes a local node virtual, which has no place in the arena."""
-        self.properties = {"label": self.label, "mode": StringAttr("virtual"), "why": StringAttr(why)}
+    def set_mode(self, mode: str, why: str) -> None:
+        """Gives a node another mode, without what was said of it as a local one."""
+        self.properties = {"label": self.label, "mode": StringAttr(mode), "why": StringAttr(why)}
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label, f" {self.mode.data}")

@@ -27,7 +27,7 @@ def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
     """Makes local nodes that no nest touches any more virtual: they take no memory."""
     for op in nodes(func):
         if op.mode.data == "local" and op.result.first_use is None:
-            op.make_virtual("computed where it is used" if op.result in inlined else "never read")
+            op.set_mode("virtual", "computed where it is used" if op.result in inlined else "never read")
 
 
 class _Liveness:
