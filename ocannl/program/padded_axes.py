@@ -6,6 +6,7 @@ Reductions leave out what is padded. Where the program does not show that it kno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,8 +15,10 @@ from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation
 
-from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.shapes.shape import Dim
+from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
+from ocannl.passes.texpr.mask_padding import WAY_OUT
 from ocannl.program import graph
 from ocannl.program.location import is_called_through
 from ocannl.program.static_index import StaticIndex
@@ -42,6 +45,11 @@ class PaddedAxes(Generic[IndexT]):
         bases = [axis.basis if isinstance(axis, Dim) else None for axis in axes]
         return {number: basis for number, basis in enumerate(bases) if basis and basis in self.counts}
 
+    def clash_in(self, cause: BaseException | None) -> bool:
+        """Whether the solver has refused the size of a padded axis."""
+        words = re.findall(r"\w+", cause.reason) if isinstance(cause, ShapeConflict) else ()
+        return not self.counts.keys().isdisjoint(words)
+
     def check(self) -> None:
         """Raises `OcannlError` for a reduction over a padded axis whose real size nobody asked for."""
         for op, result in self.reductions:
@@ -64,10 +72,15 @@ _open: ContextVar[PaddedAxes[Any] | None] = ContextVar("padded_axes", default=No
 
 @contextmanager
 def padding(axes: PaddedAxes[Any]) -> Generator[None]:
-    """A context in which a function with padded axes is traced."""
+    """A context in which a function with padded axes is traced. A `ShapeError` over such an axis says why."""
     token = _open.set(axes)
     try:
         yield
+    except ShapeError as error:
+        if not axes.clash_in(error.__context__):
+            raise
+        why = "a padded axis may have rows that are not real, so it fits no other size, window or part"
+        raise ShapeError(f"{error}\n  hint: {why}; {WAY_OUT}") from None
     finally:
         _open.reset(token)
 

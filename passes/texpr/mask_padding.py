@@ -32,6 +32,7 @@ from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import whole
 
+WAY_OUT = "without `*` in the axes of the function, none is padded"
 NOWHERE = -1
 """An id that is no position."""
 SCALAR = Shape(Row(), Row(), Row())
@@ -164,7 +165,7 @@ class Masking:
 
 
 def _error(op: Operation, why: str) -> OcannlError:
-    return OcannlError(at_line(op, f"{why}; without `*` in the axes of the function, none is padded"))
+    return OcannlError(at_line(op, f"{why}; {WAY_OUT}"))
 
 
 @dataclass(frozen=True)

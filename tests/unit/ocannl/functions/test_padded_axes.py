@@ -181,6 +181,29 @@ def test_padded_rows_take_no_part_in_anything_else(body: Callable[[Any], Any], m
         oc.function(body, axes={"x": "*bo"})(np.ones((3, 2)))
 
 
+CLASHES: dict[str, Callable[[Any], Any]] = {
+    "another size": lambda x: x + oc.zeros((3, 2)),
+    "windows": lambda x: nn.conv1d(out_channels=2)(x),
+    "sort": lambda x: oc.sort(x, 0),
+    "cumsum": lambda x: oc.cumsum(x, 0),
+    "roll": lambda x: oc.roll(x, 1, 0),
+    "rearrange": lambda x: oc.rearrange(x, "(a b) c -> a b c", b=2),
+    "reshape": lambda x: x.reshape(2, -1),
+    "slice": lambda x: x[1:],
+}
+
+
+@pytest.mark.parametrize("kind", CLASHES)
+def test_what_has_no_padded_axes_says_so(kind: str):
+    with pytest.raises(oc.OcannlError, match=r"rows that are not real.*; without `\*` .* none is padded$"):
+        oc.function(CLASHES[kind], axes={"x": "*bo"})(np.ones((6, 2)))
+
+
+def test_other_axes_clash_as_everywhere():
+    with pytest.raises(oc.ShapeError, match=r"sizes 2 and 3 differ$"):
+        oc.function(lambda x: x + oc.zeros((1, 3)), axes={"x": "*bo"})(np.ones((6, 2)))
+
+
 def test_updates_of_memory_are_those_of_real_rows():
     """Accumulation into memory leaves out padded rows too."""
     total = oc.node("total", output=2, init=0.0)
