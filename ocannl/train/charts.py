@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.program.checks import integer
+
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
 
@@ -27,8 +29,10 @@ def braille(dots: Bools) -> list[str]:
 
 def positions(values: Floats, low: float, high: float, cells: int) -> NDArray[np.intp]:
     """The cell of each value on an axis from `low` to `high`."""
-    scale = (cells - 1) / (high - low) if high > low else 0.0
-    return np.rint((values - low) * scale).astype(np.intp)
+    # Of halves, since the difference of large numbers may be infinite.
+    extent = high / 2 - low / 2
+    parts = (values / 2 - low / 2) / extent if extent else np.zeros_like(values)
+    return np.rint(parts * (cells - 1)).astype(np.intp)
 
 
 def frame(title: str, lines: Sequence[str], width: int, left: Sequence[str]) -> str:
@@ -40,12 +44,15 @@ def frame(title: str, lines: Sequence[str], width: int, left: Sequence[str]) -> 
 
 
 def chart(title: str, values: Floats, width: int = 72, height: int = 12, colour: int | None = None) -> str:
-    """One dot for each value, against its number. What is not finite has no dot."""
+    """One dot for each value, against its number, `width` by `height` characters. What is not finite has no
+    dot. Raises `ArgumentError` for sides less than 1.
+    """
+    width, height = integer(width, "width", 1), integer(height, "height", 1)
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     dots = np.zeros((4 * height, 2 * width), dtype=bool)
     columns = positions(np.arange(len(values), dtype=np.float64), 0, len(values) - 1, 2 * width)
     rows = 4 * height - 1 - positions(finite, low, high, 4 * height)
     dots[rows, columns[np.isfinite(values)]] = True
-    left = [f"{high:.3g}", *[""] * (height - 2), f"{low:.3g}"]
+    left = [f"{high:.3g}", *[""] * (height - 2), f"{low:.3g}"][:height]
     return frame(title, [paint(line, colour) for line in braille(dots)], width, left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -28,9 +28,10 @@ def plot(
 
     What is recorded is one series, a dictionary of series by name, such as `step.run_loop` gives, a list of
     dictionaries of numbers, such as the results of a function, or the path of a table that `train.csv` wrote.
+    Where one of these dictionaries, or a row, has no number of a series, there is a gap.
 
-    Raises `ArgumentError` where there is nothing to plot, `OcannlError` where matplotlib is needed and
-    missing: `pip install 'ocannl[plot]'`.
+    Raises `ArgumentError` where there is nothing to plot, and for a chart without characters; `OcannlError`
+    where matplotlib is needed and missing: `pip install 'ocannl[plot]'`.
     """
     try:
         series = _series(recorded, title)
@@ -57,13 +58,10 @@ def _series(recorded: Recorded, title: str) -> dict[str, Floats]:
     return {title or "values": np.asarray(recorded, np.float64)}
 
 
-def _columns(rows: Iterable[Mapping[str, float]]) -> dict[str, Floats]:
-    """Series by name; a row may lack some."""
-    found: dict[str, list[float]] = {}
-    for row in rows:
-        for name, value in row.items():
-            found.setdefault(name, []).append(float(value))
-    return {name: np.array(values) for name, values in found.items()}
+def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
+    """Series by name, of a number for each row: NaN where it has none."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([float(row.get(name, np.nan)) for row in rows]) for name in names}
 
 
 def _name(key: object) -> str:
@@ -78,7 +76,8 @@ def _figure(series: Mapping[str, Floats], title: str, path: Path) -> None:
     figure = library.Figure()
     axes = figure.subplots()
     for name, values in series.items():
-        axes.plot(values, label=name)
+        # Numbers between missing ones are no line.
+        axes.plot(values, label=name, marker=".")
     axes.set_title(title)
     axes.legend()
     figure.savefig(path)

@@ -42,6 +42,25 @@ def test_what_is_not_finite_has_no_dot():
     assert "0 │" in chart("Nothing", np.full(3, np.nan))
 
 
+@pytest.mark.parametrize("sides", [(1, 1), (1, 3), (3, 1), (2, 2)])
+@pytest.mark.parametrize("values", [[1e308, -1e308], [0.0, 5e-324, 1e-323], [3.0], [-1.0, 1.0, 0.0]])
+def test_a_chart_of_any_size_and_extent(values: list[float], sides: tuple[int, int]):
+    """The greatest number is in the first line, the least in the last."""
+    width, height = sides
+    _, _, *lines, _ = chart("Any", np.array(values), width, height).splitlines()
+    cells = [line.split("│")[1] for line in lines]
+    assert [len(line) for line in cells] == [width] * height
+    if len(values) > 1:
+        assert set(cells[0]) != {"⠀"} != set(cells[-1])
+    assert lines[0].split("│")[0].strip() == f"{max(values):.3g}"
+
+
+@pytest.mark.parametrize(("side", "value"), [("width", 0), ("height", 0), ("height", -1), ("width", 1.5)])
+def test_a_chart_without_characters(side: str, value: Any):
+    with pytest.raises(oc.ArgumentError, match=side):
+        train.plot([1.0, 2.0], **{side: value})
+
+
 # train.plot.
 
 RECORDED: list[Any] = [
@@ -55,6 +74,14 @@ def test_series_by_name(recorded: Any, capsys: pytest.CaptureFixture[str]):
     train.plot(recorded, title="Run", width=4, height=2)
     wanted = [chart(name, np.array(v), 4, 2) for name, v in (("loss", [1, 2]), ("rate", [3, 4]))]
     assert capsys.readouterr().out == "\n".join(["Run", *wanted, ""])
+
+
+def test_rows_that_lack_a_series(capsys: pytest.CaptureFixture[str]):
+    """Its other numbers stay at their rows."""
+    train.plot([{"loss": 3.0}, {"loss": 2.0, "valid": 5.0}, {"valid": 4.0}], width=4, height=2)
+    wanted = {"loss": [3, 2, np.nan], "valid": [np.nan, 5, 4]}
+    charts = [chart(name, np.array(values), 4, 2) for name, values in wanted.items()]
+    assert capsys.readouterr().out == "\n".join([*charts, ""])
 
 
 def test_what_a_routine_records(capsys: pytest.CaptureFixture[str]):
