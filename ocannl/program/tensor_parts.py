@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.scalar.terms import App
+from ocannl.dialects.scalar.precisions import BOOL
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
-from ocannl.dialects.texpr import ApplyOp
 from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions, SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
@@ -22,6 +21,7 @@ from ocannl.program import graph
 from ocannl.program.dtypes import element_of, is_integer
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.expressions import spec_apply
+from ocannl.program.final_types import element_now
 from ocannl.program.indexing import Indexing, checked_ids
 from ocannl.program.memory import add_data
 from ocannl.program.memory_axes import SPEC_ORDER, MemoryAxes, Place, Slot
@@ -31,8 +31,6 @@ from ocannl.program.values import Value
 Array: TypeAlias = NDArray[Any]
 Item: TypeAlias = int | slice | StaticIndex | Value | Array | EllipsisType | None
 ALL = slice(None)
-TRUTHS = ("lt", "le", "eq", "ne", "and", "or", "not")
-"""The operators whose values are true or false."""
 ONE_SHAPE = "ids of several axes have one shape, or are one number"
 
 
@@ -42,7 +40,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     Raises `ShapeError` where they depend on what is not known yet, `PositionError` for positions that there
     are not, `ArgumentError` for what is no position.
     """
-    items = [item for given in key for item in _items(given, value)]
+    items = _items(key, value)
     _check_side_by_side(items)
     value, items = _sliced(value, items)
     for item in [item for item in items if isinstance(item, StaticIndex)]:
@@ -68,39 +66,54 @@ def _check_side_by_side(items: Sequence[Item]) -> None:
         )
 
 
-def _items(given: object, value: Value) -> list[Item]:
-    """An item of a key; an array of truth values is the positions where it is true."""
+def _items(key: Sequence[object], value: Value) -> list[Item]:
+    """The items of a key; a mask is the positions where it is true, an array for each of its axes."""
+    items: list[Item] = []
+    lengths: dict[int, int] = {}
+    for given in key:
+        mask = _mask(given)
+        if mask is None:
+            items.append(_item(given, value))
+        else:
+            lengths.update(enumerate(mask.shape, len(items)))
+            items += np.nonzero(mask)
+    for number, length in lengths.items():
+        axes = MemoryAxes(value)
+        size = axes.known_size(axes.place(_axis(items, number)))
+        if size != length:
+            raise PositionError(f"an axis of `{axes.label}` has {size} positions, found a mask of {length}")
+    return items
+
+
+def _mask(given: object) -> Array | None:
+    """An array of truth values; None for anything else."""
+    if not isinstance(given, list | tuple | np.ndarray):
+        return None
+    array: Array = np.asarray(cast("Any", given))
+    return array if array.dtype == np.bool_ and array.ndim else None
+
+
+def _item(given: object, value: Value) -> Item:
+    """An item of a key that is no mask."""
     if given is None or given is ... or isinstance(given, StaticIndex | slice):
-        return [given]
+        return cast("Item", given)
     if isinstance(given, Value):
-        if isinstance(given.op, ApplyOp) and isinstance(term := given.op.term.data, App):
-            _refuse_mask(term.op, value)
-        return [given]
+        if element_now(given) == BOOL:
+            raise ArgumentError(
+                f"how many elements of `{tensor_name(value)}` a mask that is a tensor takes is known only "
+                "when it runs: choose by oc.where, or by a mask that is a NumPy array"
+            )
+        return given
     if isinstance(given, list | tuple | np.ndarray):
         array: Array = np.asarray(cast("Any", given))
-        if array.dtype == np.bool_:
-            return _of_mask(array)
         if is_integer(array.dtype) or not array.size:
-            return [array.astype(np.int64)] if array.ndim else [int(array)]
+            return array.astype(np.int64) if array.ndim else int(array)
     elif isinstance(given, SupportsIndex) and not isinstance(given, bool | np.bool_):
-        return [operator.index(given)]
+        return operator.index(given)
     raise ArgumentError(
         f"`{tensor_name(value)}` is indexed by integers, slices, `...`, oc.index, ids and NumPy masks, "
         f"found {type(cast('object', given)).__name__}"
     )
-
-
-def _of_mask(mask: Array) -> list[Item]:
-    found: list[Item] = [*np.nonzero(mask)]
-    return found
-
-
-def _refuse_mask(op: str, value: Value) -> None:
-    if op in TRUTHS:
-        raise ArgumentError(
-            f"how many elements of `{tensor_name(value)}` a computed mask takes is known only when it runs: "
-            "choose by oc.where, or by a mask that is a NumPy array"
-        )
 
 
 def _is_axis(item: Item) -> bool:
@@ -166,7 +179,7 @@ class WrittenPart:
 
 def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
     """The part of memory at positions that code writes. Raises as `part_of`."""
-    items = [item for given in key for item in _items(given, value)]
+    items = _items(key, value)
     if any(item is None for item in items):
         raise ArgumentError(f"the part of `{tensor_name(value)}` that code writes has no new axes")
     axes = MemoryAxes(value)

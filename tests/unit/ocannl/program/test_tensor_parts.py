@@ -129,10 +129,25 @@ def test_an_index_alone_is_of_a_batch_axis():
     assert x.shape.batch == (5, ...)
 
 
-def test_a_computed_mask_is_an_error():
+def test_a_mask_that_is_a_tensor_is_an_error():
     x = oc.data(array_of(3), label="x")
-    with pytest.raises(oc.ArgumentError, match="computed mask"):
-        _ = x[x > 1]
+    for mask in (x > 1, (x > 1) & (x < 3), ~(x > 1), oc.isnan(x), (x > 1)[::-1], oc.data(array_of(3) > 1)):
+        with pytest.raises(oc.ArgumentError, match="a mask that is a tensor"):
+            _ = x[mask]
+
+
+@pytest.mark.parametrize(
+    "key", [[True], [True] * 3, (..., [False] * 3), np.eye(2, 4) == 1, ([True] * 2, [True] * 4)], ids=str
+)
+def test_a_mask_has_the_length_of_its_axis(key: Key):
+    array = array_of(2, 3, 4)
+    x = oc.data(array, label="x")
+    with pytest.raises(IndexError):
+        array[key]
+    with pytest.raises(oc.PositionError, match="found a mask of"):
+        x[key]
+    with oc.code(), pytest.raises(oc.PositionError, match="found a mask of"):
+        x[key] = 0.0
 
 
 def test_the_axes_of_expressions():
