@@ -34,13 +34,29 @@ def pad(padding: Sequence[int | Sequence[int]], *, mode: str = "zeros", label: s
     batch, height, width | channels -> batch, height', width' | channels.
 
     They are zeros, or repeat the image as PyTorch's modes do: "reflect" without its border, "replicate" its
-    border, "circular" its other end; then sizes have to be known: `ShapeError` where they are not.
+    border, "circular" the other end of what is left of it; then sizes have to be known: `ShapeError` where
+    they are not.
     """
     if isinstance(padding, str) or not isinstance(padding, Sequence):
         raise ArgumentError(f"padding is a number or a pair for each axis, found {padding!r}")
     amounts = [_pair(each) for each in padding]
     checked = check_mode(mode)
-    return lambda x: padded(x, amounts, checked).named(label)
+    steps = [_cut(amounts), _added(amounts)] if checked == "circular" else [amounts]
+
+    def block(x: oc.Tensor) -> oc.Tensor:
+        for step in steps:
+            x = padded(x, step, checked)
+        return x.named(label)
+
+    return block
+
+
+def _cut(amounts: Sequence[Amounts]) -> list[Amounts]:
+    return [(min(before, 0), min(after, 0)) for before, after in amounts]
+
+
+def _added(amounts: Sequence[Amounts]) -> list[Amounts]:
+    return [(max(before, 0), max(after, 0)) for before, after in amounts]
 
 
 def _pair(padding: int | Sequence[int]) -> Amounts:
@@ -91,6 +107,8 @@ def _repeated(x: oc.Tensor, amounts: Sequence[Amounts], mode: Mode) -> oc.Tensor
             continue
         if length is None:
             raise oc.ShapeError(f"what is repeated around {x} depends on its size, which is not known yet")
+        if length == 0 < max(before, after):
+            raise oc.ShapeError("an axis of size 0 has no cells that could be repeated around it")
         ids = np.pad(np.arange(length), (max(before, 0), max(after, 0)), OF_NUMPY[mode])
         ids = ids[max(-before, 0) : len(ids) - max(-after, 0)]
         others = [f"n{k}" for k in range(place + 1, len(amounts))]

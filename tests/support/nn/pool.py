@@ -35,12 +35,15 @@ def torch_pool(name: str, x: Any, window: Any, stride: Any, padding: int = 0) ->
 
 
 def numpy_pad(x: Array, mode: Any) -> Array:
-    return np.pad(x, [(0, 0), (1, 2), (0, 3), (0, 0)], mode=mode)[:, :, 1:]
+    around = [(0, 0), (1, 2), (0, 3), (0, 0)]
+    if mode == "wrap":
+        return np.pad(x[:, :, 1:], around, mode=mode)
+    return np.pad(x, around, mode=mode)[:, :, 1:]
 
 
 def torch_pad(x: Any, mode: str) -> Any:
     functional = pytest.importorskip("torch").nn.functional
-    return functional.pad(x.movedim(-1, 1), (0, 3, 1, 2), mode=mode).movedim(1, -1)[:, :, 1:]
+    return functional.pad(x.movedim(-1, 1), (-1, 3, 1, 2), mode=mode).movedim(1, -1)
 
 
 def torch_log_sum_exp(x: Any, window: int, stride: int, padding: int = 0) -> Any:

@@ -112,6 +112,14 @@ def test_a_place_beyond_the_image_is_an_error():
         oc.Context.cpu(threads=1)[nn.max_unpool(y, places, (5,))]
 
 
+@pytest.mark.parametrize(
+    ("mode", "size", "amounts"), [("reflect", 0, (1, 0)), ("replicate", 0, (0, 1)), ("circular", 3, (-3, 2))]
+)
+def test_no_cells_to_repeat(mode: str, size: int, amounts: tuple[int, int]):
+    with pytest.raises(oc.ShapeError, match="no cells that could be repeated"):
+        nn.pad([amounts], mode=mode)(oc.data(np.ones((size, 1)), axes="bo"))
+
+
 @pytest.mark.parametrize("pool", [nn.max_pool2d, nn.avg_pool2d, nn.smooth_max_pool2d])
 class TestErrors:
     def test_a_size_that_is_not_known_where_it_is_applied_and_does_not_divide(self, pool: Any):
