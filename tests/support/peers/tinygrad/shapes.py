@@ -98,7 +98,7 @@ class Shapes(Values):
     @staticmethod
     def stack(*parts: Any, dim: int = 0) -> Any:
         if isinstance(parts[0], tuple | list):
-            parts = tuple(parts[0])
+            (parts,) = parts
         each = [part.unsqueeze(range(part.ndim + 1)[dim]) for part in parts]
         return each[0].cat(*each[1:], dim=dim)
 
