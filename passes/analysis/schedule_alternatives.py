@@ -66,7 +66,7 @@ def variations(chooser: Chooser, choice: Choice) -> Iterator[Choice]:
                 yield tiled(replace(schedule, rows=(name, other)))
         yield tiled(replace(schedule, rows=None))
     for chains in (2 * schedule.chains, (schedule.chains + 1) // 2):
-        if chains * vectors(chooser, choice) <= LARGEST_TILE:
+        if chooser.dominant is not None and chains * vectors(chooser, choice) <= LARGEST_TILE:
             yield replace(choice, schedule=replace(schedule, chains=chains))
     for load in packable(chooser, choice):
         packed = set(choice.packed) ^ {load}

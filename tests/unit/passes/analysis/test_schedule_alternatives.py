@@ -36,6 +36,21 @@ def test_alternatives_are_different_and_of_every_kind():
     assert {len(choice.packed) > 0 for choice in found} == {False, True}
 
 
+def test_one_number_has_no_alternatives():
+    """Not even accumulators, since nothing is accumulated."""
+    text = """
+loops.func @double {
+  %x = assign.node "x" on_device : memref<f32>
+  loops.nest "x" () {
+    %v = loops.load %x[]
+    %r = arith.addf %v, %v : f32
+    loops.store %r, %x[]
+  }
+}"""
+    (step,) = steps(the_func(parse_module(text)))
+    assert list(alternatives(step, (None,), TARGET)) == []
+
+
 def vectors(schedule: Schedule) -> int:
     return 1 if schedule.lanes is None else max(1, schedule.lanes[1] // ELEMENTS)
 
