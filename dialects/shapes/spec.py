@@ -47,13 +47,17 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`coefficient * name`; a named coefficient is a number that the spec's caller gives."""
+    """`coefficient * name`; a named coefficient is a number that the spec's caller gives. A reversed term
+    counts from its end: `-2*k` stands for `2 * (K - 1 - k)`.
+    """
 
     coefficient: int | str
     name: str
+    is_reversed: bool = False
 
     def __str__(self) -> str:
-        return self.name if self.coefficient == 1 else f"{self.coefficient}*{self.name}"
+        sign = "-" if self.is_reversed else ""
+        return f"{sign}{self.name}" if self.coefficient == 1 else f"{sign}{self.coefficient}*{self.name}"
 
 
 class Padding(Enum):
@@ -66,7 +70,9 @@ class Padding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """The sum of one or two terms and an offset: the axis is read at that position."""
+    """The sum of terms and an offset: the axis is read at that position. The first is the stride, the others
+    are the window.
+    """
 
     terms: tuple[Term, ...]
     offset: int = 0
@@ -74,7 +80,7 @@ class Affine:
 
     def __str__(self) -> str:
         first, *rest = map(str, self.terms)
-        text = first + "".join(f" {self.padding.value} {term}" for term in rest)
+        text = " + ".join([first, *rest]).replace(" + ", f" {self.padding.value} ", 1)
         return f"{text}+{self.offset}" if self.offset else text
 
 
@@ -261,7 +267,7 @@ def _words(axis: Axis) -> Iterator[str]:
             yield str(value)
         case Affine(terms, offset):
             for term in terms:
-                yield from (str(term.coefficient), term.name)
+                yield from (f"{'-' if term.is_reversed else ''}{term.coefficient}", term.name)
             yield str(offset)
         case Concat(parts) | Product(parts):
             for part in parts:

@@ -24,14 +24,14 @@ from ocannl.dialects.shapes.spec import (
 
 _DIGITS = "0123456789"
 _MOST_DIGITS = 9
-_SYMBOLS = ("=>", "=+", "<+", "->", "|", ";", ",", "+", "*", "^", "&")
+_SYMBOLS = ("=>", "=+", "<+", "->", "|", ";", ",", "+", "-", "*", "^", "&")
 _PADDINGS = {padding.value: padding for padding in Padding}
-_MOST_TERMS = 2
 _ENDS_OF_SLOT = (";", "=>", "")
 _ENDS_OF_ROW = ("|", "->", *_ENDS_OF_SLOT)
+_BEFORE_AXES = ("|", "->", "=>", ";", ",")
 _HINTS = {
     "=": "`=` alone means nothing; did you mean `=>`?",
-    "-": "`-` alone means nothing; did you mean `->`?",
+    "-": "`-` stands before a reversed dimension, as in `o + -k`; did you mean `->`?",
     ".": "a row variable is written `...` or `..name..`",
     ":": "`:` means nothing here; slots are separated by `;`",
 }
@@ -223,6 +223,10 @@ class _Parser:
         if first.kind == "any":
             self._take()
             axis: Axis = Anything()
+        elif first.kind == "-":
+            if self.at and self.tokens[self.at - 1].kind not in _BEFORE_AXES:
+                raise self._error(_HINTS["-"], first)
+            axis = self._affine()
         elif first.kind not in ("name", "int", "row"):
             raise self._error(f"`{first.kind}` needs an axis before it", first)
         elif self._after_next.kind == "^":
@@ -273,9 +277,10 @@ class _Parser:
                     raise self._error(f"`{operator.kind}` joins two dimensions", operator)
             else:
                 terms.append(self._term())
-                if len(terms) > _MOST_TERMS:
-                    raise self._error("an affine axis has two dimensions at most", summand)
                 if operator is not None and operator.kind != "+":
+                    if len(terms) != 2:
+                        message = f"`{operator.kind}` stands once, after the first dimension"
+                        raise self._error(message, operator)
                     padding = _PADDINGS[operator.kind]
             if self._next.kind not in _PADDINGS:
                 break
@@ -287,22 +292,25 @@ class _Parser:
             raise self._error("an affine axis needs a dimension", start)
         if len(terms) == 1 and padding is not Padding.BY_OPERATION:
             raise self._error(f"`{padding.value}` joins two dimensions", start)
-        if len(terms) == 1 and not offset and terms[0].coefficient == 1:
+        if len(terms) == 1 and not offset and terms[0] == Term(1, terms[0].name):
             return Name(terms[0].name)
         return Affine(tuple(terms), offset, padding)
 
     def _term(self) -> Term:
+        is_reversed = self._accept("-")
         first = self._take_one_of(
             ("name", "int"), "an affine axis adds dimensions, `coefficient*name`, and numbers"
         )
         if not self._accept("*"):
-            return Term(1, first.text)
+            if first.kind == "int":
+                raise self._error(_HINTS["-"], first)
+            return Term(1, first.text, is_reversed)
         name = self._take_one_of(("name",), "the coefficient comes first: `2*o`")
         if first.kind == "name":
-            return Term(first.text, name.text)
+            return Term(first.text, name.text, is_reversed)
         if int(first.text) == 0:
             raise self._error("a coefficient is 1 or more", first)
-        return Term(int(first.text), name.text)
+        return Term(int(first.text), name.text, is_reversed)
 
     # Tokens.
 

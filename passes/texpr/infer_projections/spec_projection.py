@@ -201,14 +201,14 @@ class SpecMaps:
 
     def _affine(self, axis: Affine) -> Linear:
         """The index of a strided window; a padded window has its middle at the stride's position."""
-        index = Linear((), axis.offset)
+        index, reach = Linear((), axis.offset), 0
         for term in axis.terms:
-            index += self._name(term.name, self.dims[term.name]) * self._coefficient(term)
-        if axis.padding is Padding.PADDED:
-            kernel = axis.terms[1]
-            reach = self._coefficient(kernel) * (self.dims[kernel.name] - 1)
-            index += Linear((), -(reach // 2))
-        return index
+            size, coefficient = self.dims[term.name], self._coefficient(term)
+            last = coefficient * (size - 1)
+            reach += last if term is not axis.terms[0] else 0
+            position = self._name(term.name, size) * coefficient
+            index += Linear((), last) + position * -1 if term.is_reversed else position
+        return index + Linear((), -(reach // 2)) if axis.padding is Padding.PADDED else index
 
     def _coefficient(self, term: Term) -> int:
         return term.coefficient if isinstance(term.coefficient, int) else self.dims[term.coefficient]

@@ -119,9 +119,8 @@ class SpecRows:
         if not window or axis.padding is Padding.PADDED:
             offset = 0 if window else axis.offset // stride * stride
             return DimSum(whole, ((stride, over),), offset, str(axis), origin=self.origin())
-        ((dilation, kernel),) = window
-        constant = 1 - stride - dilation + axis.offset
-        terms = ((dilation, kernel), (stride, over))
+        constant = 1 - stride - sum(dilation for dilation, _ in window) + axis.offset
+        terms = (*window, (stride, over))
         return DimSum(whole, terms, constant, str(axis), 1, window=True, origin=self.origin())
 
     def coefficient(self, term: Term) -> int:

@@ -72,6 +72,8 @@ def test_letters_and_digits_are_axes_without_commas():
         ("o+1 => o", Affine((Term(1, "o"),), 1)),
         ("s*o =+ d*k => o", Affine((Term("s", "o"), Term("d", "k")), 0, Padding.PADDED)),
         ("2*o<+3*k+1 => o", Affine((Term(2, "o"), Term(3, "k")), 1, Padding.VALID)),
+        ("o =+ -k + 2*j => o", Affine((Term(1, "o"), Term(1, "k", True), Term(2, "j")), 0, Padding.PADDED)),
+        ("-o => o", Affine((Term(1, "o", True),))),
         ("stride*oh =+ kh, => oh", Affine((Term("stride", "oh"), Term(1, "kh")), 0, Padding.PADDED)),
         ("1*o => o", Name("o")),
         ("a^b => a", Concat((Name("a"), Name("b")))),
@@ -112,7 +114,10 @@ def test_compound_axes(text: str, axis: Axis):
         ("o*2 => o", 2, "coefficient comes first"),
         ("0*o => o", 0, "1 or more"),
         ("1+2 => a", 0, "needs a dimension"),
-        ("a+b+c => a", 4, "two dimensions at most"),
+        ("a <+ b =+ c => a", 7, "stands once, after the first dimension"),
+        ("a - b => a", 2, "`-` stands before a reversed dimension, as in `o + -k`; did you mean `->`?"),
+        ("b|i - o => b", 4, "did you mean `->`?"),
+        ("a + -2 => a", 5, "`-` stands before a reversed dimension"),
         ("a =+ 1 => a", 2, "joins two dimensions"),
     ],
 )
@@ -160,13 +165,14 @@ def axes_over(name: st.SearchStrategy[str], most: int) -> st.SearchStrategy[Axis
     named = st.builds(Name, name)
     fixed = st.builds(Fixed, st.integers(0, most))
     coefficient = st.integers(1, most) | name
-    term = st.builds(Term, coefficient, name)
-    two = st.builds(Affine, st.tuples(term, term), st.integers(0, most), st.sampled_from(Padding))
-    strided = st.builds(Affine, st.tuples(st.builds(Term, st.integers(2, most) | name, name)))
+    term = st.builds(Term, coefficient, name, st.booleans())
+    terms = st.lists(term, min_size=2, max_size=3).map(tuple)
+    several = st.builds(Affine, terms, st.integers(0, most), st.sampled_from(Padding))
+    strided = st.builds(Affine, st.tuples(st.builds(Term, st.integers(2, most) | name, name, st.booleans())))
     concat = st.builds(Concat, st.lists(named | fixed, min_size=2, max_size=3).map(tuple))
     factor = named | st.builds(RowPart, words)
     product = st.builds(Product, st.lists(factor, min_size=2, max_size=3).map(tuple))
-    return named | fixed | st.just(Anything()) | two | strided | concat | product
+    return named | fixed | st.just(Anything()) | several | strided | concat | product
 
 
 def specs(name: st.SearchStrategy[str], most: int) -> st.SearchStrategy[Spec]:
