@@ -59,7 +59,7 @@ class WholeNumbers:
         if kind is None or not is_float(kind):
             if kind is None or (value in numbers and kind != BOOL):
                 self.soft.add(value)
-            elif kind is not None:
+            else:
                 self.settled[value] = kind
         elif isinstance(op, ApplyOp) and value not in numbers and not self.has_floats(op):
             self.settled[value] = kind
