@@ -143,7 +143,7 @@ def test_nodes_are_at_least_f32(dtype: Any):
 BLOCKS, IN_F32 = fresh_cases(), fresh_cases()
 # Where two values are one in bf16, another one of them is the greatest.
 KINKS = ("pool: max", "vision")
-SAMPLE = 40
+SAMPLE = 60
 
 
 def check_block(name: str) -> None:

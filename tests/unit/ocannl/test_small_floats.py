@@ -82,7 +82,7 @@ def all_operators(dtype: Any, backend: str) -> tuple[dict[str, Array], dict[str,
     return found[0], found[1]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @ALL
 @EVERYWHERE
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

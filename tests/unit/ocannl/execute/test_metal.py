@@ -39,6 +39,7 @@ def test_moons_train_alike():
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_a_decoder_trains_alike():
     wanted, found = programs.train_decoder(oc.Context.cpu()), programs.train_decoder(oc.Context.metal())
     for name, array in wanted.items():

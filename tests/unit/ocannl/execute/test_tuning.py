@@ -142,6 +142,7 @@ def test_a_bad_default_is_improved_and_found_again():
     assert [line for line in done.stdout.splitlines() if "<tuned" in line] == tuned_lines
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("bad_default", "made_up")
 def test_layers_that_were_left_out_are_tuned_like_the_others():
     x = oc.data(np.ones((64, 96), np.float32), axes="bo", label="x")

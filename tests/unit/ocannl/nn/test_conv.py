@@ -16,7 +16,7 @@ from ocannl import nn
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @check_all(CASES)
 def test_against_numpy(case: Case):
     case.check_numpy()

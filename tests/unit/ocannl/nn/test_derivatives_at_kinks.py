@@ -90,6 +90,7 @@ POINTWISE: dict[str, tuple[Callable[[oc.Tensor], oc.Tensor], list[Callable[[Real
 LOSSES = {"hinge", "mse", *(name for name in POINTWISE if name.startswith("binary"))}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", POINTWISE)
 def test_pointwise(name: str):
     """Losses one by one: their mean is the element."""

@@ -41,6 +41,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values(name: str):
     function, reference = FUNCTIONS[name]

@@ -111,6 +111,7 @@ class TestNothingIsLeft:
         assert living() == before
 
     @pytest.mark.sampled(2)
+    @pytest.mark.usefixtures("only_what_is_new")
     @pytest.mark.parametrize("make", [perceptron, classifier])
     def test_of_programs_that_were_run(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
         ctx = oc.Context.cpu(1)
@@ -132,12 +133,13 @@ class TestNothingIsLeft:
     def test_of_a_long_chain(self):
         before = living()
         x = oc.param("x", output=[2])
-        for _ in range(3000):
+        for _ in range(1000):
             x = x + 1.0
         del x
         assert living() == before
 
 
+@pytest.mark.usefixtures("only_what_is_new")
 class TestAtOnce:
     """With the collector off: references alone free it."""
 
@@ -197,7 +199,7 @@ class TestALivingParameter:
         step()
         counts = living()
         before = sys.getallocatedblocks()
-        for _ in range(2000):
+        for _ in range(500):
             step()
         assert p.ir_value.first_use is None
         assert living() == counts

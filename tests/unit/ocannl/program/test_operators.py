@@ -42,7 +42,7 @@ def test_special_values(name: str, dtype: type[np.floating]):
 CONSTANTS = [0.0, -0.0, 1.0, -1.0, 2.0, 3.0, np.inf, -np.inf, np.nan]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name, op in FLOAT_OPERATORS.items() if op.arity > 1])
 @DTYPES
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -215,7 +215,7 @@ def test_levels(name: str, stage: str):
     check_round_trip(text)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("stage", list(stage_names("cpu"))[::2])
 def test_all_operators_at_every_stage(stage: str):
     """One routine with every operator and its derivative."""

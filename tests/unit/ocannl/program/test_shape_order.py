@@ -137,6 +137,7 @@ PROGRAMS: dict[str, Callable[[], oc.Code]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_order_of_a_programs_constraints_changes_nothing(name: str):
     found = Constraints(PROGRAMS[name]()).check(2, random.Random(7))

@@ -26,7 +26,7 @@ class TestStages:
         assert (done.code, done.err) == (0, "")
         assert done.out == moons("loops")
 
-    @pytest.mark.sampled(2)
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("stage", ["texpr", "assign", "infer-shapes", "fuse", "loops"])
     def test_the_same_llvm(self, stage: str, opt: Opt):
         wanted = opt(moons("texpr"), "-p", "cpu", "-t", "llvm")

@@ -206,6 +206,7 @@ def test_what_is_computed_again_keeps_values(text: str):
     check(text, *PIPELINE[:-1], RecomputeEverythingPass, PlanMemoryPass)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("grouping", [GroupEverythingPass, GroupBlocksPass])
 @settings(max_examples=10, deadline=None)
 @given(text=loop_programs(((4,), (4, 6), (4, 6), (4, 6), (6,)), (4, 6)) | row_programs())

@@ -156,7 +156,7 @@ SMALL = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @NEEDS_PTXAS
 @ASSEMBLED_FOR
 @SMALL
