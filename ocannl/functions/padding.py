@@ -109,10 +109,12 @@ def padded_copy(array: Array, kind: ArrayType) -> Array:
 
 
 def zero_padded(value: Any, shape: tuple[int, ...], room: tuple[int, ...]) -> Any:
-    """An array of some shape in a larger one, zero elsewhere; what has other elements stays as it is."""
+    """A cotangent of some shape in a larger one, zero elsewhere. Raises `ArgumentError` for another number of
+    elements.
+    """
     array = np.asarray(value)
-    if shape == room or array.size != math.prod(shape):
-        return value
+    if array.size != math.prod(shape):
+        raise ArgumentError(f"a cotangent has the shape of its result, {shape}; found {array.shape}")
     copy = np.zeros(room, array.dtype)
     copy[tuple(map(slice, shape))] = array.reshape(shape)
     return copy

@@ -27,7 +27,7 @@ from ocannl.program.trees import Form, built, form_of, leaves_of, paths_of
 PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic)
 """Results that are no tensors, and are returned as they are."""
 FLAT = "flat"
-"""What `axes` says of an argument that is flat data, `oc.data(array, flat=True)`."""
+"""In place of letters in `axes`: an argument that is flat data, as of `oc.data(array, flat=True)`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ class Block(WithFunction, Generic[Q, R]):
             result = self._applied(*args, **kwargs)
         except OcannlError:
             raise
-        # Whatever a wrong argument makes fail first: `blame` explains it, else it is raised as it is.
+        # As in `explained`: whatever a wrong argument makes fail first.
         except Exception:
             if self.function.__module__.startswith("ocannl."):
                 blame(self.function, args, kwargs)

@@ -46,6 +46,7 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **named)
         except OcannlError:
             raise
+        # Whatever a wrong argument makes fail first: `blame` explains it, else it is raised as it is.
         except Exception:
             blame(function, args, named)
             raise

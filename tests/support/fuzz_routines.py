@@ -126,6 +126,7 @@ def fuzz(count: int, seed: int) -> int:
     for number in range(count):
         try:
             told += tells_of_ids(np.random.default_rng((seed, number)))
+        # Whatever it is, its seed is noted, and it goes on.
         except Exception as error:
             error.add_note(f"the seed is {(seed, number)}")
             raise

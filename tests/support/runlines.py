@@ -185,6 +185,7 @@ def run_in_process(argv: list[str], stdin: bytes, merge: bool) -> Result:
             status = exit_status(main(), stderr)
         except SystemExit as stop:
             status = exit_status(stop.code, stderr)
+        # As the interpreter does at the top of a process.
         except Exception:
             stderr.write(traceback.format_exc())
             status = CRASHED

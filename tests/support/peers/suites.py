@@ -38,6 +38,7 @@ def skip(tests: object, reasons: Mapping[str, str]) -> None:
     """Marks tests of a class or module as skipped, with the reason that a table gives. Raises for a name that
     there is not, so that the table stays true.
     """
+    # The tests are other packages': their classes and modules are marked from outside.
     for names, reason in reasons.items():
         for name in names.split():
             pytest.mark.skip(reason=reason)(getattr(tests, name))

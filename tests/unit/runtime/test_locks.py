@@ -1,4 +1,4 @@
-"""What a process makes once."""
+"""Things that a process makes once."""
 
 from __future__ import annotations
 

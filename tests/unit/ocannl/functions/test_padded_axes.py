@@ -110,7 +110,7 @@ def test_other_reductions_need_the_count(kind: str):
 
 
 def test_reductions_are_those_of_nn_where_its_code_makes_them():
-    """What a user passes into a block is the user's, and so is a copy of a function of `nn`."""
+    """A layer that a user passes into a block is the user's, and so is a copy of a function of `nn`."""
     norm = nn.residual(pre_norm=False)
 
     def softmax(x: oc.Tensor) -> oc.Tensor:
@@ -245,6 +245,8 @@ def test_derivatives_of_padded_results():
     x, by = RNG.normal(size=(2, 5, 2))
     found = both.vjp(x, {"square": by, "mean": 3.0})
     np.testing.assert_allclose(found, 2 * x * by + 3 * np.array([1.0, -2.0]) / 5, rtol=1e-13)
+    with pytest.raises(oc.ArgumentError, match=r"the shape of its result, \(5, 2\); found \(4, 2\)"):
+        both.vjp(x, {"square": by[:4], "mean": 3.0})
     np.testing.assert_allclose(both.jvp(x, by)["square"], 2 * x * by, rtol=1e-13)
     jacobian = oc.jacobian(oc.function(lambda x: oc.sin(x), axes={"x": "*bo"}))(x)
     np.testing.assert_allclose(jacobian.reshape(10, 10), np.diag(np.cos(x).ravel()), rtol=1e-12, atol=1e-15)
