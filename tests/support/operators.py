@@ -43,6 +43,13 @@ EXACT = {
 }
 ULPS = {"pow": 2, "fma": 1, "mul3": 1, "recip_sqrt": 2}
 """In units in the last place; of the largest operand for `fma`. Elsewhere 4."""
+POSITIVE = {
+    *("log", "log2", "log10", "log1p", "sqrt", "recip_sqrt"),
+    *("pow", "recip", "div", "mod", "fmod", "acosh"),
+}
+"""Gradients are checked at operands greater than 0; those of `acosh`, than 1."""
+BELOW_ONE = {"asin", "acos", "atanh"}
+"""Gradients are checked between -1 and 1."""
 EITHER_ZERO = {"relu", "sat01", "max", "min"}
 """Of zeros of both signs, either is the larger."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from support.derivatives import data, letters, value, values
-from support.operators import FLOAT_OPERATORS
+from support.operators import BELOW_ONE, FLOAT_OPERATORS, POSITIVE
 from support.spec_cases import sized_cases
 from support.spec_meaning import Case
 from support.tensor_programs import Program, axes_of, programs
@@ -26,21 +26,6 @@ RANDOM = settings(
     derandomize=True,
 )
 STEP = 1e-5
-POSITIVE = {
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sqrt",
-    "recip_sqrt",
-    "pow",
-    "recip",
-    "div",
-    "mod",
-    "fmod",
-    "acosh",
-}
-BELOW_ONE = {"asin", "acos", "atanh"}
 
 
 def smooth_points(name: str) -> list[Array]:

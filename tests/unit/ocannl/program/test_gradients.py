@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from support.differentiable import FORMS, FUNCTIONS, LOGICS, TOTAL, Array, arrays_of
-from support.operators import FLOAT_OPERATORS
-from support.tensor_programs import Program, Val, programs, rows_of
+from support.operators import BELOW_ONE, FLOAT_OPERATORS, POSITIVE
+from support.tensor_programs import Program, programs, rows_of
+from support.tensor_values import Val
 
 import ocannl as oc
 from ocannl import train
@@ -124,23 +125,6 @@ def check_gradients(
     for k, param in enumerate(params):
         numeric = numeric_gradient(function, arrays, k)
         np.testing.assert_allclose(ctx[param.grad], numeric, rtol=1e-5, atol=2e-6, err_msg=f"p{k}")
-
-
-POSITIVE = {
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sqrt",
-    "recip_sqrt",
-    "pow",
-    "recip",
-    "div",
-    "mod",
-    "fmod",
-    "acosh",
-}
-BELOW_ONE = {"asin", "acos", "atanh"}
 
 
 @pytest.mark.sampled(3)
