@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import OWN_MEMORY, NodeOp
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.passes.analysis.memory import byte_size
 

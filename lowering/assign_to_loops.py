@@ -236,6 +236,9 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
                 ops.append(range_to_nest(op, routine.ranges))
             case assign.UniformOp():
                 ops.append(uniform_to_nest(op, routine.ranges))
+            case assign.RepeatOp():
+                body, index, count = op.body.data, op.index.data, op.count.data
+                ops.append(loops.RepeatOp(body, index, count, op.bound, op.flag))
             case _:
                 pass
         derive(ops[start:], op.location)

@@ -11,9 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.index.memref import element_bytes
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops import FuncOp, RepeatOp
 from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
-from ocannl.passes.analysis.nests import nodes, steps
+from ocannl.passes.analysis.nests import all_steps, nodes
 from ocannl.passes.analysis.parallel_tasks import task_count
 
 
@@ -68,8 +68,13 @@ def entry_layout(func: FuncOp) -> EntryLayout:
             arena_bytes = max(arena_bytes, sum(arena_range(node)))
         elif has_own_memory(node):
             labels.append(node.label.data)
-    is_parallel = any(task_count(step) > 1 for step in steps(func))
-    return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes, is_parallel)
+    return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes, is_parallel(func))
+
+
+def is_parallel(func: FuncOp) -> bool:
+    """Whether a step of a routine, or of a body that it repeats, has several tasks."""
+    found = all_steps(func)
+    return any(is_parallel(s.func) if isinstance(s, RepeatOp) else task_count(s) > 1 for s in found)
 
 
 class EntrySlots:

@@ -220,8 +220,8 @@ class Dump:
     @staticmethod
     def from_environment(module: ModuleOp) -> Dump:
         folder = config["dump"]
-        first = module.body.block.first_op
-        name = getattr(first, "sym_name", None)
+        last = module.body.block.last_op  # the bodies of loops come before it
+        name = getattr(last, "sym_name", None)
         return Dump(Path(folder) if folder else None, "routine" if name is None else name.data)
 
     def stage(self, name: str, module: ModuleOp) -> None:

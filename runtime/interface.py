@@ -11,7 +11,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.arena import has_own_memory
 from ocannl.lowering.entry import EntryLayout, entry_layout
-from ocannl.passes.analysis.nests import nodes
+from ocannl.passes.analysis.nests import nodes, uncalled
 from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 
 
@@ -50,6 +50,6 @@ class Interface:
 
 
 def the_func(module: ModuleOp) -> FuncOp:
-    """The one routine of a module."""
-    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    """The routine of a module that no other one repeats."""
+    (func,) = uncalled(module)
     return func

@@ -22,10 +22,17 @@ from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
+from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
 from ocannl.dialects.index.scopes import scope_sizes, scopes
-from ocannl.dialects.ir.op_helpers import UnaryOp, given, operation_definition, print_parts
+from ocannl.dialects.ir.op_helpers import (
+    UnaryOp,
+    given,
+    operation_definition,
+    parse_defined_operand,
+    print_parts,
+)
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
@@ -59,6 +66,7 @@ __all__ = [
     "NestOp",
     "PositionOp",
     "ReduceOp",
+    "RepeatOp",
     "ScheduledOp",
     "StepOp",
     "StoreOp",
@@ -72,7 +80,7 @@ __all__ = [
 
 
 class StepOp(IRDLOperation):
-    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels."""
+    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels, loops."""
 
 
 class ScheduledOp(StepOp):
@@ -328,6 +336,49 @@ class YieldOp(UnaryOp):
     traits = traits_def(IsTerminator())
 
 
+@operation_definition
+class RepeatOp(StepOp, RepeatBase):
+    """Runs a function before this one in the module, its body, at each value of an index:
+    `loops.repeat @step.lstm t = 64 while %going ("h" = %h, "x" = %x) workspace %w`.
+
+    The workspace, which plan-memory declares, is the arena of the body.
+    """
+
+    name = "loops.repeat"
+
+    def stored_by(self, op: Operation) -> SSAValue | None:
+        return op.node if isinstance(op, StoreOp) else None
+
+    @property
+    def func(self) -> FuncOp:
+        """The body. Raises `OcannlError` if there is none before the caller in the module."""
+        found = self.routine
+        assert isinstance(found, FuncOp)
+        return found
+
+    @property
+    def nodes(self) -> list[SSAValue]:
+        """The nodes of the caller that are in use while it runs, each once."""
+        return list(dict.fromkeys(self.inputs))
+
+    @property
+    def workspace(self) -> SSAValue | None:
+        others = self.inputs[len(self.labels.data) + (self.has_flag is not None) :]
+        return others[0] if others else None
+
+    def print(self, printer: Printer) -> None:
+        super().print(printer)
+        if self.workspace is not None:
+            print_parts(printer, " workspace ", self.workspace)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RepeatOp:
+        op = super().parse(parser)
+        if parser.parse_optional_keyword("workspace"):
+            op.operands = [*op.operands, parse_defined_operand(parser)]
+        return op
+
+
 def check_variables(op: ScheduledOp | ReduceOp, names: Sequence[str]) -> None:
     check_space(op, names)
     for name in names:
@@ -337,7 +388,7 @@ def check_variables(op: ScheduledOp | ReduceOp, names: Sequence[str]) -> None:
 
 @operation_definition
 class FuncOp(RoutineOp):
-    """A routine as a sequence of nests, groups of nests, or kernels, over the nodes declared at its top."""
+    """A routine as a sequence of steps over the nodes declared at its top."""
 
     name = "loops.func"
 
@@ -346,7 +397,7 @@ class FuncOp(RoutineOp):
         check_labels(self)
         for op in self.body.block.ops:
             if not isinstance(op, NodeOp | StepOp):
-                raise VerifyException(f"it has nodes, nests, groups and kernels, found `{op.name}`")
+                raise VerifyException(f"it has nodes, nests, groups, loops and kernels, found `{op.name}`")
 
 
 def check_fresh(op: Operation, names: Sequence[str]) -> None:
@@ -369,6 +420,7 @@ LOOPS = Dialect(
         NestOp,
         ReduceOp,
         YieldOp,
+        RepeatOp,
         PositionOp,
         LoadOp,
         StoreOp,

@@ -80,7 +80,7 @@ class _DirectCalls:
         return name
 
 
-def call_table(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
+def call_table(name: str, layout: EntryLayout, calls: Sequence[Call], *, clocked: bool) -> str:
     """The entry as a loop over a table of calls; all kernels get their arguments in a frame.
 
     A call is the function's address, whether all threads run it, how many arguments it has, and slot and
@@ -97,7 +97,7 @@ def call_table(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
             f"  %frame = alloca [{slots} x i64], align 8",
             f"  %stop = getelementptr i64, ptr {table}, i64 {len(words)}",
             *team,
-            f'  call void @"run calls"(ptr {table}, ptr %stop, ptr %args, ptr %frame, '
+            f"  call void {run_name(clocked)}(ptr {table}, ptr %stop, ptr %args, ptr %frame, "
             f"ptr {'%team' if team else 'null'})",
             "  ret void",
             "}",
@@ -113,6 +113,10 @@ def _words(call: Call) -> list[str]:
         f"i64 {len(call.arguments)}",
         *places,
     ]
+
+
+def run_name(clocked: bool) -> str:
+    return '@"clock calls"' if clocked else '@"run calls"'
 
 
 def run_calls(*, clocked: bool) -> str:
@@ -134,7 +138,8 @@ def run_calls(*, clocked: bool) -> str:
     ]
     return "\n".join(
         [
-            'define internal void @"run calls"(ptr %calls, ptr %stop, ptr %args, ptr %frame, ptr %team) #0 {',
+            f"define internal void {run_name(clocked)}(ptr %calls, ptr %stop, ptr %args, ptr %frame, "
+            "ptr %team) #0 {",
             "start:",
             "  store ptr %team, ptr %frame, align 8",
             *(first if clocked else ()),

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.arena import disjoint
 from ocannl.lowering.entry import EntryLayout, EntrySlots, used_names
@@ -22,8 +22,9 @@ from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, cl
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.repeat import call_arguments, loop_text
 from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
-from ocannl.passes.analysis.nests import has_points
+from ocannl.passes.analysis.nests import functions, has_points, uncalled
 from ocannl.passes.analysis.parallel_tasks import task_count
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
@@ -70,9 +71,9 @@ class ModuleEmitter:
 
     def emit(self, module: ModuleOp) -> str:
         """The text of all routines of a module."""
-        for func in module.body.block.ops:
-            if isinstance(func, FuncOp):
-                self.emit_func(func)
+        clocked = uncalled(module) if self.clocked else []
+        for func in functions(module):
+            self.emit_func(func, clocked=func in clocked)
         return "\n\n".join([*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]) + "\n"
 
     def emit_body(
@@ -93,20 +94,23 @@ class ModuleEmitter:
             case _:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
-    def emit_func(self, func: FuncOp) -> None:
+    def emit_func(self, func: FuncOp, *, clocked: bool) -> None:
         places, name = EntrySlots(func), func.sym_name.data
         steps = [op for op in operations_of(func.body.block) if not isinstance(op, NodeOp)]
         calls = [self.call(func, step, places) for step in steps]
-        if len(calls) <= MOST_CALLS and not self.clocked:
+        if len(calls) <= MOST_CALLS and not clocked:
             self.parts.append(direct_calls(name, places.layout, calls))
             return
-        self.parts.append(call_table(name, places.layout, self.on_frame(calls, places.layout)))
-        self.helpers |= dict.fromkeys([TEAM, run_calls(clocked=self.clocked)])
-        if self.clocked:
+        calls = self.on_frame(calls, places.layout)
+        self.parts.append(call_table(name, places.layout, calls, clocked=clocked))
+        self.helpers |= dict.fromkeys([TEAM, run_calls(clocked=clocked)])
+        if clocked:
             self.declarations.update(clock(len(calls)))
 
     def call(self, func: FuncOp, step: Operation, places: EntrySlots) -> Call:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
+        if isinstance(step, RepeatOp):
+            return self.call_repeat(func, step, places)
         if isinstance(step, NestOp | GroupOp) and not self.checks:
             what, nodes = self.structures.number_and_nodes(step)
         else:
@@ -118,6 +122,11 @@ class ModuleEmitter:
             kernel = self.known[what, apart] = self.emit_kernel(func, step, nodes, apart)
         arguments = [places.of_element(n, first) for n, first in zip(nodes, kernel.first, strict=True)]
         return Call(kernel.name, kernel.is_shared, arguments + [places.of_index(n) for n in kernel.indices])
+
+    def call_repeat(self, func: FuncOp, step: RepeatOp, places: EntrySlots) -> Call:
+        """The call of a function that runs a body's entry, with slots of its own, at each iteration."""
+        name = self.function(f"{func.sym_name.data}.repeat {step.body.data}", loop_text(step, places))
+        return Call(name, False, call_arguments(step, places))
 
     def on_frame(self, calls: Sequence[Call], layout: EntryLayout) -> list[Call]:
         """The same calls, of wrappers that take the arguments of kernels in a frame."""

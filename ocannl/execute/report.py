@@ -8,15 +8,25 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import OWN_MEMORY
+from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.index.linear import Map, Space
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, YieldOp
+from ocannl.dialects.loops import (
+    FuncOp,
+    GroupOp,
+    IndexOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    RepeatOp,
+    StoreOp,
+    YieldOp,
+)
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.memory import memory_report
-from ocannl.passes.analysis.nests import is_inside, nests_of, steps
+from ocannl.passes.analysis.nests import Step, all_steps, is_inside
 from ocannl.program.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
 
@@ -35,30 +45,35 @@ def memory_table(func: FuncOp) -> str:
 def schedule_table(
     func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None = None
 ) -> str:
-    """Each nest and group with its scalar operations and bytes; with `seconds`, the time of each, also its
-    rates.
+    """Each nest, group and loop with its scalar operations and bytes; with `seconds`, the time of each, also
+    its rates.
     """
     if resources is not None or any(isinstance(op, LaunchOp) for op in func.body.block.ops):
         return kernel_table(func, seconds, resources)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
     rates = [("time", "GFLOP/s", "GB/s")]
-    for number, step in enumerate(steps(func)):
-        nests = nests_of(step)
-        work, traffic = sum(map(flops, nests)), bytes_moved(step)
-        own = [_nest_cells(nest) for nest in nests]
-        if isinstance(step, GroupOp):
-            schedule = "" if step.schedule is None else schedule_text(step.schedule.data)
-            rows.append((step.label.data, space_text(step.space.data), schedule, str(work), str(traffic)))
-            rows += [
-                (f"  {label}", space, schedule, str(flops(nest)), "")
-                for nest, (label, space, schedule) in zip(nests, own, strict=True)
-            ]
-        else:
-            rows.append((*own[0], str(work), str(traffic)))
+    for number, step in enumerate(all_steps(func)):
+        rows += _step_rows(step)
         if seconds is not None:
-            rates.append(_rates(seconds[number], work, traffic))
+            rates.append(_rates(seconds[number], flops(step), bytes_moved(step)))
             rates += [("", "", "")] * (len(rows) - len(rates))
     return table([(*row, *rate) for row, rate in zip(rows, rates, strict=True)] if seconds else rows)
+
+
+def _step_rows(step: Step) -> list[tuple[str, str, str, str, str]]:
+    """The row of a step, and those of what is inside."""
+    work, traffic = str(flops(step)), str(bytes_moved(step))
+    match step:
+        case NestOp():
+            return [(*_nest_cells(step), work, traffic)]
+        case GroupOp():
+            schedule = "" if step.schedule is None else schedule_text(step.schedule.data)
+            head = (step.label.data, space_text(step.space.data), schedule, work, traffic)
+            inside = [(*_nest_cells(nest), str(flops(nest)), "") for nest in step.nests]
+        case RepeatOp():
+            head = (f"@{step.body.data}", f"{step.index.data}={step.count.data}", "", work, traffic)
+            inside = [row for inner in all_steps(step.func) for row in _step_rows(inner)]
+    return [head, *((f"  {row[0]}", *row[1:]) for row in inside)]
 
 
 def _nest_cells(nest: NestOp) -> tuple[str, str, str]:
@@ -72,10 +87,12 @@ def _rates(seconds: float, work: int, traffic: int) -> tuple[str, str, str]:
     return f"{1e6 * seconds:.2f} us", f"{work * per_nanosecond:.3g}", f"{traffic * per_nanosecond:.3g}"
 
 
-def bytes_moved(step: NestOp | GroupOp) -> int:
-    """Bytes of the cells that one run reads or writes, each access counted once; nodes inside a group do not
-    count.
+def bytes_moved(step: Step) -> int:
+    """Bytes of the cells that one run reads or writes, each access counted once in each iteration; nodes
+    inside a group do not count.
     """
+    if isinstance(step, RepeatOp):
+        return step.count.data * sum(map(bytes_moved, all_steps(step.func)))
     return sum(
         cells * element_bytes(op.node)
         for (node, _), (op, cells) in _accesses(step).items()
@@ -121,10 +138,18 @@ def space_text(space: Space) -> str:
     return " ".join(f"{n}={s}" for n, s in space)
 
 
-def flops(nest: NestOp) -> int:
-    """Scalar operations of one run of the routine, loads and stores not counted."""
-    points = math.prod(scope_sizes(nest).values()) * math.prod(s for _, s in nest.space.data)
-    return points * _block_flops(nest.body.block.ops)
+def flops(step: Step) -> int:
+    """Scalar operations of one run of the routine, loads and stores not counted; of a body, of an iteration
+    of the loops around it.
+    """
+    match step:
+        case NestOp():
+            points = math.prod(scope_sizes(step).values()) * math.prod(s for _, s in step.space.data)
+            return points * _block_flops(step.body.block.ops)
+        case GroupOp():
+            return sum(map(flops, step.nests))
+        case RepeatOp():
+            return step.count.data * sum(map(flops, all_steps(step.func)))
 
 
 def _block_flops(ops: Iterable[Operation]) -> int:

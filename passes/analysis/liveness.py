@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, NestOp, RepeatOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import declaration, node_mode, operations, steps, used_nodes
+from ocannl.passes.analysis.nests import all_steps, declaration, node_mode, used_nodes, written_nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The positions of the first and the last nest or group that touch a node."""
+    """The positions of the first and the last step that touch a node."""
 
     first: int
     last: int
@@ -26,7 +26,7 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
     """The lifetime of every node that is touched, in the order of their first steps."""
     first: dict[SSAValue, int] = {}
     last: dict[SSAValue, int] = {}
-    for position, step in enumerate(steps(func)):
+    for position, step in enumerate(all_steps(func)):
         for node in used_nodes(step):
             first.setdefault(node, position)
             last[node] = position
@@ -34,18 +34,17 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
 
 
 class Timeline:
-    """The nests that touch each node of a function, and the bytes of local nodes that are
-    live at each nest.
+    """The nests and loops that touch each node of a function, and the bytes of local nodes that are
+    live at each of them.
     """
 
-    def __init__(self, found: Sequence[NestOp]) -> None:
+    def __init__(self, found: Sequence[NestOp | RepeatOp]) -> None:
         self.touches: dict[SSAValue, list[int]] = {}
         self.writes: dict[SSAValue, list[int]] = {}
-        for position, nest in enumerate(found):
-            ops = [op for op in operations(nest.body.block) if isinstance(op, LoadOp | StoreOp)]
-            for node in dict.fromkeys(op.node for op in ops):
+        for position, step in enumerate(found):
+            for node in used_nodes(step):
                 self.touches.setdefault(node, []).append(position)
-            for node in dict.fromkeys(op.node for op in ops if isinstance(op, StoreOp)):
+            for node in written_nodes(step):
                 self.writes.setdefault(node, []).append(position)
         self.bytes = {node: byte_size(declaration(node)) for node in self.touches}
         self.local = [node for node in self.touches if node_mode(node) == "local"]

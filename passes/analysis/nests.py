@@ -16,9 +16,10 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
+Step: TypeAlias = NestOp | GroupOp | RepeatOp
 ZERO = Linear()
 
 # Two contractions share a nest only while they have so few evaluations: the scheduler tiles one a nest.
@@ -27,6 +28,13 @@ SMALL_REDUCTION_WORK = 4096
 
 def functions(module: ModuleOp) -> list[FuncOp]:
     return [op for op in operations_of(module.body.block) if isinstance(op, FuncOp)]
+
+
+def uncalled(module: ModuleOp) -> list[FuncOp]:
+    """The functions that are no bodies of loops."""
+    found = functions(module)
+    bodies = {step.body.data for func in found for step in all_steps(func) if isinstance(step, RepeatOp)}
+    return [func for func in found if func.sym_name.data not in bodies]
 
 
 def ungrouped(module: ModuleOp) -> list[FuncOp]:
@@ -40,6 +48,18 @@ def ungrouped(module: ModuleOp) -> list[FuncOp]:
 def steps(func: FuncOp) -> list[NestOp | GroupOp]:
     """The nests and groups. `type` tells them from nodes in a fraction of the time of `isinstance`."""
     return [op for op in operations_of(func.body.block) if type(op) is NestOp or type(op) is GroupOp]
+
+
+def all_steps(func: FuncOp) -> list[Step]:
+    """The nests, groups and loops of a function, in the order in which they run."""
+    return [op for op in operations_of(func.body.block) if isinstance(op, Step)]
+
+
+def nests_and_repeats(func: FuncOp) -> list[NestOp | RepeatOp]:
+    """All nests, those of groups among them, and loops."""
+    return [
+        one for step in all_steps(func) for one in ([step] if isinstance(step, RepeatOp) else nests_of(step))
+    ]
 
 
 def nests(func: FuncOp) -> list[NestOp]:
@@ -121,10 +141,19 @@ def declaration(node: SSAValue) -> NodeOp:
     return node.owner
 
 
-def used_nodes(step: NestOp | GroupOp) -> list[SSAValue]:
-    """The nodes declared outside of a nest or a group that it uses, by first use."""
+def used_nodes(step: Step) -> list[SSAValue]:
+    """The nodes declared outside of a step that it uses, by first use."""
+    if isinstance(step, RepeatOp):
+        return step.nodes
     found = dict.fromkeys([op.node for op in accesses(step)])
     return [node for node in found if isinstance(step, NestOp) or not is_inside(node, step)]
+
+
+def written_nodes(step: Step) -> list[SSAValue]:
+    """The nodes that a step stores to, by first store."""
+    if isinstance(step, RepeatOp):
+        return step.written
+    return list(dict.fromkeys([op.node for op in accesses(step) if isinstance(op, StoreOp)]))
 
 
 def is_inside(node: SSAValue, step: NestOp | GroupOp) -> bool:
@@ -177,6 +206,12 @@ class Accesses:
     maps: dict[SSAValue, list[Map | None]]
     read: set[SSAValue]
     written: set[SSAValue]
+
+    @staticmethod
+    def of_repeat(repeat: RepeatOp) -> Accesses:
+        """A loop touches what it is given anywhere, and may read all of it."""
+        nodes = repeat.nodes
+        return Accesses({node: [None] for node in nodes}, set(nodes), set(repeat.written))
 
     @staticmethod
     def of(ops: Iterable[Operation]) -> Accesses:

@@ -4,21 +4,24 @@ of static indices for which its accesses stay inside their nodes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.assign import OWN_MEMORY
+from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.index.images import Box, box_of, fill
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes
-from ocannl.passes.analysis.nests import accesses, declaration, nests, nodes
+from ocannl.passes.analysis.nests import accesses, declaration, names_in, nests_and_repeats, nodes
 
 Terms: TypeAlias = tuple[tuple[str, int], ...]
+# The label of a node, a store to it, and the ranges of the variables around the store.
+Stored: TypeAlias = tuple[str, StoreOp, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,11 @@ class RoutineFacts:
 
 
 def routine_facts(func: FuncOp) -> RoutineFacts:
-    reader = _Reader(func)
-    for nest in nests(func):
-        reader.visit(nest)
+    labels: dict[SSAValue, str] = {
+        node.result: node.label.data for node in nodes(func) if node.mode.data in OWN_MEMORY
+    }
+    reader = _Reader(func, labels)
+    reader.visit(func)
     whole = {label for label, written in reader.written.items() if written.is_whole}
     reader.facts.parts = reader.facts.writes - whole
     reader.facts.limits = [IndexLimit(terms, *interval) for terms, interval in reader.limits.items()]
@@ -62,6 +67,9 @@ class Written:
     boxes: list[Box] = field(default_factory=list[Box])
     is_whole: bool = False
 
+    def copy(self) -> Written:
+        return Written(list(self.boxes), self.is_whole)
+
     def add(self, box: Box, sizes: tuple[int, ...]) -> None:
         if box not in self.boxes:
             self.boxes.append(box)
@@ -69,19 +77,57 @@ class Written:
 
 
 class _Reader:
-    """Reads the nests of a function in the order in which they run."""
+    """Reads the nests of a function in the order in which they run.
 
-    def __init__(self, func: FuncOp) -> None:
-        self.ranges = func.ranges
+    `labels` are those of the nodes that keep their values between runs of the routine; `repeated` are the
+    ranges of the loops that the function is the body of.
+    """
+
+    def __init__(
+        self, func: FuncOp, labels: Mapping[SSAValue, str], repeated: dict[str, int] | None = None
+    ) -> None:
+        self.labels = labels
+        self.repeated = repeated or {}
+        self.ranges = {name: size for name, size in func.ranges.items() if name not in self.repeated}
         self.facts = RoutineFacts()
         self.written: dict[str, Written] = {}
         self.limits: dict[Terms, tuple[int, int]] = {}
-        self.labels: dict[SSAValue, str] = {
-            n.result: n.label.data for n in nodes(func) if n.mode.data in OWN_MEMORY
-        }
-        """Of the nodes that keep their values between runs."""
+        self.stored: list[Stored] = []
+        """The stores that run at least once."""
 
-    def visit(self, nest: NestOp) -> None:
+    def visit(self, func: FuncOp) -> None:
+        for step in nests_and_repeats(func):
+            if isinstance(step, RepeatOp):
+                self.visit_repeat(step)
+            else:
+                self.visit_nest(step)
+
+    def visit_repeat(self, repeat: RepeatOp) -> None:
+        """Reads a body for one value of its index, and then notes what all values together write."""
+        if repeat.flag is not None:
+            self.read(repeat.flag)
+        if not repeat.count.data:
+            return
+        body, bound = repeat.func, repeat.bound
+        labels: dict[SSAValue, str] = {}
+        for node in nodes(body):
+            outer = bound.get(node.label.data)
+            if outer is not None and outer in self.labels:
+                labels[node.result] = self.labels[outer]
+        index, count = repeat.index.data, repeat.count.data
+        reader = _Reader(body, labels, {**self.repeated, index: count})
+        reader.facts, reader.limits = self.facts, self.limits
+        reader.written = {label: written.copy() for label, written in self.written.items()}
+        reader.visit(body)
+        if repeat.flag is None:
+            self.store(
+                [
+                    (label, store, sizes | {index: count} if index in names_in(store.indices.data) else sizes)
+                    for label, store, sizes in reader.stored
+                ]
+            )
+
+    def visit_nest(self, nest: NestOp) -> None:
         stored: list[tuple[str, StoreOp]] = []
         for op in accesses(nest):
             self.limit(op)
@@ -91,14 +137,23 @@ class _Reader:
             if isinstance(op, StoreOp):
                 self.facts.writes.add(label)
                 stored.append((label, op))
-            elif label not in self.written or not self.written[label].is_whole:
-                self.facts.reads.add(label)
+            else:
+                self.read(op.node)
         if stored:
             around = scope_sizes(nest) | dict(nest.space.data)
-            for label, store in stored:
-                box = box_of(store.indices.data, around)
-                if box is not None:
-                    self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
+            self.store([(label, store, around) for label, store in stored])
+
+    def read(self, node: SSAValue) -> None:
+        label = self.labels.get(node)
+        if label is not None and not (label in self.written and self.written[label].is_whole):
+            self.facts.reads.add(label)
+
+    def store(self, stored: Sequence[Stored]) -> None:
+        self.stored += stored
+        for label, store, sizes in stored:
+            box = box_of(store.indices.data, sizes)
+            if box is not None:
+                self.written.setdefault(label, Written()).add(box, memref_shape(store.node))
 
     def limit(self, op: LoadOp | StoreOp) -> None:
         """Reads off the values of static indices for which an access stays inside its axes."""
@@ -106,7 +161,7 @@ class _Reader:
             return
         if isinstance(declaration(op.node).parent_op(), GroupOp):
             return
-        sizes = scope_sizes(op) | position_sizes(op)
+        sizes = scope_sizes(op) | position_sizes(op) | self.repeated
         if 0 in sizes.values():
             return
         for index, size in zip(op.indices.data, memref_shape(op.node), strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -16,7 +16,7 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import inherit, union
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
 from ocannl.passes.analysis.evaluation_cost import EvaluationCost, cost_of
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
@@ -27,6 +27,7 @@ from ocannl.passes.analysis.nests import (
     declaration,
     names_in,
     nests,
+    nests_and_repeats,
     node_mode,
     operations,
     points,
@@ -191,7 +192,12 @@ def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
     """The content that each nest leaves in each node that it stores to."""
     versions: dict[tuple[NestOp, SSAValue], Version] = {}
     current: dict[SSAValue, Version] = {}
-    for nest in nests(func):
+    for nest in nests_and_repeats(func):
+        if isinstance(nest, RepeatOp):
+            # What a loop is given stays in memory, whoever reads it later.
+            for node in nest.nodes:
+                current.pop(node, None)
+            continue
         ops, size = operations(nest.body.block), points(nest.space.data)
         copied: Version | None = None
         for op in ops:
@@ -229,18 +235,24 @@ class Inliner:
         self.inlined: set[SSAValue] = set()
 
     def run(self) -> None:
-        for nest in nests(self.func):
-            self._inline_into(nest)
-            self._define(nest)
+        for step in nests_and_repeats(self.func):
+            if isinstance(step, RepeatOp):
+                self._overwrite(step.written)
+            else:
+                self._inline_into(step)
+                self._define(step)
 
     def _define(self, nest: NestOp) -> None:
         stored = list(stores_by_node(nest).items())
         found = [d for node, found in stored if (d := self._definition(nest, node, found)) is not None]
-        for node, _ in stored:
-            self.writes[node] = self.writes.get(node, 0) + 1
-            self.definitions.pop(node, None)
+        self._overwrite(node for node, _ in stored)
         for definition in found:
             self.definitions[definition.store.node] = definition
+
+    def _overwrite(self, stored: Iterable[SSAValue]) -> None:
+        for node in stored:
+            self.writes[node] = self.writes.get(node, 0) + 1
+            self.definitions.pop(node, None)
 
     def _definition(self, nest: NestOp, node: SSAValue, stored: list[StoreOp]) -> Producer | None:
         axes = covering_axes(stored[0], nest.space.data)

@@ -12,24 +12,33 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, RepeatOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import declaration, nests, node_mode, operations, ungrouped
+from ocannl.passes.analysis.nests import (
+    accesses,
+    declaration,
+    nests_and_repeats,
+    node_mode,
+    ungrouped,
+    written_nodes,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class NestNodes:
-    """The nodes that a nest loads from and stores to; `local` are those of them in the arena."""
+    """The nodes that a nest or a loop loads from and stores to; `local` are those of them in the arena."""
 
     loaded: dict[SSAValue, None]
     stored: dict[SSAValue, None]
     local: list[SSAValue]
 
     @staticmethod
-    def of(nest: NestOp) -> NestNodes:
-        ops = operations(nest.body.block)
-        loaded = {op.node: None for op in ops if isinstance(op, LoadOp)}
-        stored = {op.node: None for op in ops if isinstance(op, StoreOp)}
+    def of(step: NestOp | RepeatOp) -> NestNodes:
+        if isinstance(step, RepeatOp):
+            loaded = dict.fromkeys(step.nodes)
+        else:
+            loaded = {op.node: None for op in accesses(step) if isinstance(op, LoadOp)}
+        stored = dict.fromkeys(written_nodes(step))
         return NestNodes(loaded, stored, [node for node in loaded | stored if node_mode(node) == "local"])
 
 
@@ -94,7 +103,7 @@ class Order:
 
 
 def reorder(func: FuncOp) -> None:
-    found = nests(func)
+    found = nests_and_repeats(func)
     order = Order([NestNodes.of(nest) for nest in found]).run()
     for nest in found:
         nest.detach()

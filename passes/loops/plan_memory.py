@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, i8, i64
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.index.memref import array_type
+from ocannl.dialects.ir.origins import derive
+from ocannl.dialects.loops import FuncOp, RepeatOp
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.liveness import lifetimes
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import functions
+from ocannl.passes.analysis.names import labels_of
+from ocannl.passes.analysis.nests import all_steps, functions
 
 
 class Arena:
@@ -55,6 +59,7 @@ class Arena:
 
 def plan(func: FuncOp) -> int:
     """Gives every local node an offset, and returns the size of the arena."""
+    give_workspaces(func)
     arena = Arena()
     ending: dict[int, list[tuple[int, int]]] = {}
     freed = 0
@@ -74,6 +79,24 @@ def plan(func: FuncOp) -> int:
     return arena.end
 
 
+def give_workspaces(func: FuncOp) -> None:
+    """Declares a local node for the arena of each body that the function repeats, if it has none."""
+    labels = labels_of(func)
+    for step in all_steps(func):
+        if not isinstance(step, RepeatOp) or step.workspace is not None:
+            continue
+        arena = step.func.attributes.get("arena")
+        if isinstance(arena, IntegerAttr) and (size := arena.value.data):
+            name = step.body.data
+            node = NodeOp(
+                labels.fresh(f"{name}.arena"), "local", f"arena of @{name}", array_type(i8, (size,))
+            )
+            node.result.name_hint = "arena"
+            derive([node], step.location)
+            Rewriter.insert_op(node, InsertPoint.before(all_steps(func)[0]))
+            step.operands = [*step.operands, node.result]
+
+
 def aligned(size: int) -> int:
     return max(1, -(-size // LINE)) * LINE
 
@@ -84,8 +107,9 @@ class PlanMemoryPass(ModulePass):
     bytes is the attribute `arena`. Best fit by liveness, in the order of first use (compare Pisarchyk and
     Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
 
-    Two nodes share bytes only if the last nest that touches the one is before the first that touches the
-    other. Offsets are multiples of a cache line. Nodes that no nest touches get none.
+    Two nodes share bytes only if the last step that touches the one is before the first that touches the
+    other. The arena of a body is a local node of each function that repeats it, which only the loop touches.
+    Offsets are multiples of a cache line. Nodes that no nest touches get none.
     """
 
     name = "plan-memory"

@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
 from ocannl.passes.analysis.cost import instructions
 from ocannl.passes.analysis.layers import LAST, folded_layers
 from ocannl.passes.analysis.liveness import Timeline
@@ -24,7 +24,7 @@ from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import (
     covering_axes,
     declaration,
-    nests,
+    nests_and_repeats,
     node_mode,
     nodes,
     points,
@@ -94,10 +94,10 @@ class Recomputer:
 
     def __init__(self, func: FuncOp) -> None:
         self.func = func
-        self.nests = nests(func)
-        self.position = {nest: position for position, nest in enumerate(self.nests)}
-        self.time = Timeline(self.nests)
-        self.costs = [instructions_in(nest.body.block, points(nest.space.data)) for nest in self.nests]
+        self.steps = nests_and_repeats(func)
+        self.position: dict[Operation, int] = {step: position for position, step in enumerate(self.steps)}
+        self.time = Timeline(self.steps)
+        self.costs = [*map(instructions_of, self.steps)]
         all_bytes = max([1, *self.time.live])
         self.highest_price = min(HIGHEST_PRICE, WORTH * sum(self.costs) / all_bytes)
         declared = nodes(func)
@@ -212,10 +212,12 @@ class Recomputer:
 
     def find_definition(self, node: SSAValue) -> Recomputation | None:
         writes = self.time.writes.get(node, ())
-        if len(writes) != 1 or writes[0] == len(self.nests):
+        if len(writes) != 1 or writes[0] == len(self.steps):
             return None
         (position,) = writes
-        nest = self.nests[position]
+        nest = self.steps[position]
+        if isinstance(nest, RepeatOp):
+            return None
         stores = stores_by_node(nest)
         (store, *others) = stores[node]
         if others or store.positions or covering_axes(store, nest.space.data) is None:
@@ -241,7 +243,10 @@ class Recomputer:
         time.touches[node] = [at for at in touches if at < before]
         time.change(plan.after + 1, before, -time.bytes[node])
         for use in list(node.uses):
-            if isinstance(use.operation, LoadOp) and self.position[nest_around(use.operation)] >= before:
+            if (
+                isinstance(use.operation, LoadOp | RepeatOp)
+                and self.position[step_of(use.operation)] >= before
+            ):
                 use.operation.operands[use.index] = new
         self.versions.setdefault(node, []).append((before, new))
 
@@ -263,23 +268,30 @@ class Recomputer:
         self.position[nest] = before
         others = self.clones.setdefault(before, [])
         at = bisect_left(others, found.position, key=lambda other: other[0])
-        following = others[at][1] if at < len(others) else self.nests[before]
+        following = others[at][1] if at < len(others) else self.steps[before]
         Rewriter.insert_op(nest, InsertPoint.before(following))
         others.insert(at, (found.position, nest))
         return new.result
 
     def fuse(self) -> None:
-        """Fuses the nests that were inserted at the same place with each other and with the nest there."""
+        """Fuses the nests that were inserted at the same place with each other and with a nest there."""
         forwarded: set[SSAValue] = set()
         for before, others in self.clones.items():
             fuser = Fuser(self.func, upwards=True)
-            fuser.run([*(nest for _, nest in others), self.nests[before]])
+            fuser.run([*(nest for _, nest in others), self.steps[before]])
             forwarded |= fuser.forwarded
-            for group in fuser.groups:
+            for group in filter(None, fuser.groups):
                 Eliminator().run(group.nest.body.block)
         if self.clones:
             remove_dead_stores(self.func)
             mark_virtual(self.func, forwarded)
+
+
+def instructions_of(step: NestOp | RepeatOp) -> int:
+    """The instructions of a nest, or of all iterations of a loop."""
+    if isinstance(step, NestOp):
+        return instructions_in(step.body.block, points(step.space.data))
+    return step.count.data * sum(map(instructions_of, nests_and_repeats(step.func)))
 
 
 def instructions_in(block: Block, times: int) -> int:
@@ -297,12 +309,13 @@ def instructions_in(block: Block, times: int) -> int:
     return total
 
 
-def nest_around(op: Operation) -> NestOp:
-    parent = op.parent_op()
-    while not isinstance(parent, NestOp):
+def step_of(op: Operation) -> Operation:
+    """The nest around an operation, or the loop that it is."""
+    while not isinstance(op, NestOp | RepeatOp):
+        parent = op.parent_op()
         assert parent is not None
-        parent = parent.parent_op()
-    return parent
+        op = parent
+    return op
 
 
 @dataclass(frozen=True)

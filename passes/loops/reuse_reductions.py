@@ -13,8 +13,8 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.origins import derive
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.nests import nests, operations, substituted, ungrouped
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.passes.analysis.nests import nests_and_repeats, operations, substituted, ungrouped
 from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
@@ -105,5 +105,8 @@ class ReuseReductionsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
             reuser = Reuser()
-            for nest in nests(func):
-                reuser.run(nest)
+            for step in nests_and_repeats(func):
+                if isinstance(step, RepeatOp):
+                    reuser.stores.update(step.written)
+                else:
+                    reuser.run(step)

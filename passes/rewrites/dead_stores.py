@@ -7,20 +7,36 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
-from ocannl.passes.analysis.nests import Cell, cell, covering_axes, is_unused, nests, nodes
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.passes.analysis.nests import Cell, cell, covering_axes, is_unused, nests_and_repeats, nodes
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
 def remove_dead_stores(func: FuncOp) -> None:
-    """Removes stores to local nodes that are not read, and stores that are overwritten before they are read.
+    """Removes stores to local nodes that are not read, and stores that are overwritten before they are read;
+    loops that write only such nodes, with bodies that nobody else repeats.
 
     Nodes that persist are live at the end of a routine.
     """
     liveness = _Liveness({op.result for op in nodes(func) if op.mode.data != "local"})
-    for nest in reversed(nests(func)):
-        if not liveness.scan(nest):
-            Rewriter.erase_op(nest)
+    for step in reversed(nests_and_repeats(func)):
+        if isinstance(step, RepeatOp):
+            if not liveness.scan_repeat(step):
+                erase_repeat(step)
+        elif not liveness.scan(step):
+            Rewriter.erase_op(step)
+
+
+def erase_repeat(repeat: RepeatOp) -> None:
+    """Erases a loop, and its body unless another loop has the same one."""
+    body, module = repeat.func, repeat.func.parent
+    Rewriter.erase_op(repeat)
+    assert module is not None
+    others = [op for op in module.walk() if isinstance(op, RepeatOp)]
+    if all(op.func is not body for op in others):
+        for inner in [op for op in body.body.block.ops if isinstance(op, RepeatOp)]:
+            erase_repeat(inner)
+        Rewriter.erase_op(body)
 
 
 def mark_virtual(func: FuncOp, inlined: set[SSAValue]) -> None:
@@ -50,6 +66,13 @@ class _Liveness:
             elif isinstance(op, ReduceOp):
                 self._scan_reduce(op, overwritten)
         return stores
+
+    def scan_repeat(self, repeat: RepeatOp) -> bool:
+        """Whether a loop stores anything that is read later."""
+        if self.live.isdisjoint(repeat.written):
+            return False
+        self.live.update(repeat.nodes)
+        return True
 
     def _scan_store(self, store: StoreOp, space: Space, overwritten: set[Cell]) -> bool:
         """Whether the store stays."""

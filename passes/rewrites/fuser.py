@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.origins import inherit, merge
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.passes.analysis.fusion_legality import NestSummary, Renaming, is_worthwhile, legal_renaming
 from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import Accesses, Cell, cell, with_reduced
@@ -22,20 +22,25 @@ PARTNERS_TRIED = 8
 class Fuser:
     """Visits nests in one direction, and fuses each into a nest that it has visited.
 
-    A nest moves no further than to the nearest nest that it depends on, or that depends on it.
+    A nest moves no further than to the nearest nest or loop that it depends on, or that depends on it.
     """
 
     def __init__(self, func: FuncOp, upwards: bool) -> None:
         self.func = func
         self.upwards = upwards
-        self.groups: list[NestSummary] = []
+        self.groups: list[NestSummary | None] = []
+        """What it has visited; None stands for a loop, with which nothing is fused."""
         self.by_signature: dict[tuple[int, ...], list[int]] = {}
         self.last_write: dict[SSAValue, int] = {}
         self.last_access: dict[SSAValue, int] = {}
         self.forwarded: set[SSAValue] = set()
 
-    def run(self, found: Sequence[NestOp]) -> None:
+    def run(self, found: Sequence[NestOp | RepeatOp]) -> None:
         for nest in found if self.upwards else reversed(found):
+            if isinstance(nest, RepeatOp):
+                self.groups.append(None)
+                self._record(Accesses.of_repeat(nest), len(self.groups) - 1)
+                continue
             group = NestSummary.of(nest)
             position = self._fuse(group)
             if position is None:
@@ -54,6 +59,7 @@ class Fuser:
         """The position of the nest that this one was fused into; None if there is none."""
         for position in self._partners(group):
             target = self.groups[position]
+            assert target is not None
             renaming = legal_renaming(target, group)
             if renaming is not None and is_worthwhile(target, group, renaming):
                 self._merge(target, group, renaming)
@@ -66,9 +72,9 @@ class Fuser:
         barrier = self._barrier(group.accesses)
         positions = self.by_signature.get(group.signature, [])
         nearest = [p for p in reversed(positions[-PARTNERS_TRIED:]) if p > barrier]
-        if barrier >= 0 and self.groups[barrier].signature == group.signature:
+        if barrier >= 0 and (found := self.groups[barrier]) and found.signature == group.signature:
             nearest.insert(0, barrier)
-        return [p for p in nearest if not self.groups[p].is_closed]
+        return [p for p in nearest if (found := self.groups[p]) and not found.is_closed]
 
     def _barrier(self, accesses: Accesses) -> int:
         """The position of the nearest nest that may not be overtaken, or -1."""

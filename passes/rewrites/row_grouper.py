@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.dialects.loops import FuncOp, NestOp, RepeatOp
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import nests, node_mode
+from ocannl.passes.analysis.nests import nests_and_repeats, node_mode
 from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 
@@ -27,12 +28,21 @@ class Grouper(ABC):
         self.func = func
         self.target = target
         self.labels = labels_of(func)
-        self.views = [NestFootprint.of(nest) for nest in nests(func)]
-        touched = (node for view in self.views for node in view.places)
+        self.segments: list[list[NestFootprint]] = [[]]
+        """The nests between loops."""
+        touched: list[SSAValue] = []
+        for step in nests_and_repeats(func):
+            if isinstance(step, RepeatOp):
+                self.segments.append([])
+                touched += step.nodes
+            else:
+                self.segments[-1].append(view := NestFootprint.of(step))
+                touched += view.places
         self.uses = Counter(node for node in touched if node_mode(node) == "local")
 
     def run(self) -> None:
-        self.group(self.views)
+        for views in self.segments:
+            self.group(views)
 
     def group(self, waiting: Sequence[NestFootprint]) -> None:
         """Groups chains among nests that follow each other, with no group between them."""

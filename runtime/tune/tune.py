@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.loops import RepeatOp
 from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.canonical_text import canonical_text
-from ocannl.passes.analysis.nests import nests_of, steps
+from ocannl.passes.analysis.nests import all_steps, nests_of, steps
 from ocannl.passes.analysis.schedule_alternatives import alternatives
 from ocannl.passes.analysis.schedule_candidates import Choices, FindChoices
 from ocannl.passes.analysis.target import TargetDescription
@@ -106,9 +107,12 @@ class Variant:
         func = the_func(module)
         original = dict(zip(steps(func), tuner.texts, strict=True))
         run_passes(module, for_target(tuner.passes, tuner.target, (tuner.start | dict(choices)).get))
-        self.owners: list[str] = []
+        self.owners: list[str | None] = []
         copies = 0
-        for step in steps(func):
+        for step in all_steps(func):
+            if isinstance(step, RepeatOp):
+                self.owners.append(None)
+                continue
             copies += 1
             known = [original[own] for own in (step, *nests_of(step)) if own in original]
             if known:
@@ -121,7 +125,8 @@ class Variant:
         """The ticks of each nest or group with the copies that are made for it, equal ones together."""
         total = dict.fromkeys(self.times, 0.0)
         for text, ticks in zip(self.owners, self.clocked.run(runs), strict=True):
-            total[text] += float(ticks)
+            if text is not None:
+                total[text] += float(ticks)
         return total
 
     def keep_sample(self, runs: int) -> None:

@@ -24,6 +24,7 @@ from ocannl.dialects.loops import (
     NestOp,
     PositionOp,
     ReduceOp,
+    RepeatOp,
     StoreOp,
     UniformOp,
 )
@@ -126,6 +127,21 @@ def run_func(func: FuncOp, nodes: Mapping[str, Array], indices: Mapping[str, int
                 run_nest(op, memory, indices or {})
             elif isinstance(op, GroupOp):
                 run_group(op, memory, indices or {})
+            elif isinstance(op, RepeatOp):
+                run_repeat(op, memory, indices or {})
+
+
+def run_repeat(repeat: RepeatOp, memory: Mapping[SSAValue, Array], indices: Mapping[str, int]) -> None:
+    """What a body declares as local has other values at the start of each iteration."""
+    body, own = repeat.func, {label: memory[node] for label, node in repeat.bound.items()}
+    local = [node for node in body.body.block.ops if isinstance(node, NodeOp) and node.mode.data == "local"]
+    for t in range(repeat.count.data):
+        if repeat.flag is not None and not memory[repeat.flag].any():
+            break
+        for node in local:
+            shape, type = node.result.type.get_shape(), node.result.type.get_element_type()
+            own[node.label.data] = np.full(shape, 1000 + t, dtype(type))
+        run_func(body, own, {**indices, repeat.index.data: t})
 
 
 def run_group(group: GroupOp, memory: dict[SSAValue, Array], indices: Mapping[str, int]) -> None:

@@ -32,6 +32,7 @@ from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.host.processor import host
+from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock, aligned_array, bind_call
 
 Arrays = dict[str, NDArray[Any]]
@@ -62,11 +63,6 @@ def parse_module(text: str) -> ModuleOp:
     module = Parser(context, text).parse_module()
     module.verify()
     return module
-
-
-def the_func(module: ModuleOp) -> FuncOp:
-    (func,) = (op for op in module.body.block.ops if isinstance(op, FuncOp))
-    return func
 
 
 def random_arrays(func: FuncOp, seed: int = 0) -> Arrays:

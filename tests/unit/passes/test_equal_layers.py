@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.layered import MODELS, PARTS, Part, layer, product, residual, stack, step_of
 
 import ocannl as oc
-from ocannl.dialects.assign import OWN_MEMORY
+from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
 from ocannl.passes.analysis.layers import ATTRIBUTE

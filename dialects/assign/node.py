@@ -1,0 +1,101 @@
+"""Nodes: named arrays with their memory modes."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from ocannl.dialects.index.memref import is_ring
+from ocannl.dialects.ir.op_helpers import given, operation_definition, print_parts
+
+OWN_MEMORY = ("on_device", "constant")
+MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
+
+
+@operation_definition
+class NodeOp(IRDLOperation):
+    """Declares a tensor node: a named array, its memory mode and why it has that mode.
+
+    `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist
+    across runs, `constant` ones are never written by a routine. `offset` is a local node's place in the
+    routine's arena, in bytes. One that is `always_inline` has to become virtual.
+    """
+
+    name = "assign.node"
+    label = prop_def(StringAttr)
+    mode = prop_def(StringAttr)
+    why = prop_def(StringAttr)
+    offset = opt_prop_def(IntAttr)
+    always_inline = opt_prop_def(UnitAttr)
+    result = result_def(MemRefType)
+
+    def __init__(
+        self,
+        label: str,
+        mode: str,
+        why: str,
+        type: MemRefType[Attribute],
+        offset: int | None = None,
+        *,
+        always_inline: bool = False,
+    ) -> None:
+        Operation.__init__(
+            self,
+            properties=given(
+                label=StringAttr(label),
+                mode=StringAttr(mode),
+                why=StringAttr(why),
+                offset=None if offset is None else IntAttr(offset),
+                always_inline=UnitAttr() if always_inline else None,
+            ),
+            result_types=[type],
+        )
+
+    def set_mode(self, mode: str, why: str) -> None:
+        """Gives a node another mode, without what was said of it as a local one."""
+        self.properties = {"label": self.label, "mode": StringAttr(mode), "why": StringAttr(why)}
+
+    def print(self, printer: Printer) -> None:
+        print_parts(printer, " ", self.label, f" {self.mode.data}")
+        if self.offset is not None:
+            printer.print_string(f" at {self.offset.data}")
+        if self.always_inline is not None:
+            printer.print_string(" always_inline")
+        if self.why.data:
+            print_parts(printer, " because ", self.why)
+        print_parts(printer, " : ", self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NodeOp:
+        label = parser.parse_str_literal(" naming the node")
+        mode = parser.parse_keyword_in(MEMORY_MODES, " as the memory mode")
+        offset = None
+        if parser.parse_optional_keyword("at"):
+            offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        always_inline = parser.parse_optional_keyword("always_inline") is not None
+        why = parser.parse_str_literal() if parser.parse_optional_keyword("because") else ""
+        parser.parse_punctuation(":")
+        pos = parser.pos
+        type = parser.parse_type()
+        if not isa(type, MemRefType[Attribute]):
+            parser.raise_error("a node has a memref type", pos, parser.pos)
+        return cls(label, mode, why, type, offset, always_inline=always_inline)
+
+    def verify_(self) -> None:
+        if self.mode.data not in MEMORY_MODES:
+            raise VerifyException(f"unknown memory mode `{self.mode.data}`, expected one of {MEMORY_MODES}")
+        if any(size < 0 for size in self.result.type.get_shape()):
+            raise VerifyException("a node's sizes are static")
+        if is_ring(self.result):
+            raise VerifyException("a ring is a shared array, not a node")
+        if self.offset is not None and self.mode.data != "local":
+            raise VerifyException(f"only a local node has a place in the arena, this one is {self.mode.data}")
+        if self.always_inline is not None and self.mode.data != "local":
+            raise VerifyException(f"only a local node is inlined, this one is {self.mode.data}")
+        if self.offset is not None and self.offset.data < 0:
+            raise VerifyException(f"a place in the arena is not negative, found {self.offset.data}")
