@@ -65,6 +65,7 @@ from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
 from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
+from ocannl.viewer.show import view
 
 __all__ = [
     "ArgumentError",
@@ -187,6 +188,7 @@ __all__ = [
     "uniform",
     "updates",
     "var",
+    "view",
     "virtual",
     "vjp",
     "zero_grads",

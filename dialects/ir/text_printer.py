@@ -20,6 +20,27 @@ def op_text(op: Operation, origins: bool = False) -> str:
     return "".join(printer.parts)
 
 
+def op_lines(op: Operation) -> list[tuple[str, Operation | None]]:
+    """The lines of the text of an operation, each with the operation that it is of; None where a line only
+    closes a region.
+    """
+    printer = _LinePrinter()
+    printer.print_op(op)
+    lines = "".join(printer.parts).split("\n")
+    starts: dict[int, Operation] = {}
+    line = at = 0
+    for part, started in printer.starts:
+        line += sum(text.count("\n") for text in printer.parts[at:part])
+        at = part
+        starts.setdefault(line, started)
+    found: list[tuple[str, Operation | None]] = []
+    current: Operation | None = op
+    for number, text in enumerate(lines):
+        current = starts.get(number, current)
+        found.append((text, None if text.strip() == "}" else current))
+    return found
+
+
 class TextPrinter(Printer):
     """Collects what `Printer` writes. It prints strings as a whole and equal types once, and no diagnostics,
     for which that one counts columns.
@@ -56,3 +77,15 @@ class TextPrinter(Printer):
             self._types[attribute] = "".join(self.parts[start:])
         else:
             self.parts.append(text)
+
+
+class _LinePrinter(TextPrinter):
+    """Notes before which part each operation begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts: list[tuple[int, Operation]] = []
+
+    def print_op(self, op: Operation) -> None:
+        self.starts.append((len(self.parts), op))
+        super().print_op(op)

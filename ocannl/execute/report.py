@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-
-from xdsl.dialects.arith import ConstantOp
-from xdsl.ir import Operation, SSAValue
+from collections.abc import Sequence
 
 from ocannl.dialects.assign.node import OWN_MEMORY
-from ocannl.dialects.index.linear import Map, Space
-from ocannl.dialects.index.memref import element_bytes, memref_shape
-from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import (
-    FuncOp,
-    GroupOp,
-    IndexOp,
-    LoadOp,
-    NestOp,
-    ReduceOp,
-    RepeatOp,
-    StoreOp,
-    YieldOp,
-)
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.memory import memory_report
-from ocannl.passes.analysis.nests import Step, all_steps, is_inside
+from ocannl.passes.analysis.nests import Step, all_steps
+from ocannl.passes.analysis.work import bytes_moved, flops
 from ocannl.program.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
 
@@ -87,31 +72,6 @@ def _rates(seconds: float, work: int, traffic: int) -> tuple[str, str, str]:
     return f"{1e6 * seconds:.2f} us", f"{work * per_nanosecond:.3g}", f"{traffic * per_nanosecond:.3g}"
 
 
-def bytes_moved(step: Step) -> int:
-    """Bytes of the cells that one run reads or writes, each access counted once in each iteration; nodes
-    inside a group do not count.
-    """
-    if isinstance(step, RepeatOp):
-        return step.count.data * sum(map(bytes_moved, all_steps(step.func)))
-    return sum(
-        cells * element_bytes(op.node)
-        for (node, _), (op, cells) in _accesses(step).items()
-        if not is_inside(node, step)
-    )
-
-
-def _accesses(step: NestOp | GroupOp) -> dict[tuple[SSAValue, Map], tuple[LoadOp | StoreOp, int]]:
-    """The different accesses, each with the number of cells that it reaches."""
-    found: dict[tuple[SSAValue, Map], tuple[LoadOp | StoreOp, int]] = {}
-    for op in step.walk():
-        if isinstance(op, LoadOp | StoreOp):
-            sizes = scope_sizes(op)
-            names = {name for index in op.indices.data for name in index.names}
-            points = math.prod(size for name, size in sizes.items() if name in names)
-            found[op.node, op.indices.data] = op, min(points, math.prod(memref_shape(op.node)))
-    return found
-
-
 def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None) -> str:
     """Each kernel with its blocks, threads and register variables; with its time, its registers and its
     spilled bytes where these are known.
@@ -136,27 +96,3 @@ def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Seque
 def space_text(space: Space) -> str:
     """The variables of a space with their sizes: `i=16 j=8`."""
     return " ".join(f"{n}={s}" for n, s in space)
-
-
-def flops(step: Step) -> int:
-    """Scalar operations of one run of the routine, loads and stores not counted; of a body, of an iteration
-    of the loops around it.
-    """
-    match step:
-        case NestOp():
-            points = math.prod(scope_sizes(step).values()) * math.prod(s for _, s in step.space.data)
-            return points * _block_flops(step.body.block.ops)
-        case GroupOp():
-            return sum(map(flops, step.nests))
-        case RepeatOp():
-            return step.count.data * sum(map(flops, all_steps(step.func)))
-
-
-def _block_flops(ops: Iterable[Operation]) -> int:
-    total = 0
-    for op in ops:
-        if isinstance(op, ReduceOp):
-            total += math.prod(s for _, s in op.space.data) * (1 + _block_flops(op.body.block.ops))
-        elif not isinstance(op, LoadOp | StoreOp | IndexOp | YieldOp | ConstantOp):
-            total += 1
-    return total

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +29,7 @@ from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.eager import ENGINE, RECORDER
-from ocannl.program.extract import ExtractedRoutine, Numbering, origin_of
+from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
 from ocannl.program.html import text_html
 from ocannl.program.needed import needed
 from ocannl.program.stages import lowered, stage_text
@@ -41,6 +43,8 @@ from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
 from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.memory import ArgBlock
+from ocannl.viewer.page import Program
+from ocannl.viewer.show import Viewable, show
 
 
 class Compiler(Protocol):
@@ -66,7 +70,7 @@ class Rerun:
     keeps: object
 
 
-class Routine(Exclusive):
+class Routine(Exclusive, Viewable):
     """Compiled code over the nodes of a context. Calling it runs it once.
 
     `step[i]` is the value of static index `i` in the next run, `step[i] = 3` sets it, `step(i=3)` sets it by
@@ -395,6 +399,14 @@ class Routine(Exclusive):
             yield restore
         finally:
             restore()
+
+    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
+        numbering = self.context.numbering.copy()
+        program = extract(self.code.statements, self.name, numbering)
+        find = None if self.tunings is None else self.tunings.find
+        target, pipeline = self.context.device.target, self.context.target
+        return show(Program(program.module, self.name, pipeline, target, find, self._seconds), path)
 
     def ptx(self, arch: str | None = None) -> str:
         """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the

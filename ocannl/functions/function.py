@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast, overload
 
 import numpy as np
@@ -32,12 +34,13 @@ from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padde
 from ocannl.functions.trace import Trace, trace
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
-from ocannl.program.location import user_location, warn_at
+from ocannl.program.location import here, user_location, warn_at
 from ocannl.program.retracing import TracedMemory, retracing
 from ocannl.program.seeds import default_seed
 from ocannl.program.state import Root
 from ocannl.program.tensor import Expression, Tensor
 from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of
+from ocannl.viewer.show import Viewable
 
 MANY_SIGNATURES = 8
 """With more, a warning names the argument that has the most."""
@@ -48,7 +51,7 @@ STATIC = object()
 Array = NDArray[Any]
 
 
-class Function(Differentiable, Exclusive):
+class Function(Differentiable, Exclusive, Viewable):
     """A function of arrays, made by `oc.function`."""
 
     def __init__(
@@ -217,6 +220,16 @@ class Function(Differentiable, Exclusive):
             signature, arrays = self.signature_of(args, named)
             return Lowered(self._trace(signature), self._context(), arrays)
 
+    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Shows the routine of the last new signature at all levels of its compilation, as `oc.view`.
+
+        Raises `OcannlError` where it has not been called yet: `f.lower(...)` has a view without a call.
+        """
+        if not self._traces:
+            message = f"{self.name} has not been called: `{self.name}.lower(...).view()` shows it without"
+            raise OcannlError(here(message))
+        return compiled(list(self._traces.values())[-1], self._context()).view(path)
+
     def pulled_back(self, args: Sequence[Any], cotangent: Any) -> Any:
         """The gradients with respect to the arguments of the sum of results times cotangents, which are
         padded as the results are.
@@ -232,7 +245,7 @@ class Function(Differentiable, Exclusive):
         return f"<function {self.name}: {len(self._traces)} signatures>"
 
 
-class Lowered:
+class Lowered(Viewable):
     """A function traced for one signature: its text, its schedule, and its routine."""
 
     def __init__(self, trace: Trace, context: Context, arrays: Sequence[Array]) -> None:
@@ -261,6 +274,10 @@ class Lowered:
     def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
         """The text at a stage of the pipeline, as of `Code.ir`."""
         return self._trace.code.ir(stage, origins=origins)
+
+    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Shows it at all levels of its compilation, as `oc.view`."""
+        return self.compile().view(path)
 
     def compile(self) -> Routine:
         """A routine of its code. Calling it runs the code with the arguments of the function's last call."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 from xdsl.ir import Operation
 
@@ -15,12 +17,13 @@ from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
 from ocannl.program.recomputation import warn_of_recomputation
-from ocannl.program.stages import stage_text
+from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.values import Value, now
 from ocannl.runtime.collector import collector_paused
+from ocannl.viewer.show import Viewable
 
 
-class Code:
+class Code(Viewable):
     """A sequence of statements. `a + b` is `a`, then `b`; the empty code is `Code()`."""
 
     def __init__(self, statements: Iterable[Operation] = (), label: str = "") -> None:
@@ -46,6 +49,10 @@ class Code:
         `target`, by LLVM's name: by default `OCANNL_TARGET`, else `x86-64-v4`.
         """
         return stage_text(self.statements, self.label or "code", stage, origins=origins, target=target)
+
+    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Shows the program that runs this code at all levels of its compilation, as `oc.view`."""
+        return view_statements(self.statements, self.label or "code", path)
 
     def __repr__(self) -> str:
         return f"<code {self.label!r}: {len(self.statements)} statements>"

@@ -161,5 +161,6 @@ def _check(value: Value, ids: Value, axis: str, size: DimTerm) -> IdCheck:
     operands = [ids, size_of(size), convert(ids, f32)]
     least = apply(least_wrong(), operands, logic="... | ... -> ...; ; ... | ... -> ... => 0", accum="min")
     statement = texpr.ForwardOp(least)
+    statement.location = value.op.location
     drop_uses(statement)
     return IdCheck(value.op, label_of(ids), lambda: f"{axis}={graph.known_dim(size)}", statement)

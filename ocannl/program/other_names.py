@@ -56,7 +56,6 @@ OF_TENSORS = {
     "transpose": "t.T, or oc.rearrange",
     "type": "oc.cast(t, dtype)",
     "unsqueeze": "t.reshape",
-    "view": "t.reshape",
 }
 """Of a tensor."""
 

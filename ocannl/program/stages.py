@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -24,6 +26,8 @@ from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 from ocannl.program.extract import Numbering, extract
 from ocannl.runtime.cuda.ptx import ptx_text
 from ocannl.runtime.host.processor import chosen_target
+from ocannl.viewer.page import Program
+from ocannl.viewer.show import show
 
 # Stages that are text of a target, and those that only a GPU has, with its pipeline.
 TEXTS: dict[str, Callable[[ModuleOp, TargetDescription], str]] = {
@@ -64,6 +68,12 @@ def stage_text(
         target = chosen_target(target, DEFAULT_TARGET)
     run_passes(program.module, for_target(passes, target, find))
     return TEXTS[stage](program.module, target) if stage in TEXTS else module_text(program.module, origins)
+
+
+def view_statements(statements: Sequence[Operation], name: str, path: str | os.PathLike[str] | None) -> Path:
+    """Shows a program for the processor that its text is for."""
+    target = chosen_target(None, DEFAULT_TARGET)
+    return show(Program(extract(statements, name).module, name, "cpu", target), path)
 
 
 def lowered(

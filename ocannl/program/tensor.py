@@ -8,7 +8,9 @@ indices are tensors, and an index slices a tensor.
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
@@ -40,9 +42,10 @@ from ocannl.program.padded_axes import ask_counts, note_reduction
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
-from ocannl.program.stages import stage_text
+from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.values import Value, is_memory
+from ocannl.viewer.show import Viewable
 
 ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
@@ -118,7 +121,13 @@ class Index(StaticIndex, Expression):
 
 
 class Tensor(
-    Handle, Expression, InPlace["TensorLike", "Tensor"], PresentValue, Reducible["Tensor"], NamesApart
+    Handle,
+    Expression,
+    InPlace["TensorLike", "Tensor"],
+    PresentValue,
+    Reducible["Tensor"],
+    NamesApart,
+    Viewable,
 ):
     """A tensor expression, or memory: a parameter, data, a node, a gradient or a value.
 
@@ -225,6 +234,12 @@ class Tensor(
         """
         code = computing(self.ir_value)
         return stage_text(code.statements, self.label, stage, origins=origins, target=target)
+
+    def view(self, path: str | os.PathLike[str] | None = None, *sizes: object) -> Path:
+        """Shows the program that computes this tensor at all levels of its compilation, as `oc.view`."""
+        if sizes or isinstance(path, SupportsIndex):
+            raise ArgumentError(here("a view is a page that shows the program; for other axes, t.reshape"))
+        return view_statements(computing(self.ir_value).statements, self.label, path)
 
     def named(self, label: str) -> Tensor:
         """The same tensor, under a name that shows in its IR and messages."""

@@ -1,0 +1,148 @@
+// The data of the page, and what is linked with what.
+
+const DIALECTS = ["texpr", "assign", "loops", "kernel"];
+
+async function readData() {
+  const packed = document.getElementById("data").textContent.trim();
+  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Program(JSON.parse(await new Response(stream).text()));
+}
+
+// A text that a pane shows: lines, each with a set of origins (0 is none).
+class Text {
+  constructor(name, level, lines, sets, numbers) {
+    Object.assign(this, { name, level, lines, sets, numbers });
+  }
+
+  // The lines that have each origin.
+  get linesOf() {
+    if (!this.found) {
+      this.found = new Map();
+      this.sets.forEach((set, line) => {
+        for (const origin of set) {
+          if (!this.found.has(origin)) this.found.set(origin, []);
+          this.found.get(origin).push(line);
+        }
+      });
+    }
+    return this.found;
+  }
+
+  // The lines that share an origin with a set: true for those made for its first origin.
+  linked(set) {
+    const lines = new Map();
+    for (const origin of set) {
+      for (const line of this.linesOf.get(origin) || []) {
+        const strong = this.sets[line][0] === set[0];
+        lines.set(line, lines.get(line) || strong);
+      }
+    }
+    return lines;
+  }
+}
+
+class Program {
+  constructor(data) {
+    Object.assign(this, data);
+    this.stageTexts = data.stages.map((stage) => this.stageText(stage));
+    this.sources = data.files.map((file, number) => this.sourceText(file, number));
+  }
+
+  stageText(stage) {
+    const lines = [], sets = [];
+    for (let k = 0; k < stage.lines.length; k += 2) {
+      lines.push(this.texts[stage.lines[k]]);
+      sets.push(this.sets[stage.lines[k + 1]]);
+    }
+    return new Text(stage.name, stage.level, lines, sets);
+  }
+
+  sourceText(file, number) {
+    const of = new Map();
+    this.origins.forEach(([, at, line], origin) => {
+      if (at !== number) return;
+      if (!of.has(line)) of.set(line, []);
+      of.get(line).push(origin);
+    });
+    const sets = file.lines.map(([line]) => of.get(line) || []);
+    const short = file.name.split(/[\\/]/).pop();
+    return new Text(short, "python", file.lines.map(([, text]) => text), sets, file.lines.map(([at]) => at));
+  }
+
+  // The lines of a stage whose text the stage before does not have.
+  fresh(number) {
+    const stage = this.stages[number];
+    if (!stage.fresh) {
+      const before = new Map(), compared = number > 0 && DIALECTS.includes(stage.level);
+      const earlier = compared ? this.stages[number - 1].lines : [];
+      for (let k = 0; k < earlier.length; k += 2) before.set(earlier[k], (before.get(earlier[k]) || 0) + 1);
+      stage.fresh = new Set();
+      for (let k = 0; compared && k < stage.lines.length; k += 2) {
+        const left = before.get(stage.lines[k]) || 0;
+        if (left) before.set(stage.lines[k], left - 1);
+        else stage.fresh.add(k / 2);
+      }
+    }
+    return stage.fresh;
+  }
+
+  describe(set) {
+    const words = set.slice(0, 6).map((origin) => {
+      const [name, file, line] = this.origins[origin];
+      return `${name || "code"} at ${this.sources[file].name}:${line}`;
+    });
+    return words.join(", ") + (set.length > 6 ? `, and ${set.length - 6} more` : "");
+  }
+}
+
+// What is selected: the origins that all views light up. A held one stays until it is let go.
+const selection = {
+  set: [], held: false, from: null, watchers: [],
+  show(set, from) {
+    if (this.held) return;
+    this.set = set;
+    this.from = from;
+    this.changed();
+  },
+  hold(set, from) {
+    this.held = set.length > 0;
+    this.set = set;
+    this.from = from;
+    this.changed(true);
+  },
+  changed(jump = false) {
+    for (const watch of this.watchers) watch(jump);
+  },
+};
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  return filled(element, attributes, children);
+}
+
+function draw(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// Makes an element one that mouse and keyboard point at: what it stands for lights up.
+function pointing(element, set, label) {
+  element.setAttribute("tabindex", "0");
+  if (label) element.setAttribute("aria-label", label);
+  element.addEventListener("mouseenter", () => selection.show(set, element));
+  element.addEventListener("focus", () => selection.show(set, element));
+  element.addEventListener("click", () => selection.hold(set, element));
+  element.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") selection.hold(set, element);
+  });
+  return element;
+}

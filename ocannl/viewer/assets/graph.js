@@ -1,0 +1,136 @@
+// The graph of expressions, folded by blocks.
+
+const WIDE = 190, HIGH = 46, GAP = 26, BETWEEN = 54;
+
+const LEAVES = ["param", "data", "constant", "embed", "size", "range", "node", "grad"];
+const partsOf = (block) => block.split(".").filter(Boolean);
+
+// The groups of nodes at a depth of the paths of blocks: the expressions of a block are one group, but for
+// blocks that are open.
+function groupsAt(nodes, depth, open) {
+  const groups = [], groupOf = [], last = new Map();
+  nodes.forEach((node, k) => {
+    if (LEAVES.includes(node.op)) return;
+    let parts = partsOf(node.block), path = parts.slice(0, depth).join(".");
+    while (open.has(path) && path !== node.block) path = parts.slice(0, partsOf(path).length + 1).join(".");
+    const deep = !path || open.has(path);
+    let group = deep ? undefined : last.get(path);
+    if (!group) {
+      group = { title: deep ? node.name : path, kind: deep ? node.does : "block", nodes: [], inputs: new Map(), leaves: [] };
+      groups.push(group);
+      if (!deep) last.set(path, group);
+    }
+    group.nodes.push(k);
+    groupOf[k] = group;
+  });
+  for (const group of groups) {
+    for (const k of group.nodes) {
+      for (const operand of nodes[k].operands) {
+        const from = groupOf[operand];
+        if (!from) group.leaves.push(operand);
+        else if (from !== group && !group.inputs.has(from)) group.inputs.set(from, nodes[operand].shape);
+      }
+    }
+    group.shape = nodes[group.nodes[group.nodes.length - 1]].shape;
+  }
+  return groups;
+}
+
+function placed(groups) {
+  const ranks = [];
+  for (const group of groups) group.rank = undefined;
+  const rankOf = (group, seen) => {
+    if (group.rank === undefined) {
+      group.rank = -1;
+      let rank = 0;
+      for (const input of group.inputs.keys()) if (!seen.has(input)) rank = Math.max(rank, rankOf(input, seen.add(group)) + 1);
+      group.rank = rank;
+    }
+    return group.rank;
+  };
+  for (const group of groups) rankOf(group, new Set());
+  for (const group of groups) (ranks[group.rank] ||= []).push(group);
+  for (const rank of ranks) {
+    rank.forEach((group) => {
+      const columns = [...group.inputs.keys()].map((input) => input.column || 0);
+      group.wish = columns.length ? columns.reduce((a, b) => a + b) / columns.length : 0;
+    });
+    rank.sort((a, b) => a.wish - b.wish).forEach((group, k) => { group.column = k; });
+  }
+  for (const group of groups) {
+    group.x = 20 + group.column * (WIDE + GAP);
+    group.y = 20 + group.rank * (HIGH + BETWEEN);
+  }
+  return ranks;
+}
+
+function graphView(program) {
+  const depths = Math.max(0, ...program.graph.map((node) => node.block.split(".").filter(Boolean).length));
+  const svg = draw("svg", { role: "group", "aria-label": "the graph of expressions", preserveAspectRatio: "xMidYMin", style: "width:100%;height:100%;touch-action:none" });
+  const stage = make("div", { class: "stage", style: "padding:0;overflow:hidden" }, svg);
+  const depth = make("select", { "aria-label": "fold", onchange: () => { unfolded.clear(); show(+depth.value); } });
+  for (let k = 1; k <= depths + 1; k++) depth.append(make("option", { value: k }, k > depths ? "all expressions" : `blocks to depth ${k}`));
+  const total = make("span", { class: "quiet" });
+  const element = make("div", { class: "view" }, make("div", { class: "bar" }, make("label", {}, "fold: ", depth), total,
+    make("span", { class: "quiet" }, "drag to move, wheel to zoom, double-click or + to unfold a block")), stage);
+  let box = [0, 0, 1000, 700];
+  const look = () => svg.setAttribute("viewBox", box.join(" "));
+  const marks = [], unfolded = new Set();
+  const everything = new Set(program.graph.flatMap((node) => partsOf(node.block).map((_, n, parts) => parts.slice(0, n + 1).join("."))));
+  const show = (k) => {
+    const groups = groupsAt(program.graph, k, k === depths + 1 ? everything : unfolded);
+    const ranks = placed(groups);
+    marks.length = 0;
+    const edges = groups.flatMap((group) => [...group.inputs].map(([from, shape], n) => {
+      const [x1, y1, x2, y2] = [from.x + WIDE / 2, from.y + HIGH, group.x + WIDE / 2, group.y];
+      const bend = Math.max(20, (y2 - y1) / 2);
+      return draw("g", {}, draw("path", { class: "edge", d: `M${x1},${y1} C${x1},${y1 + bend} ${x2},${y2 - bend} ${x2},${y2}` }),
+        draw("title", {}, shape), draw("text", { class: "quiet", x: x2 + 4, y: y2 - 6 - 13 * n }, shape.slice(0, 26)));
+    }));
+    const boxes = groups.map((group) => {
+      const sets = group.nodes.flatMap((n) => program.sets[program.graph[n].origins]);
+      const set = [...new Set(sets)];
+      const leaves = group.leaves.map((n) => `${program.graph[n].name} : ${program.graph[n].shape}`);
+      const rect = draw("rect", { class: "box", width: WIDE, height: HIGH, rx: 6 });
+      const what = group.nodes.length > 1 ? `${group.nodes.length} expressions` : `${group.kind} ${leaves.length ? "of " + leaves.map((l) => l.split(" : ")[0]).join(", ") : ""}`;
+      const mark = pointing(draw("g", { class: "mark", transform: `translate(${group.x},${group.y})` }, rect,
+        draw("text", { x: 8, y: 18, "font-weight": 600 }, group.title.slice(0, 26)), draw("text", { class: "quiet", x: 8, y: 36 }, what.slice(0, 28)),
+        draw("title", {}, [group.title, group.shape, ...leaves.slice(0, 12)].join("\n"))), set, `${group.title}, ${group.shape}`);
+      const unfold = () => { unfolded.add(group.title); show(+depth.value); };
+      if (group.kind === "block") {
+        mark.addEventListener("dblclick", unfold);
+        mark.addEventListener("keydown", (event) => { if (event.key === "+") unfold(); });
+      }
+      marks.push([rect, set]);
+      return mark;
+    });
+    svg.replaceChildren(...edges, ...boxes);
+    const width = Math.max(...ranks.map((rank) => rank.length), 1) * (WIDE + GAP) + 40;
+    box = [0, 0, Math.max(stage.clientWidth || 1000, Math.min(width, 1800)), 0];
+    box[3] = (box[2] * (stage.clientHeight || 700)) / (stage.clientWidth || 1000);
+    total.textContent = `${groups.length} of ${program.graph.length}`;
+    look();
+  };
+  svg.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const factor = Math.exp(event.deltaY / 500), { left, top, width, height } = svg.getBoundingClientRect();
+    const [fx, fy] = [(event.clientX - left) / width, (event.clientY - top) / height];
+    box = [box[0] + box[2] * fx * (1 - factor), box[1] + box[3] * fy * (1 - factor), box[2] * factor, box[3] * factor];
+    look();
+  }, { passive: false });
+  svg.addEventListener("pointermove", (event) => {
+    if (!(event.buttons & 1)) return;
+    const scale = box[2] / svg.clientWidth;
+    box[0] -= event.movementX * scale;
+    box[1] -= event.movementY * scale;
+    look();
+  });
+  selection.watchers.push(() => {
+    const wanted = new Set(selection.set);
+    for (const [rect, set] of marks) rect.classList.toggle("lit", set.some((origin) => wanted.has(origin)));
+  });
+  const first = program.graph.length > 80 && depths > 0 ? Math.min(2, depths) : depths + 1;
+  depth.value = first;
+  element.shown = () => show(+depth.value);
+  return element;
+}

@@ -1,0 +1,185 @@
+// The text of a stage in a pane: only the rows that are seen are in the page.
+
+const ROW = 17, EXTRA = 12;
+
+class Pane {
+  constructor(choices, chosen, marksFresh) {
+    this.choices = choices;
+    this.marksFresh = marksFresh;
+    this.at = -1;
+    this.lit = new Map();
+    this.freshLines = new Set();
+    this.select = make("select", { "aria-label": "what this pane shows", onchange: () => this.choose(+this.select.value) });
+    choices.forEach((choice, k) => this.select.append(make("option", { value: k }, choice.title)));
+    this.find = make("input", { type: "search", placeholder: "find", "aria-label": "find in this text", oninput: () => this.search(0) });
+    this.find.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.search(event.shiftKey ? -1 : 1);
+      if (event.key === "Escape") this.scroller.focus();
+      event.stopPropagation();
+    });
+    this.rows = make("div", { class: "rows" });
+    this.space = make("div", { class: "space" }, this.rows);
+    this.scroller = make("div", { class: "scroll", tabindex: 0, role: "listbox", onscroll: () => this.later() }, this.space);
+    this.map = make("canvas", { class: "map", width: 10, "aria-hidden": "true" });
+    this.element = make("section", { class: "pane" },
+      make("div", {}, this.select, this.find), make("div", { class: "text" }, this.scroller, this.map));
+    this.rows.addEventListener("mousemove", (event) => this.point(event));
+    this.rows.addEventListener("click", (event) => this.hold(event));
+    this.scroller.addEventListener("keydown", (event) => this.key(event));
+    this.map.addEventListener("click", (event) => this.jump(Math.floor((event.offsetY / this.map.clientHeight) * this.text.lines.length)));
+    selection.watchers.push((jump) => this.relight(jump));
+    new ResizeObserver(() => this.refresh()).observe(this.scroller);
+    this.choose(chosen);
+  }
+
+  choose(k) {
+    const choice = this.choices[k];
+    this.select.value = k;
+    this.text = choice.text;
+    this.freshLines = this.marksFresh && choice.fresh ? choice.fresh() : new Set();
+    this.at = -1;
+    this.scroller.setAttribute("aria-label", choice.title);
+    this.space.style.height = `${this.text.lines.length * ROW}px`;
+    this.scroller.scrollTop = 0;
+    this.relight(selection.held);
+  }
+
+  later() {
+    if (!this.waiting) this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.refresh(); });
+  }
+
+  refresh() {
+    const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - EXTRA);
+    const count = Math.ceil(this.scroller.clientHeight / ROW) + 2 * EXTRA;
+    const rows = [];
+    for (let line = first; line < Math.min(first + count, this.text.lines.length); line++) rows.push(this.row(line));
+    this.rows.style.top = `${first * ROW}px`;
+    this.rows.replaceChildren(...rows);
+    this.paintMap();
+  }
+
+  row(line) {
+    const kind = ["row"];
+    if (this.freshLines.has(line)) kind.push("fresh");
+    if (this.lit.has(line)) kind.push(this.lit.get(line) ? "strong" : "weak");
+    if (line === this.at) kind.push("at");
+    const number = this.text.numbers ? this.text.numbers[line] : line + 1;
+    return make("div", { class: kind.join(" "), "data-line": line, role: "option", "aria-selected": line === this.at },
+      make("span", { class: "no" }, `${number}`), ...coloured(this.text.lines[line], this.text.level));
+  }
+
+  paintMap() {
+    const height = this.map.clientHeight;
+    this.map.height = height;
+    const paint = this.map.getContext("2d"), style = getComputedStyle(document.documentElement);
+    const mark = (line, colour) => {
+      paint.fillStyle = style.getPropertyValue(colour);
+      paint.fillRect(0, Math.floor((line / this.text.lines.length) * height), 10, 2);
+    };
+    if (this.freshLines.size < 20000) for (const line of this.freshLines) mark(line, "--string");
+    for (const line of this.lit.keys()) mark(line, "--accent");
+  }
+
+  relight(jump) {
+    this.lit = this.text.linked(selection.set);
+    if (jump && selection.from !== this && this.lit.size) {
+      const strong = [...this.lit].filter(([, strong]) => strong).map(([line]) => line);
+      this.scrollTo(Math.min(...(strong.length ? strong : this.lit.keys())));
+    }
+    this.refresh();
+  }
+
+  lineOf(event) {
+    const row = event.target.closest(".row");
+    return row ? +row.dataset.line : -1;
+  }
+
+  point(event) {
+    const line = this.lineOf(event);
+    if (line >= 0 && line !== this.pointed) {
+      this.pointed = line;
+      selection.show(this.text.sets[line], this);
+    }
+  }
+
+  hold(event) {
+    const line = this.lineOf(event);
+    if (line >= 0) this.go(line, true);
+  }
+
+  go(line, hold = false) {
+    this.at = Math.max(0, Math.min(line, this.text.lines.length - 1));
+    const top = this.at * ROW, { scrollTop, clientHeight } = this.scroller;
+    if (top < scrollTop || top > scrollTop + clientHeight - ROW) this.scrollTo(this.at);
+    const set = this.text.sets[this.at];
+    if (hold) selection.hold(set, this);
+    else if (selection.held) this.refresh();
+    else selection.show(set, this);
+  }
+
+  jump(line) {
+    this.scrollTo(line);
+    this.go(line);
+  }
+
+  scrollTo(line) {
+    this.scroller.scrollTop = line * ROW - this.scroller.clientHeight / 3;
+  }
+
+  key(event) {
+    const page = Math.floor(this.scroller.clientHeight / ROW) - 1;
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 };
+    if (event.key in moves) this.go(this.at + moves[event.key]);
+    else if (event.key === "Enter" && this.at >= 0) this.go(this.at, true);
+    else if (event.key === "/") this.find.focus();
+    else if (event.key === "n") this.search(1);
+    else if (event.key === "N") this.search(-1);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  search(step) {
+    const wanted = this.find.value.toLowerCase(), count = this.text.lines.length;
+    if (!wanted) return;
+    for (let k = step === 0 ? 0 : 1; k <= count; k++) {
+      const line = (((this.at + (step < 0 ? -k : k)) % count) + count) % count;
+      if (this.text.lines[line].toLowerCase().includes(wanted)) return this.go(line);
+    }
+  }
+}
+
+function codeView(program) {
+  const sources = program.sources.map((text) => ({ title: text.name, text }));
+  const stages = program.stageTexts.map((text, k) => ({
+    title: text.level && text.level !== text.name ? `${text.level}: ${text.name}` : text.name, text, fresh: () => program.fresh(k),
+  }));
+  const choices = [...sources, ...stages], before = sources.length;
+  const last = (level) => program.stages.findLastIndex((stage) => stage.level === level);
+  const inferred = program.stages.findIndex((stage) => stage.name === "infer-projections");
+  const shown = [sources.length ? 0 : -1, before + Math.max(0, inferred), ...["assign", "loops", "llvm", "machine code"].map((level) => before + last(level))];
+  const panes = shown.filter((k) => k >= 0).map((k, n) => new Pane(choices, k, n === (sources.length ? 1 : 0)));
+  const box = make("div", { class: "panes" }, ...panes.map((pane) => pane.element));
+  const toggles = panes.map((pane, k) => {
+    const input = make("input", { type: "checkbox", onchange: () => { pane.element.hidden = !input.checked; pane.element.style.display = input.checked ? "" : "none"; } });
+    input.checked = innerWidth > 1200 || k < 4;
+    pane.element.style.display = input.checked ? "" : "none";
+    return make("label", {}, input, ` ${choices[shown.filter((n) => n >= 0)[k]].text.level || "text"}`);
+  });
+  const middle = panes[sources.length ? 1 : 0];
+  const label = make("output", {});
+  const slider = make("input", { type: "range", min: 0, max: stages.length - 1, "aria-label": "pass", oninput: () => move(+slider.value) });
+  const move = (k) => {
+    const to = Math.max(0, Math.min(k, stages.length - 1)), top = middle.scroller.scrollTop;
+    slider.value = to;
+    middle.choose(before + to);
+    if (!selection.held) middle.scroller.scrollTop = top;
+    const fresh = program.fresh(to).size;
+    label.textContent = `${to + 1} of ${stages.length}: ${stages[to].title}${fresh ? `, ${fresh} lines changed` : ""}`;
+  };
+  const bar = make("div", { class: "bar" }, make("span", {}, "pass"), slider, label, ...toggles);
+  const element = make("div", { class: "view" }, bar, box);
+  element.step = (by) => move(+slider.value + by);
+  move(Math.max(0, inferred));
+  return element;
+}

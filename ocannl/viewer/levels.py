@@ -1,0 +1,124 @@
+"""The text of a program at every stage, line by line, with the origins of each line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
+from xdsl.ir import Operation
+
+from ocannl.dialects.ir.origins import at, in_layer, name_of, origins, union
+from ocannl.dialects.ir.text_printer import op_lines
+from ocannl.lowering.kernels_to_llvm import to_llvm_with_steps
+from ocannl.lowering.pipelines import PassMaker, run_passes
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.runtime.host.jit import emit_assembly
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The text after a pass: its level, the seconds that the pass took, and for each line the number of its
+    text and that of its set of origins.
+    """
+
+    name: str
+    level: str
+    seconds: float
+    lines: list[int]
+
+
+@dataclass
+class Levels:
+    """Stages with shared tables: texts of lines; origins as name, file and line; and sets of origins."""
+
+    texts: dict[str, int] = field(default_factory=dict[str, int])
+    files: dict[str, int] = field(default_factory=dict[str, int])
+    origins: dict[tuple[str, int, int], int] = field(default_factory=dict[tuple[str, int, int], int])
+    sets: dict[tuple[int, ...], int] = field(default_factory=lambda: {(): 0})
+    stages: list[Stage] = field(default_factory=list[Stage])
+    _known: dict[int, tuple[LocationAttr, int]] = field(default_factory=dict[int, tuple[LocationAttr, int]])
+    """Sets by the identity of a location, which hashes slowly."""
+
+    def add(self, name: str, level: str, seconds: float, lines: Iterable[tuple[str, LocationAttr]]) -> None:
+        numbers = [n for text, where in lines for n in (self._text(text), self.set_of(where))]
+        self.stages.append(Stage(name, level, seconds, numbers))
+
+    def _text(self, text: str) -> int:
+        return self.texts.setdefault(text, len(self.texts))
+
+    def set_of(self, location: LocationAttr) -> int:
+        """The number of the set of origins in a location; that of none is 0."""
+        known = self._known.get(id(location))
+        if known is None:
+            numbers = [self._origin(origin) for origin in origins(in_layer(location, None))]
+            key = tuple(dict.fromkeys(number for number in numbers if number is not None))
+            known = self._known[id(location)] = location, self.sets.setdefault(key, len(self.sets))
+        return known[1]
+
+    def _origin(self, origin: LocationAttr) -> int | None:
+        where = at(origin)
+        if where is None:
+            return None
+        file = self.files.setdefault(where.filename.data, len(self.files))
+        key = name_of(origin) or "", file, where.line.data
+        return self.origins.setdefault(key, len(self.origins))
+
+
+Watch: TypeAlias = Callable[[str, ModuleOp, Levels], None]
+
+
+def read_levels(
+    module: ModuleOp,
+    passes: Sequence[PassMaker],
+    target: TargetDescription,
+    watch: Watch,
+    *,
+    to_machine_code: bool,
+) -> Levels:
+    """Runs passes on a module, in place, and keeps the text after each; then LLVM IR and machine code.
+    `watch` sees the module after each pass.
+    """
+    levels = Levels()
+
+    def observe(name: str, after: ModuleOp, seconds: float) -> None:
+        lines = [(text, UNKNOWN_LOC if op is None else op.location) for text, op in op_lines(after)]
+        levels.add(name, level_of(after), seconds, lines)
+        watch(name, after, levels)
+
+    observe("as built", module, 0.0)
+    run_passes(module, passes, observe=observe)
+    if to_machine_code:
+        text, steps = to_llvm_with_steps(module, target)
+        levels.add("llvm", "llvm", 0.0, _of_functions(text, steps, _DEFINED))
+        assembly = emit_assembly(text, target)
+        levels.add("machine code", "machine code", 0.0, _of_functions(assembly, steps, _LABELLED))
+    return levels
+
+
+def level_of(module: ModuleOp) -> str:
+    """The dialect of the first operation in a module: `texpr`, `assign`, `loops`."""
+    first = module.body.block.first_op
+    return "" if first is None else first.name.partition(".")[0]
+
+
+# How functions begin in LLVM IR and in assembly, by name, and where they end.
+_DEFINED = re.compile(r'define [^@]*@"([^"]+)"'), re.compile(r"}")
+_LABELLED = re.compile(r'"?([^".\s#][^"#]*?)"?:(?:\s|$)'), re.compile(r"\s*\.(?:cfi_endproc|size)\b")
+
+
+def _of_functions(
+    text: str, steps: dict[str, list[Operation]], marks: tuple[re.Pattern[str], re.Pattern[str]]
+) -> Iterator[tuple[str, LocationAttr]]:
+    begin, end = marks
+    where: LocationAttr = UNKNOWN_LOC
+    for line in text.splitlines():
+        match = begin.match(line)
+        if match:
+            name = match[1].removesuffix(".on_frame")
+            where = union(*(step.location for step in steps.get(name, ()))) if name in steps else UNKNOWN_LOC
+        yield line, where
+        if end.match(line):
+            where = UNKNOWN_LOC

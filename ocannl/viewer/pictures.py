@@ -1,0 +1,211 @@
+"""What the page draws of a scheduled routine: its kernels, its memory over time, and the graph of its
+expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects import texpr
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import Map
+from ocannl.dialects.index.memref import memref_shape
+from ocannl.dialects.index.scopes import scope_sizes
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.dialects.loops.schedule import schedule_text
+from ocannl.dialects.scalar.terms import App
+from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.passes.analysis.derivative_paths import all_operands
+from ocannl.passes.analysis.liveness import lifetimes
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import Step, accesses, all_steps, nests_of, nodes
+from ocannl.passes.analysis.slices import slice_in
+from ocannl.passes.analysis.work import bytes_moved, flops
+from ocannl.viewer.levels import Levels
+
+
+@dataclass(frozen=True)
+class ArrayUse:
+    """An array that a nest reads or writes, and the variables and extents of the part that one register tile
+    touches: for each axis, its size and coefficients by variable.
+    """
+
+    name: str
+    is_written: bool
+    axes: list[tuple[int, dict[str, int]]]
+
+
+@dataclass(frozen=True)
+class NestPicture:
+    label: str
+    space: dict[str, int]
+    reduced: dict[str, int]
+    schedule: str
+    order: list[str]
+    tile: dict[str, int]
+    parallel: dict[str, int]
+    merged: list[list[str]]
+    arrays: list[ArrayUse]
+    origins: int
+
+
+@dataclass(frozen=True)
+class StepPicture:
+    """A kernel: its work, and its time where that was measured."""
+
+    label: str
+    flops: int
+    bytes: int
+    seconds: float | None
+    origins: int
+    nests: list[NestPicture]
+
+
+@dataclass(frozen=True)
+class NodePicture:
+    """The memory of a node: the first and the last kernel that touch it; `offset` is None outside of the
+    arena.
+    """
+
+    label: str
+    bytes: int
+    mode: str
+    why: str
+    offset: int | None
+    first: int | None
+    last: int | None
+    origins: int
+
+
+def pictures_of_steps(func: FuncOp, levels: Levels, seconds: Sequence[float] | None) -> list[dict[str, Any]]:
+    """The kernels of a routine, in the order in which they run."""
+    found: list[dict[str, Any]] = []
+    for number, step in enumerate(all_steps(func)):
+        picture = StepPicture(
+            f"@{step.body.data}" if isinstance(step, RepeatOp) else step.label.data,
+            flops(step),
+            bytes_moved(step),
+            None if seconds is None else seconds[number],
+            levels.set_of(step.location),
+            [_nest(nest, levels) for nest in _nests(step)],
+        )
+        found.append(asdict(picture))
+    return found
+
+
+def _nests(step: Step) -> list[NestOp]:
+    """The nests of a step, those of a loop's body among them."""
+    if isinstance(step, RepeatOp):
+        return [nest for inner in all_steps(step.func) for nest in _nests(inner)]
+    return nests_of(step)
+
+
+def _nest(nest: NestOp, levels: Levels) -> NestPicture:
+    schedule = None if nest.schedule is None else nest.schedule.data
+    reduced = {name: size for op in nest.walk() if isinstance(op, ReduceOp) for name, size in op.space.data}
+    arrays: dict[tuple[SSAValue, Map, bool], ArrayUse] = {}
+    for op in accesses(nest):
+        is_written = isinstance(op, StoreOp)
+        arrays.setdefault((op.node, op.indices.data, is_written), _use(op, is_written))
+    return NestPicture(
+        nest.label.data,
+        {n: s for n, s in scope_sizes(nest).items() if n not in reduced} | dict(nest.space.data),
+        reduced,
+        "" if schedule is None else schedule_text(schedule),
+        [] if schedule is None else list(schedule.order),
+        {} if schedule is None else dict(schedule.tiles),
+        {} if schedule is None else dict(schedule.parallel),
+        [] if schedule is None else [list(names) for names in schedule.merged],
+        sorted(arrays.values(), key=lambda use: not use.is_written),
+        levels.set_of(nest.location),
+    )
+
+
+def _use(op: LoadOp | StoreOp, is_written: bool) -> ArrayUse:
+    assert isinstance(op.node.owner, NodeOp)
+    axes = [
+        (size, dict(index.terms)) for size, index in zip(memref_shape(op.node), op.indices.data, strict=True)
+    ]
+    return ArrayUse(op.node.owner.label.data, is_written, axes)
+
+
+def pictures_of_memory(func: FuncOp, levels: Levels) -> list[dict[str, Any]]:
+    """The nodes that have memory."""
+    alive = lifetimes(func)
+    found: list[dict[str, Any]] = []
+    for node in nodes(func):
+        if node.mode.data == "virtual":
+            continue
+        life = alive.get(node.result)
+        picture = NodePicture(
+            node.label.data,
+            byte_size(node),
+            node.mode.data,
+            node.why.data,
+            None if node.offset is None else node.offset.data,
+            None if life is None else life.first,
+            None if life is None else life.last,
+            levels.set_of(node.location),
+        )
+        found.append(asdict(picture))
+    return found
+
+
+def pictures_of_expressions(routine: texpr.TexprRoutineOp, levels: Levels) -> list[dict[str, Any]]:
+    """The expressions that a program computes or differentiates, in order, with the block of each, its shape
+    and the numbers of its operands; all where none is.
+    """
+    block = routine.body.block
+    roots = [op.tensor for op in block.ops if isinstance(op, texpr.OnTensorOp)]
+    wanted = set(slice_in(block, roots, all_operands))
+    ops = [op for op in block.ops if isinstance(op, texpr.TensorOp) and (op in wanted or not wanted)]
+    numbers = {op.result: number for number, op in enumerate(ops)}
+    blocks = blocks_of(ops)
+    return [
+        {
+            "name": label_of(op) or op.name,
+            "op": op.name.partition(".")[2],
+            "does": action_of(op),
+            "shape": str(shape_of(op.result)),
+            "block": blocks[op.result],
+            "operands": [numbers[value] for value in op.operands if value in numbers],
+            "origins": levels.set_of(op.location),
+        }
+        for op in ops
+    ]
+
+
+def action_of(op: texpr.TensorOp) -> str:
+    """The operator of an expression, after its accumulation: `add= mul`."""
+    if not isinstance(op, texpr.ApplyOp):
+        return op.name.partition(".")[2]
+    term = op.term.data
+    does = term.op if isinstance(term, App) else "copy"
+    return f"{op.accum_name}= {does}" if op.accum_name else does
+
+
+def label_of(op: texpr.TensorOp) -> str:
+    return op.label.data if isinstance(op, texpr.MemoryOp) else op.result.name_hint or ""
+
+
+def blocks_of(ops: Sequence[texpr.TensorOp]) -> dict[SSAValue, str]:
+    """The path of the block that each expression belongs to: that of a parameter that it uses; without one,
+    that of its last operand that has a block, or else of its first user.
+    """
+    blocks: dict[SSAValue, str] = {}
+    for op in ops:
+        if isinstance(op, texpr.ParamOp):
+            blocks[op.result] = label_of(op).rpartition(".")[0]
+            continue
+        own = [blocks[value] for value in op.operands if isinstance(value.owner, texpr.ParamOp)]
+        others = [blocks.get(value, "") for value in reversed(op.operands)]
+        blocks[op.result] = next(filter(None, [*own, *others]), "")
+    for op in reversed(ops):
+        for value in op.operands:
+            if not blocks.get(value, ""):
+                blocks[value] = blocks[op.result]
+    return blocks

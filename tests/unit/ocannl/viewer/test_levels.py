@@ -1,0 +1,104 @@
+"""Links between the levels of a program: from every operation up to Python, and down to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.dialects.ir.text_printer import op_lines, op_text
+from ocannl.lowering.pipelines import PIPELINES, for_target
+from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.program.extract import extract
+from ocannl.viewer.levels import Levels, read_levels
+
+HERE = __file__
+# Lines of a text that are of no operation, by how they begin.
+FRAME = ("builtin.module", "}", "define void", "attributes", "declare", ";", ".", "ret void")
+
+
+def dense() -> oc.Code:
+    x, y = oc.data(np.ones((4, 3), np.float32)), oc.data(np.ones((4, 1), np.float32))
+    loss = (nn.mlp(hid_dims=[8], out_dim=1)(x) - y).einsum("...|... => 0")
+    return train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1)
+
+
+def convolutions() -> oc.Code:
+    x, y = oc.data(np.ones((2, 12, 12, 1), np.float32), axes="bbbo"), oc.data(np.ones(2, np.int32), axes="b")
+    loss = nn.cross_entropy(nn.conv2d(out_channels=4, kernel_size=3)(x).einsum("b, h, w | c => b | c"), y)
+    return train.grad_update(loss) + train.adam_update(loss, learning_rate=0.1)
+
+
+def layers() -> oc.Code:
+    ids = oc.data(np.ones((2, 4), np.int32), axes="bb")
+    hidden = nn.decoder_only(5, 1, 4, 4, 8)(nn.embedding(num=7, dim=8)(ids))
+    return train.grad_update(nn.cross_entropy(nn.linear(out_dim=7)(hidden), ids))
+
+
+@cache
+def read(made: Callable[[], oc.Code]) -> Levels:
+    texts: list[str] = []
+
+    def watch(name: str, module: ModuleOp, levels: Levels) -> None:
+        texts.append(op_text(module))
+
+    module = extract(made().statements, "step").module
+    passes = for_target(PIPELINES["cpu"], DEFAULT_TARGET)
+    levels = read_levels(module, passes, DEFAULT_TARGET, watch, to_machine_code=True)
+    by_number = list(levels.texts)
+    for stage, text in zip(levels.stages, texts, strict=False):
+        assert "\n".join(by_number[number] for number in stage.lines[::2]) == text
+    return levels
+
+
+@pytest.mark.parametrize("code", [dense, convolutions, layers])
+def test_every_line_has_its_way_up_to_python(code: Callable[[], oc.Code]):
+    levels = read(code)
+    texts, sets = list(levels.texts), list(levels.sets)
+    files, origins = list(levels.files), list(levels.origins)
+    for stage in levels.stages:
+        for number, linked in zip(stage.lines[::2], stage.lines[1::2], strict=True):
+            if stage.level in ("texpr", "assign", "loops") and not texts[number].strip().startswith(FRAME):
+                assert sets[linked], f"{stage.name}: {texts[number]}"
+    assert {files[file] for _, file, _ in origins} == {HERE}
+
+
+@pytest.mark.parametrize("code", [dense, convolutions, layers])
+def test_every_computed_expression_has_its_way_down_to_machine_code(code: Callable[[], oc.Code]):
+    levels = read(code)
+    sets, (*_, loops, llvm, machine) = list(levels.sets), levels.stages
+    assert (loops.name, llvm.level, machine.level) == ("plan-memory", "llvm", "machine code")
+    texts = list(levels.texts)
+    stored = {
+        origin
+        for number, linked in zip(loops.lines[::2], loops.lines[1::2], strict=True)
+        if "loops.store" in texts[number]
+        for origin in sets[linked]
+    }
+    for stage in (llvm, machine):
+        assert stored <= {origin for linked in stage.lines[1::2] for origin in sets[linked]}
+
+
+def test_lines_of_functions_are_those_of_their_steps():
+    levels = read(dense)
+    texts, sets, origins = list(levels.texts), list(levels.sets), list(levels.origins)
+    for level in ("llvm", "machine code"):
+        stage = next(stage for stage in levels.stages if stage.level == level)
+        lines = [(texts[n], sets[s]) for n, s in zip(stage.lines[::2], stage.lines[1::2], strict=True)]
+        names = {
+            origins[o][0] for text, linked in lines if "relu" in text and "step.relu" in text for o in linked
+        }
+        assert "relu" in names
+        assert any(linked for text, linked in lines if "fma" in text)
+
+
+def test_a_line_is_of_the_operation_that_begins_there():
+    module = extract(dense().statements, "step").module
+    for text, op in op_lines(module):
+        assert (op is None) == (text.strip() == "}")
+        assert op is None or f"{op.name}" in text or "builtin.module" in text

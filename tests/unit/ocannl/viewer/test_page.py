@@ -1,0 +1,205 @@
+"""Pages of programs: their data, the ways to ask for one, and what a browser makes of one."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.tools.view import main
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NEEDS_BROWSER = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+
+
+def data_of(path: Path) -> dict[str, Any]:
+    packed = re.search(r'type="application/octet-stream">([^<]+)<', path.read_text("utf-8"))
+    assert packed is not None
+    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
+
+
+def compiled() -> oc.Routine:
+    x, y = oc.data(np.ones((64, 3), np.float32)), oc.data(np.ones((64, 1), np.float32))
+    errors = nn.mlp(hid_dims=[40], out_dim=1)(x) - y
+    loss = (errors**2).einsum("...|... => 0").named("loss")
+    ctx = oc.Context.cpu(1)
+    step = ctx.compile(train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1), name="step")
+    ctx.init_params(loss)
+    return step
+
+
+def test_a_routine(tmp_path: Path):
+    step = compiled()
+    data = data_of(step.view(tmp_path / "step.html"))
+    names = [stage["name"] for stage in data["stages"]]
+    assert names[0] == "as built"
+    assert names[-2:] == ["llvm", "machine code"]
+    for name in ("differentiate", "schedule"):
+        stage = next(stage for stage in data["stages"] if stage["name"] == name)
+        assert "\n".join(data["texts"][n] for n in stage["lines"][::2]) + "\n" == step.ir(name)
+    assert "\n".join(data["texts"][n] for n in data["stages"][-2]["lines"][::2]) + "\n" == step.ir("llvm")
+    assert [kernel["seconds"] for kernel in data["steps"]] == [None] * len(data["steps"])
+    labels = {node["label"]: node for node in data["memory"]}
+    assert labels["mlp.layer1.w"]["bytes"] == 40 * 3 * 4
+    assert {node["block"] for node in data["graph"] if node["name"] == "relu"} == {"mlp.layer1"}
+    (source,) = data["files"]
+    assert source["name"] == __file__
+    assert source["lines"][0] == [1, Path(__file__).read_text("utf-8").splitlines()[0]]
+    assert step.ir("loops") == step.ir("plan-memory")
+
+
+def test_times_are_those_of_the_profile(tmp_path: Path):
+    step = compiled()
+    step.profile(runs=2)
+    assert all(kernel["seconds"] > 0 for kernel in data_of(step.view(tmp_path / "step.html"))["steps"])
+
+
+def test_everything_that_can_be_viewed(tmp_path: Path):
+    @oc.function
+    def double(x):
+        return 2 * x
+
+    t = oc.data(np.ones(3, np.float32), label="x") + 1
+    with pytest.raises(OcannlError, match=r"double\.lower\(\.\.\.\)\.view\(\)"):
+        double.view()
+    double(np.ones(4, np.float32))
+    viewed = [t, oc.forward(t), oc.Context.cpu(1).compile(oc.forward(t)), double, double.lower(np.ones(2))]
+    for number, one in enumerate(viewed):
+        assert data_of(oc.view(one, tmp_path / f"{number}.html"))["stages"]
+
+
+def test_a_gpu_has_kernels(tmp_path: Path):
+    t = oc.data(np.ones(3, np.float32), label="x") + 1
+    data = data_of(oc.Context("emulated_gpu").compile(oc.forward(t)).view(tmp_path / "gpu.html"))
+    assert data["stages"][-1]["level"] == "loops"
+    assert any("kernel.launch" in data["texts"][n] for n in data["stages"][-1]["lines"][::2])
+
+
+def test_looking_changes_nothing(tmp_path: Path):
+    step = compiled()
+    before = step.ir("llvm"), repr(step)
+    step.view(tmp_path / "step.html")
+    assert (step.ir("llvm"), repr(step)) == before
+
+
+def test_without_a_path_it_is_opened(monkeypatch: pytest.MonkeyPatch):
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    path = oc.view((oc.data(np.ones(3, np.float32)) * 2).named("twice"))
+    assert opened == [path.as_uri()]
+    assert path.name.startswith("twice-")
+    path.unlink()
+
+
+def test_what_cannot_be_viewed(tmp_path: Path):
+    t = oc.data(np.ones(3, np.float32))
+    with pytest.raises(oc.ArgumentError, match=r"a routine or a function is viewed, found ndarray"):
+        oc.view(np.ones(3), tmp_path / "x.html")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(OcannlError, match="cannot write the page"):
+        oc.view(t * 2, tmp_path / "none" / "x.html")
+    for wrong in ((3, 1), (-1,)):
+        with pytest.raises(oc.ArgumentError, match=r"for other axes, t\.reshape"):
+            t.view(*wrong)  # pyright: ignore[reportArgumentType]
+
+
+class TestTool:
+    TEXT = """
+texpr.routine @f {
+  %x = texpr.data "x" : !texpr.tensor<8>
+  %y = texpr.apply = relu(%x) logic "." : !texpr.tensor<...o1>
+  texpr.forward %y
+}
+"""
+
+    def test_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        file, page = tmp_path / "f.mlir", tmp_path / "f.html"
+        file.write_text(self.TEXT)
+        assert main([str(file), "-o", str(page)]) == 0
+        assert capsys.readouterr().out.strip() == str(page)
+        data = data_of(page)
+        assert data["files"][0]["name"] == str(file)
+        assert data["title"] == "f.mlir"
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [("texpr.routine {", "f.mlir:1"), ("builtin.module {\n}", "no routine"), (None, "cannot read")],
+    )
+    def test_errors(self, text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        file = tmp_path / "f.mlir"
+        if text is not None:
+            file.write_text(text)
+        assert main([str(file), "-o", str(tmp_path / "f.html")]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert message in error
+
+
+# Goes through all views as a user does, and leaves what it saw in the body's attributes.
+VISIT = """
+<script>
+const seen = document.body.dataset, press = (key, on = document.body) =>
+  on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+const wait = setInterval(() => {
+  if (!seen.ready) return;
+  clearInterval(wait);
+  const panes = [...document.querySelectorAll(".pane")], source = panes[0].querySelector(".scroll");
+  const rows = [...source.querySelectorAll(".row")];
+  rows.find((row) => row.textContent.includes("named(")).click();
+  seen.status = document.getElementById("status").textContent;
+  seen.lit = panes.map((pane) => pane.querySelectorAll(".row.strong, .row.weak").length).join();
+  press("Escape");
+  seen.left = document.querySelectorAll(".row.strong, .row.weak").length;
+  const slider = document.querySelector("input[type=range]"), before = +slider.value;
+  press("]");
+  seen.moved = +slider.value - before;
+  seen.changed = document.querySelector("output").textContent;
+  const views = [];
+  for (const key of ["2", "3", "4", "5", "1"]) {
+    press(key);
+    const view = [...document.querySelectorAll(".view")].find((one) => !one.hidden);
+    views.push(view.querySelectorAll("svg .mark, svg rect, .row").length > 0);
+  }
+  seen.views = views.join();
+  press("t");
+  seen.shade = document.documentElement.dataset.theme;
+  seen.done = true;
+}, 20);
+</script>
+</body>
+"""
+
+
+@NEEDS_BROWSER
+def test_in_a_browser(tmp_path: Path):
+    step = compiled()
+    step.profile(runs=2)
+    path = step.view(tmp_path / "step.html")
+    path.write_text(path.read_text("utf-8").replace("</body>", VISIT), "utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1600,900"]
+    options += ["--virtual-time-budget=10000", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    command = [str(BROWSER), *options, path.as_uri()]
+    page = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    body = re.search(r"<body [^>]*>", page)
+    assert body is not None
+    seen = dict(re.findall(r'data-([\w-]+)="([^"]*)"', body[0]))
+    assert seen["done"] == "true"
+    assert seen["status"].startswith("held: ")
+    assert "loss at test_page.py:" in seen["status"]
+    assert all(int(count) > 0 for count in seen["lit"].split(","))
+    assert seen["left"] == "0"
+    assert seen["moved"] == "1"
+    assert "lines changed" in seen["changed"] or "of" in seen["changed"]
+    assert seen["views"] == ",".join(["true"] * 5)
+    assert seen["shade"] == "dark"
