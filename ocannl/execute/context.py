@@ -350,7 +350,10 @@ class Context:
         """The values now, as `ctx[t]` gives them, of those that have one; expressions that no routine keeps
         by one computation, which is not kept.
         """
-        return present_values(self, self._nodes, values)
+        given = list(values)
+        if not all(isinstance(value, Value) for value in given):
+            raise ArgumentError("values of tensors have present values: ctx[t] is that of a tensor")
+        return present_values(self, self._nodes, given)
 
     def __setitem__(self, tensor: Tensor | Held | Part[Tensor], array: ArrayLike) -> None:
         """Sets memory, or a part of it: `ctx[m.at[0, 3]] = 5.0`. The dtype is converted; raises `ShapeError`

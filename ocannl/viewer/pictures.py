@@ -163,7 +163,7 @@ def pictures_of_expressions(routine: texpr.TexprRoutineOp, levels: Levels) -> li
     roots = [op.tensor for op in block.ops if isinstance(op, texpr.OnTensorOp)]
     wanted = set(slice_in(block, roots, all_operands))
     ops = [op for op in block.ops if isinstance(op, texpr.TensorOp) and (op in wanted or not wanted)]
-    numbers = {op.result: number for number, op in enumerate(ops)}
+    numbers: dict[SSAValue, int] = {op.result: number for number, op in enumerate(ops)}
     blocks = blocks_of(ops)
     return [
         {

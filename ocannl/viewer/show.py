@@ -47,6 +47,8 @@ def show(program: Program, path: str | os.PathLike[str] | None = None) -> Path:
 
     Raises `OcannlError` where the file cannot be written, and what compiling raises.
     """
+    if not isinstance(path, str | os.PathLike | None):
+        raise ArgumentError(here(f"a page is written to a path, found {path!r}"))
     text = page(program)
     if path is not None:
         return _written(Path(path), text)
@@ -61,6 +63,7 @@ def show(program: Program, path: str | os.PathLike[str] | None = None) -> Path:
 def _written(path: Path, text: str) -> Path:
     try:
         path.write_text(text, "utf-8")
-    except OSError as error:
-        raise OcannlError(f"cannot write the page {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OcannlError(here(f"cannot write the page {path}: {why}")) from None
     return path

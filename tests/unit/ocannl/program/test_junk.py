@@ -50,6 +50,8 @@ SESSION = {"eager", "seed"}
 """These change what other tests do."""
 LONG = {"run_loop", "profile"}
 """These run as often as they are asked to."""
+FILES = {"oc.view", "code.view", "tensor.view", "routine.view"}
+"""These write files, and open the browser."""
 CLASSES = {"Code", "Context", "Dim", "Tensor"}
 
 
@@ -72,7 +74,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     owners |= {"context": context, "routine": context.compile(oc.forward(oc.relu(DATA)))}
     for prefix, owner in owners.items():
         found |= methods(prefix, owner)
-    return found
+    return {name: function for name, function in found.items() if name not in FILES}
 
 
 def methods(prefix: str, owner: object) -> dict[str, Callable[..., Any]]:

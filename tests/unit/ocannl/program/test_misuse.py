@@ -61,7 +61,6 @@ NAMES: list[tuple[Any, str, str]] = [
     (oc, "einsumm", "did you mean 'einsum'?"),
     (nn, "Linear", "module 'ocannl.nn' has no attribute 'Linear'; did you mean 'linear'?"),
     (train, "adamW", "did you mean 'adamw'?"),
-    (oc.data([1.0]), "view", "'Tensor' object has no attribute 'view'; in its place: t.reshape"),
     (oc.data([1.0]), "detach", "in its place: oc.stop_gradient(t)"),
     (oc.data([1.0]), "reshap", "did you mean 'reshape'?"),
     (oc.data([1.0]), "_reshap", "has no attribute '_reshap'"),

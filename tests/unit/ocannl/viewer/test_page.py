@@ -68,7 +68,7 @@ def test_times_are_those_of_the_profile(tmp_path: Path):
 
 def test_everything_that_can_be_viewed(tmp_path: Path):
     @oc.function
-    def double(x):
+    def double(x: oc.Tensor):
         return 2 * x
 
     t = oc.data(np.ones(3, np.float32), label="x") + 1
@@ -109,6 +109,10 @@ def test_what_cannot_be_viewed(tmp_path: Path):
         oc.view(np.ones(3), tmp_path / "x.html")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OcannlError, match="cannot write the page"):
         oc.view(t * 2, tmp_path / "none" / "x.html")
+    with pytest.raises(OcannlError, match="cannot write the page"):
+        oc.view(t * 2, "\0")
+    with pytest.raises(oc.ArgumentError, match=r"test_page\.py:\d+: a page is written to a path, found 3\.5"):
+        oc.view(t * 2, 3.5)  # pyright: ignore[reportArgumentType]
     for wrong in ((3, 1), (-1,)):
         with pytest.raises(oc.ArgumentError, match=r"for other axes, t\.reshape"):
             t.view(*wrong)  # pyright: ignore[reportArgumentType]
