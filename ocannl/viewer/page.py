@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.dialects.texpr import TexprRoutineOp
 from ocannl.lowering.pipelines import PIPELINES, for_target
-from ocannl.passes.analysis.nests import functions
+from ocannl.passes.analysis.nests import uncalled
 from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.viewer.levels import Levels, read_levels
@@ -73,7 +73,7 @@ def page_data(program: Program) -> dict[str, Any]:
 
     on_cpu = program.pipeline == "cpu"
     levels = read_levels(program.module, passes, program.target, keep_graph, to_machine_code=on_cpu)
-    funcs = functions(program.module)
+    funcs = uncalled(program.module)
     if not funcs:
         raise OcannlError(f"there is no routine in {program.name}")
     func = funcs[-1]
