@@ -22,16 +22,16 @@ from ocannl.program.dtypes import element_of, is_integer
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.expressions import spec_apply
 from ocannl.program.final_types import element_now
+from ocannl.program.ids_together import IdsTogether
 from ocannl.program.indexing import Indexing, checked_ids
 from ocannl.program.memory import add_data
-from ocannl.program.memory_axes import SPEC_ORDER, MemoryAxes, Place, Slot
+from ocannl.program.memory_axes import MEMORY_ORDER, SPEC_ORDER, MemoryAxes, Place, Slot
 from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.values import Value
 
 Array: TypeAlias = NDArray[Any]
 Item: TypeAlias = int | slice | StaticIndex | Value | Array | EllipsisType | None
 ALL = slice(None)
-ONE_SHAPE = "ids of several axes have one shape, or are one number"
 
 
 def part_of(value: Value, key: Sequence[object]) -> Value:
@@ -41,7 +41,7 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
     are not, `ArgumentError` for what is no position.
     """
     items = _items(key, value)
-    _check_side_by_side(items)
+    apart = _are_apart(items)
     value, items = _sliced(value, items)
     for item in [item for item in items if isinstance(item, StaticIndex)]:
         axes, number = MemoryAxes(value), items.index(item)
@@ -49,21 +49,18 @@ def part_of(value: Value, key: Sequence[object]) -> Value:
         value = graph.add(tagged(_slice(value, {place: Linear.var(item.name)}), item))
         del items[number]
     if any(isinstance(item, Value | np.ndarray) for item in items):
-        value, items = _taken(value, items)
+        value, items = _taken(value, items, in_front=apart)
     for number in reversed([number for number, item in enumerate(items) if item is None]):
         value = _with_new_axis(value, items, number)
     return value
 
 
-def _check_side_by_side(items: Sequence[Item]) -> None:
-    """NumPy moves the axes of ids to the front where integers or ids have another item between them."""
+def _are_apart(items: Sequence[Item]) -> bool:
+    """Whether axes of ids go to the front, as in NumPy: another item stands between ids or integers."""
     ids = [isinstance(item, Value | np.ndarray) for item in items]
     chosen = [number for number, item in enumerate(items) if ids[number] or isinstance(item, int)]
-    if any(ids) and chosen != [*range(chosen[0], chosen[-1] + 1)]:
-        raise ArgumentError(
-            "ids of several axes stand side by side, and beside integers; "
-            "others are chosen one after the other, as x[0][..., ids]"
-        )
+    between = items[chosen[0] : chosen[-1]] if any(ids) else []
+    return any(item is None or item is ... or isinstance(item, slice) for item in between)
 
 
 def _items(key: Sequence[object], value: Value) -> list[Item]:
@@ -186,32 +183,28 @@ def written_part(value: Value, key: Sequence[object]) -> WrittenPart:
     positions = _positions(axes, items)
     numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
     places = [axes.place(_axis(items, number)) for number in numbers]
-    ids = [_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
-    ranks = _axes_of_ids(numbers, ids)
-    for operand, (place, rank) in enumerate(zip(places, ranks, strict=True)):
-        positions[place] = Ids(operand, rank)
-        if isinstance(items[numbers[operand]], Value):
-            ids[operand] = checked_ids(ids[operand], axes.label, str(axes.number(place)), axes.dim(place))
+    ids = [_checked(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
+    together = IdsTogether(ids)
+    ranks = _axes_of_ids(together)
+    if any(ranks) and _are_apart(items):
+        raise ArgumentError(
+            "ids, and integers beside them, stand side by side in a part that code writes; "
+            "an integer elsewhere can be a slice of one position, as in m[0:1, :, ids]"
+        )
+    positions |= {place: Ids(operand, ranks[operand]) for operand, place in enumerate(places)}
     indices = [item for item in items if isinstance(item, StaticIndex)]
     for number, item in enumerate(items):
         if isinstance(item, StaticIndex):
             positions[axes.place(_axis(items, number))] = Linear.var(item.name)
-    return WrittenPart(_by_row(positions), ids, indices)
+    return WrittenPart(_by_row(positions), together.broadcast(), indices)
 
 
-def _axes_of_ids(numbers: Sequence[int], ids: Sequence[Value]) -> list[int]:
+def _axes_of_ids(ids: IdsTogether) -> list[int]:
     """How many axes of a part stand in place of each axis that ids choose: all axes of ids, which are those
     of one shape, stand in place of the first.
-
-    Raises `ArgumentError` where they are not side by side, or of different shapes.
     """
-    shapes = [tuple(MemoryAxes(one).sizes) for one in ids]
-    several = [number for number, shape in zip(numbers, shapes, strict=True) if shape]
-    if several and several != [*range(several[0], several[-1] + 1)]:
-        raise ArgumentError("ids of several axes stand side by side; others are one number")
-    if len({shape for shape in shapes if shape}) > 1:
-        raise ArgumentError(ONE_SHAPE)
-    return [len(shape) if [n] == several[:1] else 0 for n, shape in zip(numbers, shapes, strict=True)]
+    several = [number for number, slot in enumerate(ids.slots) if slot.axes]
+    return [len(ids.names) if [number] == several[:1] else 0 for number in range(len(ids.slots))]
 
 
 def _slice(value: Value, positions: Mapping[Place, Position]) -> SliceOp:
@@ -230,37 +223,26 @@ def _by_row(positions: Mapping[Place, Position]) -> Positions:
     return batch, input, output
 
 
-def _taken(value: Value, items: list[Item]) -> tuple[Value, list[Item]]:
-    """The value at ids, whose axes stand in place of the axis that they choose; of several, of the first."""
+def _taken(value: Value, items: list[Item], *, in_front: bool) -> tuple[Value, list[Item]]:
+    """The value at ids, whose axes stand in front, or in place of the first axis that they choose."""
     axes = MemoryAxes(value)
     numbers = [number for number, item in enumerate(items) if isinstance(item, Value | np.ndarray)]
-    items = _broadcast(items, numbers)
     places = [axes.place(_axis(items, number)) for number in numbers]
-    ids = [_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)]
-    source, chosen = axes.slot("x"), [MemoryAxes(one).numbered("i") for one in ids]
+    if in_front:
+        axes.close_rows(MEMORY_ORDER)
+    ids = IdsTogether([_ids(items[n], axes, place) for n, place in zip(numbers, places, strict=True)])
+    source = axes.slot("x")
     at = [source.at(place) for place in places]
-    several = [slot.axes for slot in chosen if slot.axes] or [[]]
-    if len({*map(len, several)}) > 1:
-        raise ArgumentError(ONE_SHAPE)
-    result = source.with_axes(dict.fromkeys(at, ()) | {at[0]: several[0]})
-    spec = f"{'; '.join(map(str, (source, *chosen)))} => {result}"
+    first = source.axes[0] if in_front else at[0]
+    kept = () if first in at else (first,)
+    result = source.with_axes(dict.fromkeys(at, ()) | {first: (*ids.names, *kept)})
+    spec = f"{'; '.join(map(str, (source, *ids.slots)))} => {result}"
     constant = all(isinstance(items[number], np.ndarray) for number in numbers)
-    gathered = Indexing(spec, ids, at, "drop" if constant else "error", {}, scatters=False)
-    left = [*items[: numbers[0]], *[ALL] * len(several[0]), *items[numbers[-1] + 1 :]]
+    gathered = Indexing(spec, ids.ids, at, "drop" if constant else "error", {}, scatters=False)
+    left = [item for number, item in enumerate(items) if number not in numbers]
+    start = 0 if in_front else numbers[0]
+    left[start:start] = [ALL] * len(ids.names)
     return gathered.apply(value, "add", "gather"), left
-
-
-def _broadcast(items: list[Item], numbers: list[int]) -> list[Item]:
-    """With arrays of ids in one shape."""
-    arrays = {number: item for number in numbers if isinstance(item := items[number], np.ndarray)}
-    if len(arrays) < len(numbers):
-        return items
-    try:
-        same = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
-    except ValueError:
-        shapes = ", ".join(str(ids.shape) for ids in arrays.values())
-        raise ArgumentError(f"ids of several axes are broadcast to one shape, found {shapes}") from None
-    return [same.get(number, item) for number, item in enumerate(items)]
 
 
 def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:
@@ -275,6 +257,14 @@ def _ids(item: Item, axes: MemoryAxes, place: Place) -> Value:
     contents = np.where(item < 0, item + size, item)
     shape = Shape(Row(), Row(), closed_row(*map(Dim, contents.shape)))
     return add_data(contents, TensorType.of(shape, element_of(np.int64)), "ids")
+
+
+def _checked(item: Item, axes: MemoryAxes, place: Place) -> Value:
+    """Ids as a tensor; one's own values are checked when it is used."""
+    ids = _ids(item, axes, place)
+    if not isinstance(item, Value):
+        return ids
+    return checked_ids(ids, axes.label, str(axes.number(place)), axes.dim(place))
 
 
 def _with_new_axis(value: Value, items: Sequence[Item], number: int) -> Value:

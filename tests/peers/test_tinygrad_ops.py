@@ -28,12 +28,7 @@ LEFT_OUT = {
     "test_pad_reflect_mode test_pad_circular_mode": "images repeat as often as it takes, as in NumPy",
     "test_int_or": "a Python number that a type has not is an error",
     "test_slice_errors test_slice_fancy_indexing_errors": "other types of exceptions",
-    "test_slice_fancy_indexing_dim_inject_none test_slice_fancy_indexing_dim_inject_and_collapse "
-    "test_slice_fancy_indexing_dim_collapse_int test_slice_fancy_indexing_list_with_tensors "
-    "test_slice_fancy_indexing_no_dim_collapse test_slice_fancy_indexing_with_tensors "
-    "test_slice_fancy_indexing_list_indices test_slice_fancy_indexing_tuple_indices": (
-        "ids that are tensors of different shapes, negative, or not side by side"
-    ),
+    "test_slice_fancy_indexing_dim_collapse_int": "integers beside ids are ids, as in NumPy",
 }
 
 

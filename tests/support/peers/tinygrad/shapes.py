@@ -114,7 +114,19 @@ class Shapes(Values):
         return self.split(math.ceil(self.shape[dim] / count), dim)
 
     def __getitem__(self, key: Any) -> Self:
-        return type(self)(self.t[raw(key)])
+        return type(self)(self.t[self._from_the_front(key)])
+
+    def _from_the_front(self, key: Any) -> Any:
+        """OCANNL's ids that are tensors count from the front alone."""
+        items = key if isinstance(key, tuple) else (key,)
+        axes = [item is not None and item is not ... for item in items]
+        sizes, found = self.shape, list[Any]()
+        for number, item in enumerate(items):
+            is_behind = any(each is ... for each in items[:number])
+            at = len(sizes) - sum(axes[number:]) if is_behind else sum(axes[:number])
+            is_ids = isinstance(item, Values) and item.dtype.kind == "i"
+            found.append(item.t + sizes[at] * (item.t < 0) if is_ids else raw(item))
+        return tuple(found)
 
     def pad(self, padding: Any, mode: str = "constant", value: float = 0.0) -> Self:
         if not any(isinstance(p, tuple) or p is None for p in padding):

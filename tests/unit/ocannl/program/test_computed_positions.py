@@ -27,6 +27,10 @@ KEYS: list[Any] = [
     (ROWS, slice(1, 4)),
     (slice(None), slice(None), np.array([[0, 2], [2, 1]])),
     (..., np.array([2, 0])),
+    (ROWS[:, None], COLUMNS),
+    (ROWS[:1], COLUMNS[:, None], np.array([0, 2])),
+    (slice(None), COLUMNS[None], np.array([[1], [1]])),
+    (1, COLUMNS[:, None], np.array(2)),
 ]
 UFUNCS: dict[str, np.ufunc] = {"add": np.add, "max": np.maximum, "mul": np.multiply}
 
@@ -145,8 +149,9 @@ def test_positions_beside_static_indices_and_arrays():
             cache[3, [8]] = k
         with pytest.raises(oc.ArgumentError, match="one shape"):
             cache[[0, 1], [0, 1, 2]] = k
-        with pytest.raises(oc.ArgumentError, match="side by side"):
-            cache[[0, 1], :, [0, 1]] = 1.0
+        for key in (([0, 1], slice(None), [0, 1]), (0, slice(None), [0, 1])):
+            with pytest.raises(oc.ArgumentError, match="side by side"):
+                cache[key] = 1.0
         with pytest.raises(oc.ArgumentError, match="new axes"):
             cache[None] = 1.0
 

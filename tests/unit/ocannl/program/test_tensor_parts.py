@@ -103,14 +103,54 @@ def test_ids_that_are_tensors():
         part.numpy()
 
 
-def test_ids_that_are_not_side_by_side():
-    """NumPy moves their axes to the front there."""
+APART: list[Key] = [
+    *((0, ..., [1, 2]), ([0, 1], slice(None), 1), ([0], None, [1]), ([0, 1], slice(1, 3), [[1], [3]])),
+    *((slice(None), 1, None, [[0, 2]]), ([1, 1], ..., [0, 2]), (None, [0], slice(None), 1)),
+]
+
+
+@pytest.mark.parametrize("key", APART, ids=str)
+def test_ids_that_are_not_side_by_side(key: Key):
+    """Their axes stand in front, as in NumPy."""
+    check(array_of(2, 3, 4), key)
+
+
+def in_tensors(key: Key) -> Key:
+    """A key with tensors in place of arrays, of any rows."""
+    return tuple(oc.data(k, axes="boi"[3 - k.ndim :]) if isinstance(k, np.ndarray) else k for k in key)
+
+
+ROWS, COLUMNS = np.array([[1], [0]]), np.array([3, 0, 3])
+BROADCAST: list[Key] = [
+    *((slice(None), ROWS, COLUMNS), (ROWS, COLUMNS[:2] % 3), (1, ROWS, COLUMNS), (ROWS, ..., COLUMNS)),
+    *((ROWS[None], COLUMNS[:1] % 3, COLUMNS), (ROWS, np.array(2), COLUMNS), (ROWS, [[2]], COLUMNS)),
+    *((ROWS, [1, 2, 0], COLUMNS), (np.array([1]), np.array([[2]]), 3), (ROWS, None, COLUMNS[None] % 3)),
+]
+
+
+@pytest.mark.parametrize("key", BROADCAST, ids=str)
+def test_ids_are_broadcast_against_each_other(key: Key):
+    array = array_of(2, 3, 4)
+    x, wanted, ctx = oc.data(array, label="x"), array[key], oc.Context.cpu(1)
+    part = x[in_tensors(key)]
+    assert tuple(part.shape) == wanted.shape
+    gradient = np.zeros_like(array)
+    np.add.at(gradient, key, 2 * wanted)
+    np.testing.assert_array_equal(ctx[part], wanted)
+    np.testing.assert_array_equal(ctx[oc.grad(total(part * part), x)], gradient)
+
+
+def test_ids_of_shapes_that_do_not_fit():
     x = oc.data(array_of(2, 3, 4), label="x")
-    for key in [(0, ..., [1, 2]), ([0, 1], slice(None), 1), ([0], None, [1]), ([0], slice(None), [1])]:
-        with pytest.raises(oc.ArgumentError, match="one after the other"):
+    for key in [([0, 1], [0, 1, 2]), in_tensors((np.array([0, 1]), np.array([0, 1, 2])))]:
+        with pytest.raises(oc.ArgumentError, match=r"\(2,\), \(3,\)"):
             x[key]
-    with pytest.raises(oc.ArgumentError, match=r"\(2,\), \(3,\)"):
-        x[[0, 1], [0, 1, 2]]
+
+
+def test_a_wrong_id_that_is_broadcast_is_named():
+    x, ids = oc.data(array_of(2, 3), label="x"), oc.data(np.array([[0], [7]]), axes="bo", label="ids")
+    with pytest.raises(oc.OcannlError, match="the id 7 in `ids` is no position of axis xb0=2"):
+        x[ids, oc.data(np.array([0, 1]), axes="o")].numpy()
 
 
 def test_static_indices_among_positions():

@@ -1,0 +1,59 @@
+"""Ids of several axes, whose shapes are broadcast to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ocannl.dialects.shapes.shape import Dim
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import spec_apply
+from ocannl.program.memory_axes import MemoryAxes, Slot
+from ocannl.program.values import Value
+
+
+class IdsTogether:
+    """The slots of ids in one spec, where axes of size 1 are broadcast as in NumPy.
+
+    Shapes meet at their ends. An axis that has one position, where others have more, is read at that one.
+    Raises `ShapeError` where the number of axes is not known, `ArgumentError` for sizes that do not fit.
+    """
+
+    def __init__(self, ids: Sequence[Value]) -> None:
+        self.ids = ids
+        all_axes = [*map(MemoryAxes, ids)]
+        shapes = [axes.sizes if len(ids) > 1 else [None] * len(axes.places) for axes in all_axes]
+        self.sizes = _together(shapes)
+        """The one shape; of the only ids, sizes are not asked for."""
+        self.names = [f"i{number}" for number in range(len(self.sizes))]
+        self.slots = [self._slot(*each) for each in zip(all_axes, shapes, strict=True)]
+
+    def _slot(self, axes: MemoryAxes, shape: Sequence[int | None]) -> Slot:
+        first = len(self.names) - len(shape)
+        pairs = zip(shape, self.sizes[first:], self.names[first:], strict=True)
+        tokens = [name if size == whole else "0" for size, whole, name in pairs]
+        return axes.numbered("k").with_axes({f"k{number}": (token,) for number, token in enumerate(tokens)})
+
+    def broadcast(self) -> list[Value]:
+        """The ids, each of the one shape unless it is one number."""
+        result = "".join(f"{name}, " for name in self.names)
+        dims = [(name, Dim(size)) for name, size in zip(self.names, self.sizes, strict=True) if size]
+
+        def broadcast(one: Value, slot: Slot) -> Value:
+            if slot.axes in ([], self.names):
+                return one
+            return spec_apply(f"{slot} => {result}", "add", "mul", [one], dims)
+
+        return [*map(broadcast, self.ids, self.slots)]
+
+
+def _together(shapes: Sequence[Sequence[int | None]]) -> list[int | None]:
+    if len(shapes) == 1:
+        return [*shapes[0]]
+    try:
+        return [*np.broadcast_shapes(*map(cast("Any", tuple), shapes))]
+    except ValueError:
+        found = ", ".join(str(tuple(shape)) for shape in shapes)
+        raise ArgumentError(f"ids of several axes are broadcast to one shape, found {found}") from None
