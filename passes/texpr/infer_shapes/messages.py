@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
-from ocannl.dialects.shapes.shape import ROW_KINDS, Row, RowKind, Shape
+from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, DataOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
@@ -65,6 +65,7 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
     others = _operations(error.because, at)
     lines += [f"  because of {line}" for line in _because(others)]
     hint = _hint(at, shape_of) or next(filter(None, map(_misspelt, [at, *others])), None)
+    hint = hint or _one_position(error, shape_of)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
@@ -184,6 +185,28 @@ def _misspelt(op: Operation) -> str | None:
         near = get_close_matches(word, [other for other in words if other != word], 1, cutoff=0.75)
         if words.count(word) == 1 and near:
             return f"`{word}` occurs once in the spec: did you mean `{near[0]}`?"
+    return None
+
+
+def _one_position(error: ShapeConflict, shape_of: ShapeOf) -> str | None:
+    """How an axis of size 1 is broadcast in a spec, where the clash is over one; else None."""
+    origin, axis = error.origin, error.left_axis
+    if not isinstance(origin, Origin) or not isinstance(origin.op, ApplyOp) or axis is None:
+        return None
+    op, place = origin.op, origin.left
+    if op.logic is None or op.logic.data in (".", "@", "T") or place.value not in op.args:
+        return None
+    slots = parse_spec(op.logic.data).operands
+    wanted = slots[list(op.args).index(place.value)].rows[ROW_KINDS.index(place.kind)]
+    if wanted.var is not None or axis >= len(wanted.axes):
+        return None
+    for arg, slot in zip(op.args, slots, strict=True):
+        for row, known in zip(slot.rows, shape_of(arg), strict=True):
+            pairs = zip(row.axes, known.axes, strict=False) if row.var is known.var is None else ()
+            if (wanted.axes[axis], Dim(1)) in pairs:
+                name, operand = wanted.axes[axis], tensor_name(arg)
+                instead = f"`0` in place of `{name}` takes the only position of `{operand}`"
+                return f"a name has one size in a spec: {instead}"
     return None
 
 
