@@ -200,7 +200,9 @@ explain_all(__all__, globals())
 
 
 # Modules that are written with this one, and loaded when they are asked for.
-PARTS = ("interop", "nn", "train")
+PARTS = ("interop", "models", "nn", "train")
+# Functions that are, by their modules.
+WRITTEN_WITH_IT = {"generate": "ocannl.models.generation"}
 
 
 def __getattr__(name: str) -> Any:
@@ -209,6 +211,8 @@ def __getattr__(name: str) -> Any:
     """
     if name in PARTS:
         return import_module(f"ocannl.{name}")
+    if name in WRITTEN_WITH_IT:
+        return getattr(import_module(WRITTEN_WITH_IT[name]), name)
     operator = OPERATORS.get(name)
     if operator is None:
         raise missing("module 'ocannl'", name, __dir__(), FUNCTIONS)
@@ -216,4 +220,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *OPERATORS, *PARTS])
+    return sorted([*__all__, *OPERATORS, *PARTS, *WRITTEN_WITH_IT])

@@ -18,7 +18,7 @@ from ocannl.nn.activations import (
     softplus,
     swiglu,
 )
-from ocannl.nn.attention import causal_mask, cross_attention, multi_head_attention
+from ocannl.nn.attention import causal_mask, cross_attention, dot_product_attention, multi_head_attention
 from ocannl.nn.batch_norm import batch_norm1d, batch_norm2d
 from ocannl.nn.conv import conv1d, conv2d, conv3d, depthwise_separable_conv2d
 from ocannl.nn.conv_bn_relu import conv_bn_relu
@@ -28,6 +28,7 @@ from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.group_norm import group_norm, instance_norm
 from ocannl.nn.interpolation import interpolate
+from ocannl.nn.kv_cache import KVCache, kv_cache
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
@@ -82,6 +83,7 @@ from ocannl.program.misuse import explain_all
 from ocannl.program.other_names import missing
 
 __all__ = [
+    "KVCache",
     "Layer",
     "MaskedLayer",
     "TrainingLayer",
@@ -108,6 +110,7 @@ __all__ = [
     "decoder_layer",
     "decoder_only",
     "depthwise_separable_conv2d",
+    "dot_product_attention",
     "dropout",
     "elu",
     "embedding",
@@ -124,6 +127,7 @@ __all__ = [
     "instance_norm",
     "interpolate",
     "kl_div",
+    "kv_cache",
     "l1",
     "layer_norm",
     "leaky_relu",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import ocannl as oc
 from ocannl.nn.dropout import dropout
-from ocannl.nn.layer import Init, Layer, MaskedLayer
+from ocannl.nn.kv_cache import KVCache
+from ocannl.nn.layer import Init, Layer, MaskedLayer, PositionalLayer
 from ocannl.nn.softmax import softmax
 from ocannl.program.checks import integer
 
@@ -20,6 +22,10 @@ GROUPED = (
     "..., s | g&r, d; ..., t | g, d => ..., s | t -> g&r",
     "..., s | t -> g&r; ..., t | g, d => ..., s | g&r, d",
 )
+
+
+SEEN = "... | ... t -> ..."
+"""The axis of scores over which weights sum to 1."""
 
 
 class CrossAttention(Protocol):
@@ -45,6 +51,38 @@ def causal_mask(seq_len: int | None = None) -> oc.Tensor:
     return (seen <= own).named("causal_mask")
 
 
+def dot_product_attention(
+    queries: oc.Tensor,
+    keys: oc.Tensor,
+    values: oc.Tensor,
+    mask: oc.Tensor | None = None,
+    *,
+    num_kv_heads: int | None = None,
+    scale: float | None = None,
+    soft_cap: float | None = None,
+    weights_of: Layer | None = None,
+) -> oc.Tensor:
+    """Sums of values by the softmax of the products of queries and keys: batch, s | heads, d and twice batch,
+    t | heads, d to batch, s | heads, d.
+
+    A mask is s | t -> , with batch axes in front of `s` if there are any; where it is 0, `s` does not attend
+    to `t`. Scores are multiplied by `scale`, by default `1 / sqrt(d)`; with `soft_cap` they become
+    `soft_cap * tanh(score / soft_cap)` (Gemma 2). With `num_kv_heads`, heads of keys and values are fewer,
+    each for a group of queries that follow each other. `weights_of` is a function of the scores in place of
+    their softmax.
+    """
+    specs = PLAIN if num_kv_heads is None else GROUPED
+    groups: dict[str, Any] = {} if num_kv_heads is None else {"g": num_kv_heads}
+    scores = oc.einsum(specs[0], queries, keys, **groups)
+    scores = scores / math.sqrt(queries.shape.array[-1]) if scale is None else scores * scale
+    if soft_cap is not None:
+        scores = soft_cap * oc.tanh(scores / soft_cap)
+    if mask is not None:
+        scores = oc.where(mask, scores, MASKED)
+    weights = softmax(spec=SEEN)(scores) if weights_of is None else weights_of(scores)
+    return oc.einsum(specs[1], weights, values, **groups)
+
+
 @oc.configurable
 def cross_attention(
     *,
@@ -56,7 +94,7 @@ def cross_attention(
     bias: bool = False,
     temperature: float = 1.0,
     dropout_rate: float = 0.0,
-    pos_embed: Layer | None = None,
+    pos_embed: Layer | PositionalLayer | None = None,
     init: Init = None,
     label: str = "attention",
 ) -> CrossAttention:
@@ -89,15 +127,35 @@ def multi_head_attention(
     bias: bool = False,
     temperature: float = 1.0,
     dropout_rate: float = 0.0,
-    pos_embed: Layer | None = None,
+    pos_embed: Layer | PositionalLayer | None = None,
+    cache: KVCache | None = None,
     init: Init = None,
     label: str = "attention",
 ) -> MaskedLayer:
-    """`cross_attention` of a sequence to itself: batch, position | features -> batch, position | out."""
+    """`cross_attention` of a sequence to itself: batch, position | features -> batch, position | out.
+
+    With a `cache`, in code, `x` has the next positions of sequences, any number of them; each attends to
+    itself and all before it, whose keys and values the cache keeps. A mask then is s | all positions -> .
+    """
     attend = _attention(
-        num_heads, d_k, d_v, out_dim, num_kv_heads, bias, temperature, dropout_rate, pos_embed, init, label
+        num_heads,
+        d_k,
+        d_v,
+        out_dim,
+        num_kv_heads,
+        bias,
+        temperature,
+        dropout_rate,
+        pos_embed,
+        init,
+        label,
+        cache,
     )
     return lambda x, mask=None, train_step=None: attend(x, x, mask, train_step)
+
+
+def _same(x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor:
+    return x
 
 
 def _attention(
@@ -109,9 +167,10 @@ def _attention(
     bias: bool,
     temperature: float,
     dropout_rate: float,
-    pos_embed: Layer | None,
+    pos_embed: Layer | PositionalLayer | None,
     init: Init,
     label: str,
+    cache: KVCache | None = None,
 ) -> CrossAttention:
     kv_heads = num_heads if num_kv_heads is None else integer(num_kv_heads, "num_kv_heads", 1)
     if integer(num_heads, "num_heads", 1) % kv_heads:
@@ -125,14 +184,28 @@ def _attention(
         b_k = oc.param("b_k", 0.0, output=[kv_heads, d_k]) if bias else None
         b_v = oc.param("b_v", 0.0, output=[kv_heads, d_v]) if bias else None
         b_o = oc.param("b_o", 0.0, output=out_dim) if bias else None
-    weights_of = softmax(spec="... | ... t -> ...", temperature=temperature, label=f"{label}_weights")
+    weights_of = softmax(spec=SEEN, temperature=temperature, label=f"{label}_weights")
     drop = dropout(dropout_rate)
-    embed: Layer = pos_embed or (lambda x: x)
-    specs = PLAIN if kv_heads == num_heads else GROUPED
-    groups: dict[str, Any] = {} if kv_heads == num_heads else {"g": kv_heads}
+    embed: Callable[..., oc.Tensor] = _same if pos_embed is None else pos_embed
+    groups = None if kv_heads == num_heads else kv_heads
 
     def linear(w: oc.Tensor, x: oc.Tensor, b: oc.Tensor | None) -> oc.Tensor:
         return w @ x if b is None else w @ x + b
+
+    def attended(
+        x: oc.Tensor, memory: oc.Tensor, mask: oc.Tensor | None
+    ) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor, oc.Tensor | None]:
+        """Queries, keys, values and mask."""
+        queries, keys, values = linear(w_q, x, b_q), linear(w_k, memory, b_k), linear(w_v, memory, b_v)
+        if cache is None:
+            return embed(queries), embed(keys), values, mask
+        oc.infer(keys)
+        count = keys.shape.array[-3]
+        own = cache.next(w_k, count)
+        place = (own.positions(count),) if pos_embed else ()
+        seen = own.extended(w_k, embed(keys, *place), values)
+        both = seen.mask if mask is None else oc.logical_and(seen.mask, mask)
+        return embed(queries, *place), seen.keys, seen.values, both
 
     def apply(
         x: oc.Tensor,
@@ -140,12 +213,12 @@ def _attention(
         mask: oc.Tensor | None = None,
         train_step: oc.TensorLike | None = None,
     ) -> oc.Tensor:
-        queries, keys = embed(linear(w_q, x, b_q)), embed(linear(w_k, memory, b_k))
-        values = linear(w_v, memory, b_v)
-        scores = oc.einsum(specs[0], queries, keys, **groups) / math.sqrt(d_k)
-        if mask is not None:
-            scores = oc.where(mask, scores, MASKED)
-        weights = drop(weights_of(scores), train_step)
-        return linear(w_o, oc.einsum(specs[1], weights, values, **groups), b_o)
+        result = dot_product_attention(
+            *attended(x, memory, mask),
+            num_kv_heads=groups,
+            scale=1 / math.sqrt(d_k),
+            weights_of=lambda scores: drop(weights_of(scores), train_step),
+        )
+        return linear(w_o, result, b_o)
 
     return apply

@@ -29,3 +29,9 @@ class MaskedLayer(Protocol):
     def __call__(
         self, x: oc.Tensor, mask: oc.Tensor | None = None, train_step: oc.TensorLike | None = None
     ) -> oc.Tensor: ...
+
+
+class PositionalLayer(Protocol):
+    """A function of queries or keys at positions, batch, position | ; without them those are 0, 1, 2, ..."""
+
+    def __call__(self, x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor: ...

@@ -8,14 +8,17 @@ from ocannl.nn.means import output_mean
 
 
 @oc.configurable
-def layer_norm(*, epsilon: float = 1e-5, init: Init = 1.0, label: str = "layer_norm") -> Layer:
+def layer_norm(
+    *, dim: oc.RowSizes | None = None, epsilon: float = 1e-5, init: Init = 1.0, label: str = "layer_norm"
+) -> Layer:
     """Layer normalization (Ba et al., 2016) to mean 0 and variance 1 over the output row, then
     `gain * x + offset`: batch | out -> batch | out, with parameters `label.gain`, `label.offset`: out.
 
-    `init` is the initial gain.
+    `init` is the initial gain. The row is `dim`, or inferred.
     """
     with oc.scope(label):
-        gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
+        gain = oc.param("gain", init, input=[], output=dim)
+        offset = oc.param("offset", 0.0, input=[], output=dim)
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         centered = x - output_mean(x)
@@ -26,10 +29,13 @@ def layer_norm(*, epsilon: float = 1e-5, init: Init = 1.0, label: str = "layer_n
 
 
 @oc.configurable
-def rms_norm(*, epsilon: float = 1e-5, init: Init = 1.0, label: str = "rms_norm") -> Layer:
+def rms_norm(
+    *, dim: oc.RowSizes | None = None, epsilon: float = 1e-5, init: Init = 1.0, label: str = "rms_norm"
+) -> Layer:
     """Root mean square normalization (Zhang and Sennrich, 2019) to mean square 1 over the output row, then
     `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out. `init` is the initial gain.
+    The row is `dim`, or inferred.
     """
     with oc.scope(label):
-        gain = oc.param("gain", init, input=[])
+        gain = oc.param("gain", init, input=[], output=dim)
     return lambda x: gain * (x * oc.recip_sqrt(output_mean(x * x) + epsilon))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import ocannl as oc
-from ocannl.nn.layer import Init, Layer
+from ocannl.nn.layer import Init, Layer, PositionalLayer
 
 
 @oc.configurable
@@ -42,15 +42,16 @@ def learned_positions(*, num: int | None = None, init: Init = None, label: str =
 
 
 @oc.configurable
-def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "rotary") -> Layer:
+def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "rotary") -> PositionalLayer:
     """Rotary positional embedding (Su et al., 2021) of queries or keys, whose products then depend on the
-    distance of positions: batch, position | heads, features, shape kept.
+    distance of positions: batch, position | heads, features, shape kept. The positions are 0, 1, 2, ... or
+    integers that are given, batch, position | .
 
     Features k and k + features / 2 are rotated by the angle `position / base ** (2k / features)`; with
     `interleaved`, features 2k and 2k + 1.
     """
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
+    def apply(x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor:
         size = oc.Dim("features")
         feature, half = oc.range(size), size / 2
         source = oc.einsum("f => f -> ", feature)
@@ -62,7 +63,9 @@ def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "ro
             quarter_turn = oc.eq(feature, source + half) - oc.eq(source, feature + half)
             pair = feature % half
         turned = oc.einsum("... | ... s; s -> f => ... | ... f", x, quarter_turn, f=size)
-        angle = _positions() * oc.exp(pair * (-2 * math.log(base) / size))
+        angle = (_positions() if positions is None else positions) * oc.exp(
+            pair * (-2 * math.log(base) / size)
+        )
         return (x * oc.cos(angle) + turned * oc.sin(angle)).named(label)
 
     return apply

@@ -1,0 +1,9 @@
+"""Open language models and their kin, read from folders as `transformers` saves them."""
+
+from ocannl.models.loading import load
+from ocannl.models.model import Model
+from ocannl.program.misuse import explain_all
+
+__all__ = ["Model", "load"]
+
+explain_all(__all__, globals())

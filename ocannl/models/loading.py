@@ -1,0 +1,148 @@
+"""Loading a model from a folder as Hugging Face's `transformers` saves it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import ocannl as oc
+from ocannl.execute.array_files import StoredArray, open_arrays
+from ocannl.models.gpt2 import gpt2, gpt2_weight
+from ocannl.models.model import Array, Config, Model
+from ocannl.program import graph
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A kind of model: the function that builds it, and how its weights differ from the file's.
+
+    Attributes:
+        build: a function of the configuration to the model's function.
+        prefix: in front of names of the file, where it is there.
+        left_out: a pattern of names of the file that are no parameters.
+        convert: an array of the file, by its name, as the parameter has it.
+    """
+
+    build: Callable[[Config], Callable[..., Any]]
+    prefix: str = "model."
+    left_out: str = r".*rotary_emb\.inv_freq"
+    convert: Callable[[str, Array], Array] = lambda name, array: array
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "gpt2": Architecture(gpt2, "transformer.", r".*\.attn\.(masked_)?bias", gpt2_weight)
+}
+
+# What OCANNL calls a parameter of a layer, and a file does.
+SUFFIXES = {"w": "weight", "b": "bias", "gain": "weight", "offset": "bias"}
+LAST = re.compile(r"\.(\w+)$")
+
+
+def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | None = None) -> Model:
+    """The model of a folder, with its parameters set in a context, by default the default one.
+
+    The folder has a `config.json` and weights: `model.safetensors`, or the files that
+    `model.safetensors.index.json` names. They are memory-mapped and kept in `dtype`, by default that of the
+    configuration; weights of fewer than 32 bits are read as such, and computed with in f32.
+
+    Raises `OcannlError` for a folder without these, and for a configuration that no model here fits,
+    `StateError` for weights that are missing, too many or of another shape; then nothing is set.
+    """
+    folder = Path(folder)
+    config = _config(folder)
+    kind = _architecture(config)
+    kept = _dtype(config, dtype)
+    with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None):
+        model = Model(kind.build(config), config)
+    stored = {_name(name, kind): (name, array) for name, array in _weights(folder).items()}
+    _set(ctx or oc.default_context(), model, kind, stored, folder)
+    return model
+
+
+def _config(folder: Path) -> Config:
+    path = folder / "config.json"
+    try:
+        found: Any = json.loads(path.read_text())
+    except OSError:
+        raise oc.OcannlError(f"{folder} is no folder of a model: it has no config.json") from None
+    except ValueError as error:
+        raise oc.OcannlError(f"{path} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise oc.OcannlError(f"{path} is no configuration: settings by name")
+    return cast(dict[str, Any], found)
+
+
+def _architecture(config: Config) -> Architecture:
+    kind = config.get("model_type")
+    if kind not in ARCHITECTURES:
+        raise oc.OcannlError(f"there is no model of type {kind!r}; there are {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[kind]
+
+
+def _dtype(config: Config, given: DTypeLike | None) -> np.dtype[Any]:
+    named = config.get("dtype") or config.get("torch_dtype") or "float32"
+    known = {"float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": oc.bfloat16}
+    if given is None and named not in known:
+        raise oc.OcannlError(f"the configuration names the dtype {named!r}; give one: load(..., dtype=...)")
+    return np.dtype(known[named] if given is None else given)
+
+
+def _weights(folder: Path) -> dict[str, StoredArray]:
+    """The arrays of a folder's files by name, none of them read yet."""
+    index = folder / "model.safetensors.index.json"
+    files: Iterable[str] = ["model.safetensors"]
+    if index.exists():
+        files = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+    missing = [file for file in files if not (folder / file).exists()]
+    if missing:
+        raise oc.OcannlError(f"{folder} has no {', '.join(missing)}; weights are in safetensors files")
+    return {name: array for file in files for name, array in open_arrays(folder / file).arrays.items()}
+
+
+def _name(name: str, kind: Architecture) -> str:
+    return name.removeprefix(kind.prefix)
+
+
+def _file_name(name: str) -> str:
+    """The name of a parameter in a file."""
+    return LAST.sub(lambda last: f".{SUFFIXES.get(last[1], last[1])}", name)
+
+
+def _set(
+    ctx: oc.Context,
+    model: Model,
+    kind: Architecture,
+    stored: Mapping[str, tuple[str, StoredArray]],
+    folder: Path,
+) -> None:
+    """Sets the parameters of a model, all of them or none."""
+    params = {_file_name(name): tensor for name, tensor in model.params.items()}
+    wrong = [f"missing: {name}" for name in params if name not in stored]
+    tied = "lm_head.weight"
+    for name in stored:
+        if name not in params and name != tied and not re.fullmatch(kind.left_out, name):
+            wrong.append(f"not in the model: {stored[name][0]}")
+    arrays: dict[str, Array] = {}
+    for name in params.keys() & stored.keys():
+        arrays[name] = kind.convert(name, stored[name][1].read())
+        if not _fits(params[name], arrays[name]):
+            wrong.append(f"{name}: {params[name].shape} in the model, {stored[name][1].shape} in the file")
+    if wrong:
+        raise oc.StateError("\n  ".join([f"nothing was loaded from {folder}", *sorted(wrong)]))
+    for name, array in arrays.items():
+        ctx[params[name]] = array.reshape(params[name].shape.array)
+
+
+def _fits(tensor: oc.Tensor, array: Array) -> bool:
+    """Whether an array has one axis for each row of a tensor, or all its axes."""
+    shape = graph.known_shape(tensor.ir_value)
+    flat = tuple([math.prod(row.sizes) for row in (shape.batch, shape.output, shape.input) if row.axes])
+    return array.shape in (flat, tensor.shape.array)

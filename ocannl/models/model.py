@@ -1,0 +1,53 @@
+"""A model that was loaded: a block with the configuration that its folder has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ocannl as oc
+
+Config: TypeAlias = Mapping[str, Any]
+Array: TypeAlias = NDArray[Any]
+
+
+class Model(oc.Block[..., Any]):
+    """A block of an open model; `config` is what its `config.json` says.
+
+    A language model is called as `model(ids)`: batch, position | to batch, position | scores of the ids that
+    follow. With an `nn.kv_cache` as `cache`, the ids are those of the next positions; with `at`, batch | ,
+    there are scores of one position of each sequence only: batch | scores.
+    """
+
+    def __init__(self, function: Callable[..., Any], config: Config) -> None:
+        super().__init__(function)
+        self.config = config
+
+    @property
+    def context(self) -> int | None:
+        """The greatest number of positions that it was made for."""
+        known = (self.config.get(name) for name in ("max_position_embeddings", "n_positions"))
+        return next((size for size in known if size is not None), None)
+
+
+def setting(config: Config, name: str, default: Any = ...) -> Any:
+    """A setting of a configuration. Raises `OcannlError` for one that it needs and does not have."""
+    value = config.get(name)
+    if value is None and default is ...:
+        raise oc.OcannlError(f"the configuration of a {config.get('model_type')} needs `{name}`")
+    return default if value is None else value
+
+
+def batch_of_ids(ids: oc.TensorLike | Array) -> oc.Tensor:
+    """Ids as a tensor: all axes of an array are batch axes."""
+    if isinstance(ids, np.ndarray):
+        return oc.data(ids, axes="b" * ids.ndim, label="ids")
+    return oc.as_tensor(ids)
+
+
+def picked(hidden: oc.Tensor, at: oc.Tensor | None) -> oc.Tensor:
+    """Batch, position | features at one position of each sequence, or at all."""
+    return hidden if at is None else oc.gather("b, s | d; b | => b | d", hidden, at, at="s")

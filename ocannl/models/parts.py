@@ -1,0 +1,81 @@
+"""Parts that open models share: attention over places, feed-forward blocks, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+
+import ocannl as oc
+from ocannl import nn
+from ocannl.models.model import Config, setting
+from ocannl.nn.kv_cache import Attended, places, seen_mask
+
+ACTIVATIONS: dict[str, nn.Layer] = {
+    "gelu": nn.gelu,
+    "gelu_new": partial(nn.gelu, approximate="tanh"),
+    "gelu_pytorch_tanh": partial(nn.gelu, approximate="tanh"),
+    "quick_gelu": lambda x: x * oc.sigmoid(1.702 * x),
+    "relu": oc.relu,
+    "silu": nn.silu,
+    "swish": nn.silu,
+}
+
+
+def activation(config: Config, *names: str) -> nn.Layer:
+    """The activation that a configuration names. Raises `OcannlError` for one that there is not."""
+    found = next((config[name] for name in names if config.get(name)), "gelu")
+    if found not in ACTIVATIONS:
+        raise oc.OcannlError(f"there is no activation {found!r}; there are {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[found]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the tokens of one call stand in their sequences, and what was kept of those before."""
+
+    positions: oc.Tensor
+    cache: nn.KVCache | None
+
+    @staticmethod
+    def of(ids: oc.Tensor, cache: nn.KVCache | None, owner: Hashable) -> Places:
+        """The places of ids: the next ones of the cache, or the first ones."""
+        count = ids.shape.array[-1]
+        if cache is None:
+            return Places(places(0, count), None)
+        own = cache.next(owner, count)
+        return Places(own.positions(count), own)
+
+    def seen(
+        self, owner: Hashable, keys: oc.Tensor, values: oc.Tensor, window: int | None = None
+    ) -> Attended:
+        """What a causal attention block looks at here."""
+        if self.cache is not None:
+            return self.cache.extended(owner, keys, values, window)
+        return Attended(keys, values, seen_mask(self.positions, keys.shape.array[-3], window))
+
+
+@oc.configurable
+def gated(*, width: int, hidden: int, act: nn.Layer, bias: bool = False, label: str = "mlp") -> nn.Layer:
+    """`down(act(gate(x)) * up(x))` (Shazeer, 2020): batch | width, shape kept."""
+    with oc.scope(label):
+        gate = nn.linear(in_dim=width, out_dim=hidden, bias=bias, label="gate_proj")
+        up = nn.linear(in_dim=width, out_dim=hidden, bias=bias, label="up_proj")
+        down = nn.linear(in_dim=hidden, out_dim=width, bias=bias, label="down_proj")
+    return lambda x: down(act(gate(x)) * up(x))
+
+
+def head_of(
+    config: Config, embed: oc.Block[..., oc.Tensor], width: int, *, tied: bool = False, bias: bool = False
+) -> Callable[..., oc.Tensor]:
+    """The scores of ids: by the embedding's vectors where they are tied, else by `lm_head`. `tied` is what
+    holds where the configuration does not say.
+    """
+    if setting(config, "tie_word_embeddings", tied):
+        table: oc.Tensor = embed.w
+
+        def scores(hidden: oc.Tensor) -> oc.Tensor:
+            return table @ hidden
+
+        return scores
+    return nn.linear(in_dim=width, out_dim=setting(config, "vocab_size"), bias=bias, label="lm_head")

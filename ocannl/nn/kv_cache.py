@@ -1,0 +1,172 @@
+"""Keys and values of attention, kept for the positions that follow (a cache of keys and values)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import ocannl as oc
+from ocannl.program.checks import integer
+
+
+class Attended(NamedTuple):
+    """What queries attend to: keys and values batch, t | heads, features, and a mask batch, s | t -> ."""
+
+    keys: oc.Tensor
+    values: oc.Tensor
+    mask: oc.Tensor
+
+
+class _Kept(NamedTuple):
+    """The memory of one attention block for one size of batch."""
+
+    keys: oc.Tensor
+    values: oc.Tensor
+
+
+class _Count(NamedTuple):
+    """The number of positions that a block was given, and the first of those that it has now."""
+
+    filled: oc.Tensor
+    first: oc.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class KVCache:
+    """Memory for keys and values; `nn.kv_cache` makes one. Attention blocks that share it have memory of
+    their own in it, one for each size of batch.
+
+    Attributes:
+        length: the number of positions that it has room for.
+        dtype: that in which keys and values are kept; by default f32 or f64 as theirs.
+        label: the scope of its memory.
+        start: the first of the positions that are given next: an integer, or a tensor of integers of shape
+            () or with one for each sequence; None where blocks count them.
+        seen: how many positions, from the first on, attention looks at; by default all.
+    """
+
+    length: int
+    dtype: DTypeLike | None = None
+    label: str = "cache"
+    start: oc.TensorLike | None = None
+    seen: int | None = None
+    kept: dict[tuple[Hashable, tuple[int, ...]], _Kept] = field(
+        default_factory=dict[tuple[Hashable, tuple[int, ...]], _Kept], repr=False
+    )
+    counts: dict[Hashable, _Count] = field(default_factory=dict[Hashable, _Count], repr=False)
+
+    def at(self, start: oc.TensorLike, seen: int | None = None) -> KVCache:
+        """The same memory where the next position is `start`, of which attention looks at the first `seen`
+        positions: fewer take less time.
+        """
+        if seen is not None and not 0 < seen <= self.length:
+            raise oc.ArgumentError(f"a cache of {self.length} positions has no {seen} to look at")
+        return replace(self, start=start, seen=seen)
+
+    def next(self, owner: Hashable, count: int) -> KVCache:
+        """The same memory at the next `count` positions of a block, which it counts; itself where the start
+        is given.
+        """
+        if self.start is not None:
+            return self
+        if owner not in self.counts:
+            with oc.scope(self.label):
+                self.counts[owner] = _Count(*(_counter(label) for label in _Count._fields))
+        filled, first = self.counts[owner]
+        first[...] = filled
+        filled[...] = filled + count
+        return self.at(first, self.seen)
+
+    def reset(self) -> oc.Code:
+        """Code after which blocks that count positions begin at the first again."""
+        with oc.code(f"reset {self.label}") as code:
+            for count in self.counts.values():
+                count.filled[...] = 0
+        return code
+
+    def positions(self, count: int) -> oc.Tensor:
+        """The next `count` positions of each sequence: batch, count | ."""
+        assert self.start is not None, "a block that counts asks for its next positions first"
+        return places(self.start, count)
+
+    def extended(
+        self, owner: Hashable, keys: oc.Tensor, values: oc.Tensor, window: int | None = None
+    ) -> Attended:
+        """Keeps the keys and values (batch, s | heads, features) of the next positions for a block, and gives
+        those of all positions so far. With `window`, a position sees that many, itself the last one.
+        """
+        # The cache has a size of its own: what is open in these is decided here, as by compiling them.
+        oc.infer(keys)
+        oc.infer(values)
+        *batch, count = keys.shape.array[:-2]
+        kept, positions = self._memory_of(owner, batch, keys, values), self.positions(count)
+        if isinstance(self.start, int) and self.start == 0:
+            _write(kept, (..., slice(0, count), slice(None), slice(None)), keys, values)
+            return Attended(keys, values, seen_mask(positions, count, window))
+        _write(kept, _place(batch, positions), keys, values)
+        seen = self.length if self.seen is None else self.seen
+        part = (..., slice(0, seen), slice(None), slice(None))
+        return Attended(kept.keys[part], kept.values[part], seen_mask(positions, seen, window))
+
+    def _memory_of(self, owner: Hashable, batch: list[int], keys: oc.Tensor, values: oc.Tensor) -> _Kept:
+        """The memory of a block for this size of batch, made when first needed."""
+        count = keys.shape.array[-3]
+        if count > self.length:
+            raise oc.ArgumentError(f"{count} positions do not fit into a cache of {self.length}")
+        at = owner, tuple(batch)
+        if at not in self.kept:
+            with oc.scope(self.label):
+                self.kept[at] = _Kept(self._node("keys", batch, keys), self._node("values", batch, values))
+        return self.kept[at]
+
+    def _node(self, label: str, batch: list[int], like: oc.Tensor) -> oc.Tensor:
+        dtype = like.dtype if self.dtype is None else self.dtype
+        rows = like.shape.array[-2:]
+        return oc.node(label, batch=[*batch, self.length], output=rows, init=0.0, dtype=dtype)
+
+
+def _counter(label: str) -> oc.Tensor:
+    return oc.node(label, output=[], init=0.0, dtype=np.int32)
+
+
+def kv_cache(*, length: int, dtype: DTypeLike | None = None, label: str = "cache") -> KVCache:
+    """A cache of the keys and values of up to `length` positions of each sequence, for
+    `nn.multi_head_attention(..., cache=cache)`: the block then takes the positions of sequences in turn, any
+    number at once, and attends to all that it was given.
+
+    `cache.reset()` is code that begins again. Keys and values are kept in `dtype`, by default in their own.
+    """
+    return KVCache(integer(length, "the length of a cache", least=1), dtype, label)
+
+
+def places(start: oc.TensorLike, count: int) -> oc.Tensor:
+    """The positions `start`, `start + 1`, ... of each sequence: batch, count | ."""
+    first = oc.as_tensor(start)
+    steps = oc.einsum("s => s |", oc.range(count))
+    if not first.ndim:
+        return first + steps
+    return oc.einsum("... | => ..., 0 |", first) + steps
+
+
+def _place(batch: list[int], positions: oc.Tensor) -> tuple[object, ...]:
+    """The part of memory at positions that may be others in each sequence."""
+    if positions.ndim == 1:
+        return (*[slice(None)] * len(batch), positions)
+    shape = (*batch, positions.shape.array[-1])
+    return (*np.indices(shape, np.int32)[:-1], positions)
+
+
+def _write(kept: _Kept, part: tuple[object, ...], keys: oc.Tensor, values: oc.Tensor) -> None:
+    kept.keys[part] = keys
+    kept.values[part] = values
+
+
+def seen_mask(positions: oc.Tensor, seen: int, window: int | None) -> oc.Tensor:
+    """1 where a position sees another of the first `seen`: batch, s | t -> ."""
+    other = oc.einsum("t => t -> ", oc.range(seen))
+    mask = other <= positions
+    return mask if window is None else oc.logical_and(mask, other > positions - window)

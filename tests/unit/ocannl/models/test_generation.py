@@ -1,0 +1,140 @@
+"""Generated ids: the best ones, with a cache and without; chosen ones; ends; and what is refused."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.model_folders import GPT2, gpt2_weights, write_model
+
+import ocannl as oc
+from ocannl.models.sampling import Sampling
+
+RNG = np.random.default_rng(3)
+IDS = RNG.integers(0, 31, (2, 6))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory):
+    folder = write_model(tmp_path_factory.mktemp("gpt2"), GPT2, gpt2_weights(GPT2))
+    return oc.models.load(folder)
+
+
+@pytest.fixture(scope="module")
+def best(model: Any):
+    """The best ids, by scores of all positions."""
+    score, ids = oc.function(lambda ids: model(ids), axes={"ids": "bb"}), IDS
+    for _ in range(12):
+        padded = np.pad(ids, [(0, 0), (0, 20 - ids.shape[1])])
+        ids = np.append(ids, score(padded)[:, ids.shape[1] - 1].argmax(-1)[:, None], 1)
+    return ids
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_the_best_ids(model: Any, best: Any, cache: bool):
+    found = oc.generate(model, IDS, max_new=12, temperature=0, cache=cache)
+    np.testing.assert_array_equal(found, best)
+
+
+def test_any_function_of_ids_is_a_model(model: Any, best: Any):
+    plain = oc.generate(lambda ids: model(ids), IDS, max_new=4, temperature=0)
+    np.testing.assert_array_equal(plain, best[:, :10])
+
+
+def test_prompts_of_different_lengths(model: Any, best: Any):
+    short, long = oc.generate(model, [IDS[0, :3], IDS[1]], max_new=12, temperature=0)
+    np.testing.assert_array_equal(long, best[1])
+    np.testing.assert_array_equal(short, oc.generate(model, IDS[0, :3], max_new=12, temperature=0))
+
+
+def test_a_sequence_ends_with_a_stop_and_the_others_go_on(model: Any, best: Any):
+    end = int(best[0, 9])
+    others = [int(i) for i in set(range(31)) - set(best[1, 6:].tolist()) if i == end]
+    found = oc.generate(model, IDS, max_new=12, temperature=0, stop=end)
+    first = 6 + best[0, 6:].tolist().index(end)
+    np.testing.assert_array_equal(found[0, : first + 1], best[0, : first + 1])
+    assert (found[0, first:] == end).all()
+    if others:
+        np.testing.assert_array_equal(found[1], best[1, : found.shape[1]])
+    assert oc.generate(model, IDS[0], max_new=12, temperature=0, stop=[end]).size == first + 1
+
+
+def test_ids_are_streamed(model: Any, best: Any):
+    seen: list[Any] = []
+    oc.generate(model, IDS, max_new=5, temperature=0, stream=seen.append)
+    np.testing.assert_array_equal(np.stack(seen, 1), best[:, 6:11])
+
+
+def test_seeds_are_reproducible(model: Any):
+    how = {"max_new": 8, "temperature": 1.5, "top_k": 20, "top_p": 0.95}
+    one, again, other = (oc.generate(model, IDS, seed=seed, **how) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    np.testing.assert_array_equal(one, oc.generate(model, IDS, seed=1, cache=False, **how))
+
+
+SCORES = np.log(np.array([0.05, 0.4, 0.1, 0.25, 0.2], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("rules", "chances"),
+    [
+        ({}, [0.05, 0.4, 0.1, 0.25, 0.2]),
+        ({"top_k": 2}, [0, 0.4, 0, 0.25, 0]),
+        ({"top_p": 0.8}, [0, 0.4, 0, 0.25, 0.2]),
+        ({"top_p": 0.5, "top_k": 4}, [0, 0.4, 0, 0.25, 0]),
+        ({"top_k": 9}, [0.05, 0.4, 0.1, 0.25, 0.2]),
+        ({"top_k": 1}, [0, 1, 0, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_ids_are_chosen_by_their_chances(rules: Any, chances: Any, temperature: float):
+    wanted = np.array(chances)
+    if temperature != 1 and "top_p" in rules:
+        pytest.skip("top_p is of the chances at the temperature")
+    wanted = wanted ** (1 / temperature)
+    wanted /= wanted.sum()
+
+    @oc.function
+    def draw(scores: Any, counter: Any):
+        return Sampling(temperature, **rules).chosen(scores, counter)
+
+    found = Counter(draw(np.tile(SCORES, (4000, 1)), 7).tolist())
+    observed = np.array([found[i] for i in range(5)]) / 4000
+    assert (observed[wanted == 0] == 0).all()
+    np.testing.assert_allclose(observed, wanted, atol=0.03)
+
+
+def test_top_k_and_top_p_cut_at_neighbouring_scores():
+    scores = RNG.normal(size=(3, 500)).astype(np.float32)
+    ranked = np.sort(scores)[:, ::-1]
+
+    @oc.function
+    def draws(scores: Any, counter: Any):
+        return [Sampling(1.0, top_k=k).chosen(scores, counter + n) for n, k in enumerate((1, 7, 499))]
+
+    for k, found in zip((1, 7, 499), draws(scores, 5), strict=True):
+        assert (np.take_along_axis(scores, found[:, None], 1)[:, 0] >= ranked[:, k - 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"max_new": 80}, "more than its 40 positions"),
+        ({"temperature": -1.0}, "a temperature is at least 0"),
+        ({"top_k": 0}, "top_k is at least 1"),
+        ({"top_p": 1.5}, "top_p is more than 0"),
+        ({"ids": [[]]}, "a prompt is one id or more"),
+        ({"ids": [0.5]}, "a prompt is one id or more"),
+        ({"max_new": -1}, "number of new ids"),
+        ({"model": 3}, "a model is a function of ids"),
+    ],
+)
+def test_wrong_arguments(model: Any, how: Any, message: str):
+    with pytest.raises(oc.ArgumentError, match=message):
+        oc.generate(**{"model": model, "ids": IDS, "max_new": 2, **how})
+
+
+def test_nothing_new(model: Any, tmp_path: Path):
+    np.testing.assert_array_equal(oc.generate(model, IDS, max_new=0), IDS)

@@ -1,0 +1,120 @@
+"""Models from folders: a GPT-2 against NumPy, files in parts, dtypes, and what is wrong with a folder."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from support.model_folders import GPT2, gpt2_weights, write_model
+
+import ocannl as oc
+
+Array = NDArray[Any]
+WEIGHTS = gpt2_weights(GPT2)
+IDS = np.random.default_rng(2).integers(0, 31, (2, 9))
+
+
+def gpt2_in_numpy(ids: Array, weights: Mapping[str, Array] = WEIGHTS, heads: int = GPT2["n_head"]) -> Array:
+    w = {name: array.astype(np.float64) for name, array in weights.items()}
+
+    def linear(x: Array, name: str) -> Array:
+        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def norm(x: Array, name: str) -> Array:
+        centered = x - x.mean(-1, keepdims=True)
+        scaled = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5)
+        return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    count = ids.shape[1]
+    x = w["wte.weight"][ids] + w["wpe.weight"][:count]
+    for number in range(GPT2["n_layer"]):
+        at = f"h.{number}"
+        q, k, v = np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, -1)
+        q, k, v = (a.reshape(*a.shape[:2], heads, -1) for a in (q, k, v))
+        scores = np.einsum("bshd,bthd->bhst", q, k) / math.sqrt(q.shape[-1])
+        scores = np.where(np.tri(count), scores, -np.inf)
+        chances = np.exp(scores - scores.max(-1, keepdims=True))
+        chances /= chances.sum(-1, keepdims=True)
+        seen = np.einsum("bhst,bthd->bshd", chances, v).reshape(x.shape)
+        x = x + linear(seen, f"{at}.attn.c_proj")
+        h = linear(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc")
+        h = 0.5 * h * (1 + np.tanh(math.sqrt(2 / math.pi) * (h + 0.044715 * h**3)))
+        x = x + linear(h, f"{at}.mlp.c_proj")
+    return norm(x, "ln_f") @ w["wte.weight"].T
+
+
+def scores_of(folder: Path, **how: Any) -> Array:
+    with oc.Context.cpu() as ctx:
+        return ctx[oc.models.load(folder, **how)(IDS)]
+
+
+def test_a_gpt2_is_what_it_is_in_numpy(tmp_path: Path):
+    folder = write_model(tmp_path, GPT2, WEIGHTS)
+    np.testing.assert_allclose(scores_of(folder), gpt2_in_numpy(IDS), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(scores_of(folder, dtype=np.float64), gpt2_in_numpy(IDS), rtol=1e-9)
+
+
+def test_weights_of_16_bits_are_computed_with_in_32(tmp_path: Path):
+    rounded = {name: array.astype(oc.bfloat16) for name, array in WEIGHTS.items()}
+    (tmp_path / "config.json").write_text(json.dumps({**GPT2, "dtype": "bfloat16"}))
+    save_file(rounded, tmp_path / "model.safetensors")
+    with oc.Context.cpu() as ctx:
+        model = oc.models.load(tmp_path)
+        assert {p.dtype for p in model.params.values()} == {np.dtype(oc.bfloat16)}
+        found = ctx[model(IDS)]
+    wanted = gpt2_in_numpy(IDS, {name: array.astype(np.float32) for name, array in rounded.items()})
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_may_be_in_several_files_with_a_prefix_and_masks(tmp_path: Path):
+    write_model(tmp_path, GPT2, {})
+    (tmp_path / "model.safetensors").unlink()
+    named = {f"transformer.{name}": array for name, array in WEIGHTS.items()}
+    named["transformer.h.0.attn.bias"] = np.tri(40, dtype=np.float32)[None, None]
+    named["lm_head.weight"] = WEIGHTS["wte.weight"]
+    halves = {"a.safetensors": dict([*named.items()][::2]), "b.safetensors": dict([*named.items()][1::2])}
+    for file, arrays in halves.items():
+        save_file(arrays, tmp_path / file)
+    table = {name: file for file, arrays in halves.items() for name in arrays}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": table}))
+    np.testing.assert_allclose(scores_of(tmp_path), gpt2_in_numpy(IDS), rtol=1e-4, atol=1e-4)
+    (tmp_path / "b.safetensors").unlink()
+    with pytest.raises(oc.OcannlError, match=r"has no b\.safetensors"):
+        oc.models.load(tmp_path)
+
+
+def test_what_does_not_fit_is_told_and_nothing_is_set(tmp_path: Path):
+    wrong = {**WEIGHTS, "wpe.weight": WEIGHTS["wpe.weight"][:5], "extra": np.zeros(3, np.float32)}
+    del wrong["h.1.ln_1.bias"]
+    folder = write_model(tmp_path, GPT2, wrong)
+    with oc.Context.cpu() as ctx, pytest.raises(oc.StateError) as error:
+        oc.models.load(folder, ctx=ctx)
+    assert "missing: h.1.ln_1.bias" in str(error.value)
+    assert "not in the model: extra" in str(error.value)
+    assert "wpe.weight: 16->40 in the model, (5, 16) in the file" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (None, "has no config.json"),
+        ("{", "is no JSON"),
+        ("[]", "is no configuration"),
+        (json.dumps({"model_type": "mamba"}), "no model of type 'mamba'"),
+        (json.dumps({"model_type": "gpt2"}), "needs `n_embd`"),
+        (json.dumps({**GPT2, "activation_function": "gelu_9"}), "no activation 'gelu_9'"),
+        (json.dumps({**GPT2, "dtype": "int4"}), "the dtype 'int4'"),
+        (json.dumps(GPT2), r"has no model\.safetensors"),
+    ],
+)
+def test_a_wrong_folder_is_an_error(tmp_path: Path, config: str | None, message: str):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(oc.OcannlError, match=message):
+        oc.models.load(tmp_path)

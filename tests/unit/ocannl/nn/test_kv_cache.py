@@ -1,0 +1,79 @@
+"""Attention with a cache of keys and values, against attention to all positions at once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(2, 9, 8)).astype(np.float32)
+
+
+def attention(**how: Any):
+    return nn.multi_head_attention(num_heads=4, num_kv_heads=2, d_k=4, d_v=6, out_dim=8, **how)
+
+
+@pytest.mark.parametrize("rotate", [False, True])
+@pytest.mark.parametrize("steps", [[9], [1] * 9, [4, 1, 1, 3]])
+def test_positions_in_turn_are_those_at_once(rotate: bool, steps: list[int]):
+    ctx, cache = oc.Context.cpu(), nn.kv_cache(length=16)
+    how = {"pos_embed": nn.rotary() if rotate else None, "init": oc.init.normal(std=0.5)}
+    kept = attention(cache=cache, **how)
+    plain = attention(**how)
+    wanted = oc.function(lambda x: plain(x, nn.causal_mask()), ctx)(X)
+    step = oc.function(lambda x: kept(x), ctx)
+    for _ in range(2):
+        ends = np.cumsum(steps)[:-1]
+        found = np.concatenate([step(part) for part in np.split(X, ends, 1)], 1)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+        ctx.compile(cache.reset())()
+
+
+def test_a_cache_has_memory_for_each_size_of_batch_and_block():
+    cache = nn.kv_cache(length=4, dtype=oc.bfloat16)
+    first, second = attention(cache=cache), attention(cache=cache)
+    step = oc.function(lambda x: second(first(x)))
+    step(X[:, :1])
+    step(X[:1, :1])
+    assert len(cache.kept) == 4
+    assert {kept.keys.dtype for kept in cache.kept.values()} == {np.dtype(oc.bfloat16)}
+    assert {tuple(kept.values.shape) for kept in cache.kept.values()} == {(2, 4, 2, 6), (1, 4, 2, 6)}
+
+
+def test_sequences_may_be_at_different_positions_with_a_window():
+    cache, (count, window) = nn.kv_cache(length=8), (3, 2)
+    keys = RNG.normal(size=(2, count, 2, 4)).astype(np.float32)
+
+    def extended(k: oc.Tensor, start: oc.Tensor):
+        return cache.at(start, 7).extended("block", k, k, window)
+
+    step = oc.function(extended, oc.Context.cpu(), {"k": "bboo", "start": "b"})
+    start = np.array([1, 4], np.int32)
+    found, values, mask = step(keys, start)
+    wanted = np.zeros((2, 7, 2, 4))
+    for row, at in enumerate(start):
+        wanted[row, at : at + count] = keys[row]
+        for query in range(count):
+            seen = [*range(max(0, at + query - window + 1), at + query + 1)]
+            assert np.flatnonzero(mask[row, query]).tolist() == seen
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(values, wanted)
+
+
+def test_a_full_cache_raises():
+    step = oc.function(attention(cache=nn.kv_cache(length=3)), oc.Context.cpu())
+    step(X[:, :2])
+    with pytest.raises(oc.OcannlError, match="no position"):
+        step(X[:, :2])
+    with pytest.raises(oc.ArgumentError, match="9 positions do not fit into a cache of 3"):
+        step(X)
+
+
+def test_a_cache_has_a_length():
+    with pytest.raises(oc.ArgumentError, match="the length of a cache"):
+        nn.kv_cache(length=0)
+    with pytest.raises(oc.ArgumentError, match="no 9 to look at"):
+        nn.kv_cache(length=8).at(0, 9)
