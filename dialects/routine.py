@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import LocationAttr, StringAttr
@@ -61,7 +62,16 @@ class RoutineCommentOp(IRDLOperation):
         return cls(parser.parse_str_literal())
 
 
-class RoutineOp(IRDLOperation):
+class Indexed(ABC):
+    """An operation that gives static indices to the code in its body."""
+
+    @property
+    @abstractmethod
+    def ranges(self) -> dict[str, int | None]:
+        """The ranges of the indices, by name."""
+
+
+class RoutineOp(IRDLOperation, Indexed):
     """Base of `texpr.routine`, `assign.routine` and `loops.func`: `@name indices (i = 80, j) { ... }`."""
 
     sym_name = prop_def(StringAttr)
@@ -136,3 +146,16 @@ def enclosing_routine(op: Operation) -> RoutineOp | None:
     while parent is not None and not isinstance(parent, RoutineOp):
         parent = parent.parent_op()
     return parent
+
+
+def static_ranges(op: Operation) -> dict[str, int | None] | None:
+    """The ranges of the static indices that an operation sees; None outside of routines."""
+    found: dict[str, int | None] = {}
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, Indexed):
+            found |= parent.ranges
+        if isinstance(parent, RoutineOp):
+            return found
+        parent = parent.parent_op()
+    return None

@@ -47,6 +47,7 @@ from ocannl.passes.loops.split_k.split_k import SplitKPass
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
 from ocannl.passes.loops.unfold_layers import IrregularLayers, UnfoldLayersPass
 from ocannl.passes.texpr.differentiate.differentiate import DifferentiatePass
+from ocannl.passes.texpr.distribute_scans.distribute_scans import DistributeScansPass
 from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
@@ -61,6 +62,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     InferProjectionsPass,
     MaskPaddingPass,
     DifferentiatePass,
+    DistributeScansPass,
     LowerTexprToAssignPass,
     LowerAssignToLoopsPass,
     InlineNodesPass,

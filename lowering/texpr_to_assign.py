@@ -8,83 +8,89 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects import assign, texpr
-from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.index.memref import array_type
+from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.ir.origins import merge, union
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
-from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.passes.analysis.projection import whole
+from ocannl.lowering.expression_nodes import ExpressionNodes, memory_of
+from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
 
 
-@dataclass
-class Lowering:
-    """One routine's nodes and assignments, with a clock that tells which computed values are still good."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """A value that is one position of a node along an axis."""
 
-    source: texpr.TexprRoutineOp
-    nodes: list[Operation] = field(default_factory=list[Operation])
+    scan: texpr.ScanOp
+    node: SSAValue
+    axis: int
+    position: Linear
+
+    def map(self, indices: Sequence[Linear]) -> Map:
+        """The indices of the node, given those of the value."""
+        return (*indices[: self.axis], self.position, *indices[self.axis :])
+
+
+@dataclass
+class Lowering(ExpressionNodes):
+    """The nodes and assignments of one routine, or of the body of a scan, with a clock that tells which
+    computed values are still good.
+    """
+
+    block: Block
+    name: str
+    indices: tuple[tuple[str, int | None], ...]
+    bodies: list[assign.AssignRoutineOp]
+    """The bodies of scans, each after those that it repeats."""
     scalars: list[Operation] = field(default_factory=list[Operation])
     code: list[Operation] = field(default_factory=list[Operation])
-    node_of: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     embeds: dict[tuple[Linear, Attribute], assign.EmbedOp] = field(
         default_factory=dict[tuple[Linear, Attribute], assign.EmbedOp]
     )
-    labels: set[str] = field(default_factory=set[str])
     clock: int = 0
     memory_written: int = 0
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
-    forwarded: set[SSAValue] = field(default_factory=set[SSAValue])
     held: set[SSAValue] = field(default_factory=set[SSAValue])
-    valued: set[SSAValue] = field(default_factory=set[SSAValue])
-    materialized: set[SSAValue] = field(default_factory=set[SSAValue])
-    kept_names: frozenset[str] = frozenset()
-    assigned: set[SSAValue] = field(default_factory=set[SSAValue])
+    views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
+    """Values that are read in place, as parts of nodes."""
 
-    def run(self) -> assign.AssignRoutineOp:
-        block = self.source.body.block
+    def run(self, attributes: dict[str, Attribute], location: LocationAttr) -> assign.AssignRoutineOp:
+        """Lowers the block to a routine."""
+        self._lower()
+        routine = assign.AssignRoutineOp(self.name, self.indices, attributes=attributes)
+        routine.location = location
+        routine.body.block.add_ops([*self.nodes, *self.scalars, *self.code])
+        return routine
+
+    def _lower(self) -> None:
+        block = self.block
         for op in block.ops:
-            self._declare_use(op)
+            self.declare_use(op)
             if isinstance(op, texpr.TensorOp):
-                self.memory[op.result] = self._memory(op)
+                self.memory.update(dict.fromkeys(op.results, self._memory(op)))
         kept = self.forwarded | self.valued | self.materialized
         computed = [value for value in kept if not isinstance(value.owner, texpr.MemoryOp)]
         self.kept_names = frozenset(value.name_hint for value in computed if value.name_hint)
         for op in block.ops:
             if isinstance(op, texpr.MemoryOp | texpr.OfOp):
-                self._node(op.result)
+                self.node(op.result)
         for op in block.ops:
             self._statement(op)
-        routine = assign.AssignRoutineOp(
-            self.source.sym_name.data, self.source.indices.data, attributes=dict(self.source.attributes)
-        )
-        routine.location = self.source.location
-        routine.body.block.add_ops([*self.nodes, *self.scalars, *self.code])
-        return routine
-
-    def _declare_use(self, op: Operation) -> None:
-        if isinstance(op, texpr.ForwardOp):
-            self.forwarded.add(op.tensor)
-        elif isinstance(op, texpr.AssignOp):
-            self.assigned.add(memory_of(op.target))
-        elif isinstance(op, texpr.ValueOp):
-            self.valued.add(op.source)
-        elif isinstance(op, texpr.ApplyOp) and op.mode_name == MATERIALIZED:
-            self.materialized.add(op.result)
 
     def _statement(self, op: Operation) -> None:
         match op:
@@ -96,7 +102,7 @@ class Lowering:
                 self._assign(op)
             case texpr.CommentOp():
                 self._emit(op, assign.CommentOp(op.text.data))
-            case texpr.TensorOp():
+            case texpr.TensorOp() | texpr.YieldOp():
                 pass
             case _:
                 raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
@@ -111,13 +117,13 @@ class Lowering:
         self._emit(
             op,
             assign.AccumOp(
-                self._node(op.target),
+                self.node(op.target),
                 op.result_map.data,
                 combination,
                 op.space.data,
                 op.accum_name,
                 op.reset is not None,
-                [(self._node(ids), m) for ids, m in zip(op.ids, op.maps_of_ids, strict=True)],
+                [(self.node(ids), m) for ids, m in zip(op.ids, op.maps_of_ids, strict=True)],
             ),
         )
         self._mark_written(target)
@@ -135,17 +141,27 @@ class Lowering:
             op = current.owner
             if isinstance(op, texpr.MemoryOp | texpr.OfOp) or self._is_good(current):
                 continue
-            if isinstance(op, texpr.ConstantOp | texpr.EmbedOp) and not self._is_kept(current):
+            if isinstance(op, Block) and current not in self.views:
                 continue
-            if not ready and isinstance(op, texpr.ApplyOp | UniformOp):
+            is_number = isinstance(op, texpr.ConstantOp | texpr.EmbedOp)
+            if is_number and not self.is_kept(current) and current not in self.passed:
+                continue
+            if not ready and isinstance(op, texpr.ApplyOp | UniformOp | texpr.ScanOp):
                 stack.append((current, True))
-                read = op.args if isinstance(op, texpr.ApplyOp) else (op.counter,)
-                stack += [(operand, False) for operand in reversed(list(read))]
+                stack += [(operand, False) for operand in reversed(self._read_from_nodes(op))]
             else:
                 self._compute(current)
 
-    def _is_kept(self, value: SSAValue) -> bool:
-        return value in self.forwarded or value in self.valued or value in self.materialized
+    def _read_from_nodes(self, op: texpr.ApplyOp | UniformOp | texpr.ScanOp) -> list[SSAValue]:
+        """The operands that are computed before an operation, into nodes."""
+        match op:
+            case UniformOp():
+                return [op.counter]
+            case texpr.ApplyOp():
+                return [operand for operand in op.args if operand not in self.views]
+            case _:
+                inits = [operand for operand in op.inits if operand not in self.views]
+                return [*inits, *op.operands[op.carried.data :]]
 
     def _is_good(self, value: SSAValue) -> bool:
         if value in self.held:
@@ -166,13 +182,18 @@ class Lowering:
 
     def _compute(self, value: SSAValue) -> None:
         op = value.owner
-        node = self._node(value)
+        if isinstance(op, texpr.ScanOp):
+            self._scan(op)
+            return
+        node = self.node(value)
         match op:
+            case Block():
+                self._store(node, value, self.views[value].scan)
             case texpr.ConstantOp():
-                maps, space = whole(shape_of(value).memory_sizes, self.source.ranges)
+                maps, space = self._whole(value)
                 self._emit(op, assign.AccumOp(node, maps, Combination(op.term.data, (), ()), space))
             case texpr.EmbedOp():
-                maps, space = whole(shape_of(value).memory_sizes, self.source.ranges)
+                maps, space = self._whole(value)
                 combination = Combination(Arg(0), (self._embed(op),), ((),))
                 self._emit(op, assign.AccumOp(node, maps, combination, space))
             case texpr.RangeOp():
@@ -186,6 +207,44 @@ class Lowering:
                 raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
         self._mark_written(value)
         self.computed[value] = self.clock
+
+    def _whole(self, value: SSAValue) -> tuple[Map, Space]:
+        return whole(shape_of(value).memory_sizes, dict(self.indices))
+
+    def _scan(self, op: texpr.ScanOp) -> None:
+        """Sets the carries, and repeats the body."""
+        carried = op.carried.data
+        results = [self.node(result) for result in op.results]
+        for node, result, init in zip(results, op.results, op.inits, strict=False):
+            projection = Projection(set(dict(self.indices)))
+            maps = projection.result(shape_of(result))
+            inner = pointwise(maps, shape_of(result), shape_of(init)).memory
+            combination = self._combination(Arg(0), [init], [inner])
+            space = tuple(projection.space.items())
+            self._emit(op, assign.AccumOp(node, maps.memory, combination, space))
+        hint = next((result.name_hint for result in op.results if result.name_hint), "scan")
+        body = BodyLowering(
+            op.block, self._symbol(hint), (*op.ranges.items(), *self.indices), self.bodies, scan=op
+        )
+        self.bodies.append(body.run({}, op.location))
+        given = [self.node(value) for value in op.operands[carried:]]
+        bound = dict(zip(body.given, [*results[:carried], *given, *results[carried:]], strict=True))
+        self._emit(op, assign.RepeatOp(body.name, op.index, op.size, bound))
+        for result in op.results:
+            self._mark_written(result)
+            self.computed[result] = self.clock
+
+    def _symbol(self, hint: str) -> str:
+        taken = {body.sym_name.data for body in self.bodies}
+        names = (f"{self.name}.{hint}{number or ''}" for number in count())
+        return next(name for name in names if name not in taken)
+
+    def _store(self, node: SSAValue, value: SSAValue, source: Operation, view: View | None = None) -> None:
+        """Sets a node, or a part of one, to a value."""
+        maps, space = self._whole(value)
+        combination = self._combination(Arg(0), [value], [maps])
+        place = maps if view is None else view.map(maps)
+        self._emit(source, assign.AccumOp(node, place, combination, space, reset=view is None))
 
     def _apply(self, op: texpr.ApplyOp, node: SSAValue) -> None:
         """Assigns the parts of an operation. Without an accumulation they cover the node; else the first
@@ -218,8 +277,11 @@ class Lowering:
                 constants[i] = op.term.data
             elif isinstance(op, texpr.EmbedOp):
                 operands[i], indices[i] = self._embed(op), ()
+            elif arg in self.views and arg not in self.computed:
+                view = self.views[arg]
+                operands[i], indices[i] = view.node, view.map(maps[i])
             else:
-                operands[i] = self._node(arg)
+                operands[i] = self.node(arg)
         return Combination.of(simplify(substitute(term, constants)), operands, indices)
 
     def _counter(self, op: UniformOp) -> SSAValue:
@@ -235,7 +297,7 @@ class Lowering:
             case texpr.EmbedOp() as embed:
                 return self._embed_index(embed.index, i64, embed)
             case _:
-                return self._node(op.counter)
+                return self.node(op.counter)
 
     def _embed(self, op: texpr.EmbedOp) -> SSAValue:
         return self._embed_index(op.index, tensor_type(op.result).element, op)
@@ -249,92 +311,71 @@ class Lowering:
         merge(embed, source)
         return embed.result
 
-    def _node(self, value: SSAValue) -> SSAValue:
-        memory = memory_of(value)
-        if memory not in self.node_of:
-            mode, why = self._mode(memory)
-            label = self._label(memory)
-            element = tensor_type(memory).element_or_none
-            op = memory.owner
-            assert isinstance(op, Operation)
-            if element is None or not shape_of(memory).is_final:
-                missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
-                raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
-            sizes = shape_of(memory).memory_sizes
-            inlined = mode == "local" and is_virtual(memory)
-            node = assign.NodeOp(label, mode, why, array_type(element, sizes), always_inline=inlined)
-            node.result.name_hint = memory.name_hint
-            node.location = op.location
-            self.nodes.append(node)
-            self.node_of[memory] = node.result
-        return self.node_of[memory]
 
-    def _mode(self, memory: SSAValue) -> tuple[str, str]:
-        match memory.owner:
-            case texpr.ParamOp():
-                return "on_device", "parameter"
-            case texpr.DataOp():
-                return (
-                    ("on_device", "data that code writes")
-                    if memory in self.assigned
-                    else ("constant", "data")
+@dataclass(kw_only=True)
+class BodyLowering(Lowering):
+    """The body of a scan: it gets nodes of its caller, by their labels in the body."""
+
+    scan: texpr.ScanOp
+    given: list[str] = field(default_factory=list[str])
+    """The labels of what the body gets: carries, sequences, captured values, stacks."""
+    copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Carries as they were before this iteration sets them."""
+
+    def _lower(self) -> None:
+        op = self.scan
+        carried, position = op.carried.data, self._position()
+        for argument in op.carry_arguments:
+            self.node_of[argument] = self._given(argument, "carried from one iteration to the next")
+        for argument, (value, axis) in zip(op.sequence_arguments, op.sequences, strict=True):
+            node = self._given(value, "a position each iteration", argument.name_hint)
+            self.views[argument] = View(op, node, axis.in_memory(shape_of(value)), position)
+        for argument in op.captured_arguments:
+            self.node_of[argument] = self._given(argument, "captured by a scan")
+        stacks: list[tuple[SSAValue, SSAValue, View]] = []
+        for result, (value, axis) in zip(op.results[carried:], op.yielded.stacked, strict=True):
+            node = self._given(result, "stacked, one position each iteration")
+            stacks.append((node, value, View(op, node, axis.in_memory(shape_of(result)), position)))
+        self.memory.update(dict.fromkeys(op.arguments, frozenset[SSAValue]()))
+        super()._lower()
+        for value in dict.fromkeys(op.yielded.values):
+            if value not in self.views:
+                self._ensure(value)
+        for node, value, view in stacks:
+            self._store(node, value, op, view)
+        self._store_carries()
+
+    def _store_carries(self) -> None:
+        """Sets the carries to what is yielded; those that are other carries now are copied first."""
+        op = self.scan
+        pairs = [*zip(op.carry_arguments, op.yielded.carries, strict=True)]
+        changed = [(argument, value) for argument, value in pairs if value is not argument]
+        for _, value in changed:
+            if value in op.carry_arguments and value not in self.views:
+                node = self.declare(value, "local", "carried elsewhere", value.name_hint)
+                self._store(node, value, op)
+                self.copies[value] = node
+        for argument, value in changed:
+            node = self.node_of[argument]
+            if value in self.copies:
+                maps, space = self._whole(value)
+                self._emit(
+                    op, assign.AccumOp(node, maps, Combination(Arg(0), (self.copies[value],), (maps,)), space)
                 )
-            case texpr.NodeOp():
-                return "on_device", "node"
-            case texpr.GradOp():
-                return "on_device", "gradient"
-            case _:
-                pass
-        if memory in self.valued:
-            return "on_device", "its value is asked for"
-        if memory in self.forwarded:
-            return "on_device", "computed by forward"
-        if memory in self.materialized:
-            return "on_device", "it is to be in memory"
-        if is_virtual(memory):
-            return "local", "it is to be computed where it is used"
-        return "local", "intermediate value"
+            else:
+                self._store(node, value, op)
 
-    def _label(self, memory: SSAValue) -> str:
-        op = memory.owner
-        if isinstance(op, texpr.MemoryOp):
-            wanted = op.label.data
-        elif isinstance(op, texpr.GradOp):
-            wanted = f"{self._label_of_source(op.source)}.grad"
-        else:
-            wanted = memory.name_hint or "n"
-        # Nodes that persist are known outside by their names: no other node may take these.
-        reserved = frozenset[str]() if self._is_kept(memory) else self.kept_names
-        label, count = wanted, 0
-        while label in self.labels or label in reserved:
-            count += 1
-            label = f"{wanted}_{count}"
-        self.labels.add(label)
-        return label
+    def _position(self) -> Linear:
+        op = self.scan
+        place = Linear.var(op.index)
+        return place if op.reversed is None else place * -1 + Linear((), op.size - 1)
 
-    def _label_of_source(self, source: SSAValue) -> str:
-        node = self._node(source).owner
-        assert isinstance(node, assign.NodeOp)
-        return node.label.data
-
-
-def memory_of(value: SSAValue) -> SSAValue:
-    """The value that owns the memory: all gradients of a tensor are one node, `texpr.value %x` is the node
-    of `%x`.
-    """
-    op = value.owner
-    if isinstance(op, texpr.ValueOp):
-        return op.source
-    if isinstance(op, texpr.GradOp):
-        for use in op.source.uses:
-            if isinstance(use.operation, texpr.GradOp):
-                return use.operation.result
-    return value
-
-
-def is_virtual(value: SSAValue) -> bool:
-    """Whether the program says that a value has no memory."""
-    return isinstance(value.owner, texpr.ApplyOp) and value.owner.mode_name == VIRTUAL
+    def _given(self, value: SSAValue, why: str, hint: str | None = None) -> SSAValue:
+        node = self.declare(value, "on_device", why, hint or value.name_hint)
+        owner = node.owner
+        assert isinstance(owner, assign.NodeOp)
+        self.given.append(owner.label.data)
+        return node
 
 
 @dataclass(frozen=True)
@@ -346,4 +387,7 @@ class LowerTexprToAssignPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for routine in list(op.body.block.ops):
             if isinstance(routine, texpr.TexprRoutineOp):
-                Rewriter.replace_op(routine, Lowering(routine).run())
+                bodies: list[assign.AssignRoutineOp] = []
+                lowering = Lowering(routine.body.block, routine.sym_name.data, routine.indices.data, bodies)
+                lowered = lowering.run(dict(routine.attributes), routine.location)
+                Rewriter.replace_op(routine, [*bodies, lowered])

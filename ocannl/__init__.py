@@ -48,6 +48,7 @@ from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.rearranging import rearrange, reduce, repeat
 from ocannl.program.reducers import all, any, argmax, argmin, logsumexp, max, mean, min, prod, std, sum, var
+from ocannl.program.scan import scan
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView
@@ -165,6 +166,7 @@ __all__ = [
     "repeat",
     "roll",
     "run",
+    "scan",
     "scatter",
     "scope",
     "seed",

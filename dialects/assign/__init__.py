@@ -38,7 +38,7 @@ from ocannl.dialects.ir.op_helpers import (
     parse_defined_operand,
     print_parts,
 )
-from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, enclosing_routine
+from ocannl.dialects.routine import IndicesAttr, RoutineCommentOp, RoutineOp, static_ranges
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.combination import (
     Combination,
@@ -326,17 +326,17 @@ def check_accumulator(name: str) -> None:
 
 def check_names(op: IRDLOperation, names: Sequence[str], sizes: Mapping[str, int]) -> None:
     """Checks that every name in an index is an iteration variable or a static index of the routine."""
-    routine = enclosing_routine(op)
+    ranges = static_ranges(op) or {}
     for name in names:
-        if name not in sizes and (routine is None or name not in routine.ranges):
+        if name not in sizes and name not in ranges:
             raise VerifyException(f"`{name}` is neither an iteration variable nor a static index here")
 
 
 def check_space(op: IRDLOperation, names: Iterable[str]) -> None:
     """Checks that no iteration variable has the name of a static index."""
-    routine = enclosing_routine(op)
+    ranges = static_ranges(op) or {}
     for name in names:
-        if routine is not None and name in routine.ranges:
+        if name in ranges:
             raise VerifyException(f"`{name}` is a static index of the routine, and no iteration variable")
 
 
@@ -359,10 +359,7 @@ def check_access(
     shape = memref_shape(value)
     if len(indices) != len(shape):
         raise VerifyException(f"{len(indices)} indices for {len(shape)} axes")
-    routine = enclosing_routine(op)
-    known = dict(sizes)
-    if routine is not None:
-        known.update({n: r for n, r in routine.ranges.items() if r is not None and n not in known})
+    known = {n: r for n, r in (static_ranges(op) or {}).items() if r is not None} | dict(sizes)
     for axis, (index, size) in enumerate(zip(indices, shape, strict=True)):
         check_names(op, index.names, sizes)
         extremes = extremes_within(index, known, bounds)

@@ -120,9 +120,19 @@ def copied(op: AnyOperationT, values: dict[SSAValue, SSAValue]) -> AnyOperationT
     copy.attributes = op.attributes.copy()
     copy.location = op.location
     for region in op.regions:
-        copy.add_region(Region(Block([copied(inner, values) for inner in operations_of(region.block)])))
+        copy.add_region(Region(block_copied(region.block, values)))
     if op.results:
         copy.results = SSAValues([result_copied(result, copy, values) for result in op.results])
+    return copy
+
+
+def block_copied(block: Block, values: dict[SSAValue, SSAValue]) -> Block:
+    """A copy of a block, to whose values it adds those of the block."""
+    copy = Block(arg_types=block.arg_types)
+    for argument, other in zip(block.args, copy.args, strict=True):
+        values[argument] = other
+        other.name_hint = argument.name_hint
+    copy.add_ops([copied(inner, values) for inner in operations_of(block)])
     return copy
 
 

@@ -16,11 +16,12 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear, MapAttr, only_index, parse_linear
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
-from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar.combination import TermAttr, number_text, parse_number
 from ocannl.dialects.scalar.terms import Const
 from ocannl.dialects.shapes.shape import Dim, DimTerm
 from ocannl.dialects.texpr.apply import ApplyOp
+from ocannl.dialects.texpr.axes import AxesAttr
 from ocannl.dialects.texpr.code import (
     AssignOp,
     BackpropOp,
@@ -33,6 +34,7 @@ from ocannl.dialects.texpr.code import (
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
 from ocannl.dialects.texpr.parts import PartAttr
+from ocannl.dialects.texpr.scan import ScanOp, YieldOp
 from ocannl.dialects.texpr.slices import PositionsAttr, SliceOp
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import (
@@ -65,6 +67,7 @@ __all__ = [
     "OnTensorOp",
     "ParamOp",
     "RangeOp",
+    "ScanOp",
     "SizeOp",
     "SliceOp",
     "TensorOp",
@@ -72,6 +75,7 @@ __all__ = [
     "UniformOp",
     "ValueOp",
     "VjpOp",
+    "YieldOp",
     "ZeroGradsOp",
 ]
 
@@ -187,7 +191,7 @@ class EmbedOp(TensorOp):
 
     def verify_(self) -> None:
         index = only_index(self.indices.data)
-        if enclosing_routine(self) is not None:
+        if static_ranges(self) is not None:
             check_names(self, index.names, {})
 
 
@@ -210,6 +214,8 @@ TEXPR = Dialect(
         JvpOp,
         AdjointOp,
         CustomOp,
+        ScanOp,
+        YieldOp,
         AssignOp,
         ForwardOp,
         ZeroGradsOp,
@@ -217,5 +223,5 @@ TEXPR = Dialect(
         CommentOp,
         TexprRoutineOp,
     ],
-    [ShapeAttr, TensorType, DimsAttr, PartAttr, PositionsAttr],
+    [ShapeAttr, TensorType, DimsAttr, PartAttr, PositionsAttr, AxesAttr],
 )

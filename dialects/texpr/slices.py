@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import POSITION, Linear, parse_linear
 from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
-from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType
@@ -211,7 +211,7 @@ class SliceOp(TensorOp):
     def verify_(self) -> None:
         if any(ids_of(self.positions.data)):
             raise VerifyException("what is read at the values of operands is a gather, no slice")
-        if enclosing_routine(self) is not None:
+        if static_ranges(self) is not None:
             for index in indices_of(self.positions.data):
                 check_names(self, index.names, {})
 

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from ocannl.dialects.assign import check_names
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.op_helpers import OWN_RESULTS, print_parts
-from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type
 
@@ -59,7 +59,7 @@ def check_tensor_access(
     if len(indices) != len(axes):
         raise VerifyException(f"{len(indices)} indices for the {len(axes)} axes of {shape}")
     for index, size in zip(indices, axes, strict=True):
-        if enclosing_routine(op) is not None:
+        if static_ranges(op) is not None:
             check_names(op, index.names, sizes)
         extremes = index.extremes(sizes)
         if extremes is not None and not (extremes[0] >= 0 and extremes[1] < size) and 0 not in sizes.values():

@@ -21,6 +21,8 @@ from xdsl.ir import Attribute, Operation
 
 from ocannl.dialects import texpr
 from ocannl.dialects.shapes.shape import DimTerm, DimVar, Row, RowVar
+from ocannl.dialects.texpr.scan import ScanOp
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_shapes.terms import DimEq
@@ -97,7 +99,7 @@ class Recorder:
     def find(self, op: texpr.TensorOp, resolve: Resolve) -> Seen | None:
         """The key of an operation; None for one that is never the same."""
         operands, type = values_of(op), tensor_type(op.result)
-        if isinstance(op, texpr.MemoryOp | texpr.OfOp) or "call" in op.attributes:
+        if isinstance(op, texpr.MemoryOp | texpr.OfOp | ScanOp | ArgumentOp) or "call" in op.attributes:
             return None
         # The shape of these follows from their uses, which are not those of another one.
         if (not operands or (isinstance(op, UniformOp) and op.like is None)) and not type.shape.data.is_final:

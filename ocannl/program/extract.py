@@ -14,11 +14,13 @@ from xdsl.utils.hints import isa
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.ir.op_helpers import copied, operands_of, operations_of
 from ocannl.dialects.ir.origins import named
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.streams import StreamAttr
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, RowVar, Shape
+from ocannl.dialects.texpr.scan import ScanOp, nested_in
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     TensorType,
@@ -33,6 +35,7 @@ from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
 from ocannl.program.needed import needed
+from ocannl.program.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.values import Value, value_of, values_of
 from ocannl.runtime.locks import shared
 
@@ -99,9 +102,10 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
     routine = texpr.TexprRoutineOp(symbol, _indices([*ops, *statements]), location=here)
-    body = [copier.copy(op) for op in ops]
-    copied = [copier.copy(op) for op in statements]
-    routine.body.block.add_ops([*body, *copied])
+    copier.indices.update(routine.ranges)
+    for op in (op for op in ops if isinstance(op, ArgumentOp)):
+        raise OcannlError(used_outside(op, [*ops, *statements]))
+    routine.body.block.add_ops(copier.copy_all([*ops, *statements]))
     told = [(check, values_of(check.statement)[0]) for check in checks]
     module = ModuleOp([routine])
     module.location = here
@@ -115,11 +119,25 @@ def sketch(
     there.
     """
     values = list(values)
-    ops = needed([texpr.ForwardOp(value) for value in values], ends)
+
+    def stands_in(op: texpr.TensorOp) -> bool:
+        return not isinstance(op, ScanOp) and ends(op)
+
+    ops = needed([texpr.ForwardOp(value) for value in values], stands_in)
     copier = _Copier(Numbering(), {op: f"n{number}" for number, op in enumerate(ops)})
     routine = texpr.TexprRoutineOp("sketch", _indices(ops))
-    routine.body.block.add_ops([copier.stand_in(op) if ends(op) else copier.copy(op) for op in ops])
+    made = [copier.stand_in(op) if stands_in(op) else copier.copy(op) for op in ops]
+    routine.body.block.add_ops([op for op in made if op is not None])
     return ModuleOp([routine]), {value: copier.copies[value] for value in values}
+
+
+def used_outside(argument: ArgumentOp, ops: Iterable[Operation]) -> str:
+    """The error of a tensor of one iteration that an operation outside of its scan uses."""
+    user = next(op for op in ops if argument.result in operands_of(op))
+    name = f"`{argument.result.name_hint}`" if argument.result.name_hint else "this tensor"
+    return at_line(
+        user, f"{name} has a value only inside of the cell of a scan: return it as a carry or as y"
+    )
 
 
 def id_checks(ops: Iterable[texpr.TensorOp]) -> list[IdCheck]:
@@ -146,7 +164,7 @@ def _indices(ops: Sequence[Operation]) -> tuple[tuple[str, int | None], ...]:
     """The static indices that the operations use, in the order of their declaration."""
     found: dict[str, int | None] = {}
     declared: dict[str, int] = {}
-    for op in ops:
+    for op in nested_in(ops):
         noted, orders = op.attributes.get("indices"), op.attributes.get("declared")
         if not isinstance(noted, IndicesAttr) or not isinstance(orders, IndicesAttr):
             continue
@@ -185,19 +203,37 @@ class _Copier:
     kept: frozenset[str] = field(init=False)
     rows: dict[RowVar, RowVar] = field(default_factory=dict[RowVar, RowVar])
     dims: dict[DimVar, DimVar] = field(default_factory=dict[DimVar, DimVar])
+    indices: set[str] = field(default_factory=set[str])
+    """The names of static indices."""
 
     def __post_init__(self) -> None:
         self.kept = frozenset(self.memory.values())
 
-    def copy(self, op: Operation) -> Operation:
+    def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
+        return [copy for op in ops if (copy := self.copy(op)) is not None]
+
+    def copy(self, op: Operation) -> Operation | None:
+        """A copy; None for the result of a scan, which the copy of that has."""
+        if isinstance(op, ResultOp):
+            copy = result_of_scan(op, self.copies).owner
+            assert isinstance(copy, ScanOp)
+            self._label(op, copy.results[op.number.data])
+            return None
+        if isinstance(op, ScanOp):
+            return self._scan(op)
         copy = copied(op, self.copies)
         copy.attributes.clear()
         if isinstance(op, texpr.TensorOp):
             assert isinstance(copy, texpr.TensorOp)
-            self._type(op, copy)
-            copy.location = named(self._label(op, copy), op.location)
+            self._type(op.result, copy.result)
+            copy.location = named(self._label(op, copy.result), op.location)
         else:
             copy.location = named(self._statement(op), op.location)
+        self._own(op, copy)
+        return copy
+
+    def _own(self, op: Operation, copy: Operation) -> None:
+        """Gives a copy its own variables and keys."""
         dims = copy.properties.get("dims")
         if isinstance(dims, DimsAttr):
             copy.properties["dims"] = DimsAttr(tuple((name, self._dim(dim)) for name, dim in dims.data))
@@ -206,20 +242,56 @@ class _Copier:
             copy.properties["stream"] = StreamAttr(
                 replace(stream, key=self.numbering.key(stream.key, call.data))
             )
+
+    def _scan(self, op: ScanOp) -> ScanOp:
+        """A copy with all results, and with a body of its own."""
+        values = {operand: self.copies[operand] for operand in operands_of(op)}
+        copy = copied_whole(op, values)
+        assert isinstance(copy, ScanOp)
+        self.copies[op.result] = copy.result
+        copy.location = named(self._label(op, copy.result), op.location)
+        for result in copy.results:
+            self._type(result, result)
+        self._own(op, copy)
+        self._rename(copy)
+        self._body(op, copy)
         return copy
+
+    def _body(self, op: ScanOp, copy: ScanOp) -> None:
+        for argument, own in zip(op.arguments, copy.arguments, strict=True):
+            self._type(argument, own)
+        for inner, own in zip(operations_of(op.block), operations_of(copy.block), strict=True):
+            own.attributes.clear()
+            for result, other in zip(inner.results, own.results, strict=True):
+                self._type(result, other)
+            name = next((result.name_hint for result in inner.results if result.name_hint), "")
+            own.location = named(name or inner.name.partition(".")[2], inner.location)
+            self._own(inner, own)
+            if isinstance(inner, ScanOp) and isinstance(own, ScanOp):
+                self._rename(own)
+                self._body(inner, own)
+
+    def _rename(self, op: ScanOp) -> None:
+        """Gives a scan an index that nothing else in the routine is called."""
+        ((name, count),) = op.dims.data
+        number = 0
+        while (own := f"{name}{number or ''}") in self.indices:
+            number += 1
+        self.indices.add(own)
+        op.properties["dims"] = DimsAttr(((own, count),))
 
     def stand_in(self, op: texpr.TensorOp) -> Operation:
         """Memory of the same type."""
         node = texpr.NodeOp(self.memory[op], TensorType.of(Shape(Row(), Row(), Row())))
         node.location = op.location
-        self._type(op, node)
+        self._type(op.result, node.result)
         self.copies[op.result] = node.result
         return node
 
-    def _type(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> None:
-        type = tensor_type(op.result)
+    def _type(self, value: SSAValue, copy: SSAValue) -> None:
+        type = tensor_type(value)
         rows = [self._row(row) for row in type.shape.data]
-        refine_type(copy.result, known_type(Shape(*rows), type.element_or_none))
+        refine_type(copy, known_type(Shape(*rows), type.element_or_none))
 
     def _row(self, written: Row) -> Row:
         """A row that is closed by now is given as such; where it broadcasts is as it was written."""
@@ -257,13 +329,13 @@ class _Copier:
         self.statements[kind] += 1
         return f"{kind} {self.statements[kind]}"
 
-    def _label(self, op: texpr.TensorOp, copy: texpr.TensorOp) -> str:
+    def _label(self, op: texpr.TensorOp, copy: SSAValue) -> str:
         """Labels of nodes are unique in the module, and the names of its values say what they are. Gives the
         name of the expression.
         """
         if isinstance(op, texpr.OfOp):
             kind = "grad" if isinstance(op, texpr.GradOp) else "value"
-            copy.result.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
+            copy.name_hint = f"{self.copies[op.source].name_hint}_{kind}"
             return self.names.setdefault(op.result, f"{self.names[op.source]}.{kind}")
         if isinstance(op, texpr.MemoryOp):
             label = self._unique(self.memory[op])
@@ -272,9 +344,9 @@ class _Copier:
             label = self._unique(wanted, self.kept)
         self.values[label] = value_of(op)
         self.names[op.result] = label
-        copy.result.name_hint = graph.hint(label)
-        if isinstance(copy, texpr.MemoryOp):
-            copy.properties["label"] = StringAttr(label)
+        copy.name_hint = graph.hint(label)
+        if isinstance(copy.owner, texpr.MemoryOp):
+            copy.owner.properties["label"] = StringAttr(label)
         return label
 
     def _unique(self, wanted: str, kept: Collection[str] = ()) -> str:

@@ -21,6 +21,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.op_helpers import hold_result_weakly, operands_of
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType, refine_type
 from ocannl.passes.texpr.infer_shapes.sites import Trace, shown_name
 from ocannl.program.id_checks import IdCheck
@@ -153,6 +154,8 @@ def label_of(value: SSAValue) -> str:
 
 def operation_name(op: texpr.TensorOp) -> str:
     """The name of an unlabelled expression, by its operation."""
+    if isinstance(op, ResultOp):
+        return "scan"
     if not isinstance(op, texpr.ApplyOp):
         return op.name.removeprefix("texpr.")
     if op.logic is not None and op.logic.data not in (".", "T"):

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.scalar.precisions import is_float
+from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.passes.analysis.slices import OperandsOf, slice_in
 
 
@@ -26,6 +28,8 @@ def differentiable_operands(op: Operation) -> Sequence[SSAValue]:
             return op.wrt
         case VjpOp() | JvpOp():
             return op.operands
+        case ScanOp():
+            return [value for value in op.operands if is_float(tensor_type(value).element)]
         case _:
             return ()
 

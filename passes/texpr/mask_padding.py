@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.index.linear import Linear
@@ -24,6 +24,7 @@ from ocannl.dialects.texpr import (
     BackpropOp,
     EmbedOp,
     RangeOp,
+    ScanOp,
     TensorOp,
     TexprRoutineOp,
     VjpOp,
@@ -40,21 +41,31 @@ SCALAR = Shape(Row(), Row(), Row())
 
 @dataclass
 class Masking:
-    """One routine, in which an axis is padded if its basis is the name of a static index."""
+    """One block of a routine, in which an axis is padded if its basis is the name of a static index."""
 
     routine: TexprRoutineOp
+    block: Block
     positions: dict[Dim, SSAValue] = field(default_factory=dict[Dim, SSAValue])
     counts: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
 
     def run(self) -> None:
         """Raises `OcannlError` where rows beyond the real ones would count."""
-        for op in operations_of(self.routine.body.block):
-            if isinstance(op, ApplyOp):
+        for op in operations_of(self.block):
+            if isinstance(op, ScanOp):
+                self._check_scan(op)
+                Masking(self.routine, op.block).run()
+            elif isinstance(op, ApplyOp):
                 self._mask_apply(op)
             elif isinstance(op, AssignOp):
                 self._mask_assign(op)
             elif isinstance(op, BackpropOp | VjpOp) and any(self.padded(op.tensor)):
                 self._mask_cotangent(op)
+
+    def _check_scan(self, op: ScanOp) -> None:
+        """A scan of padded positions would go on beyond the last real one."""
+        for value, axis in op.sequences:
+            if self.padded(value)[axis.in_memory(shape_of(value))]:
+                raise _error(op, "a scan of a padded axis goes on beyond the last real position")
 
     def padded(self, value: SSAValue) -> list[Dim | None]:
         """The sizes of padded axes, None for others, in the order of memory."""
@@ -104,7 +115,7 @@ class Masking:
         made = ApplyOp.of_parts([self._masked(part, other, own)], made_type, None)
         made.location = op.location
         made.result.name_hint = value.name_hint and f"{value.name_hint}_masked"
-        self.routine.body.block.insert_op_before(made, op)
+        self.block.insert_op_before(made, op)
         return made.result
 
     def _reduced(
@@ -157,10 +168,10 @@ class Masking:
 
     def _add(self, op: TensorOp) -> SSAValue:
         """A leaf, before all other operations."""
-        block = self.routine.body.block
-        assert block.first_op is not None
+        first = self.block.first_op
+        assert first is not None
         op.location = self.routine.location
-        block.insert_op_before(op, block.first_op)
+        self.block.insert_op_before(op, first)
         return op.result
 
 
@@ -179,4 +190,4 @@ class MaskPaddingPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for routine in op.body.block.ops:
             if isinstance(routine, TexprRoutineOp) and routine.ranges:
-                Masking(routine).run()
+                Masking(routine, routine.body.block).run()

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.ir.locating_parser import LocatingParser
-from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.texpr import TEXPR, TexprRoutineOp
+from ocannl.dialects.texpr.scan import nested, values_in
 from ocannl.dialects.texpr.tensor_type import TensorType, parse_tensor_type, refine_type, tensor_type
 from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
@@ -39,9 +39,7 @@ class Inferred:
 def tensors_of(module: ModuleOp) -> list[SSAValue]:
     """The tensors of a module's routines, in order."""
     routines = [op for op in module.body.block.ops if isinstance(op, TexprRoutineOp)]
-    return [
-        result for routine in routines for op in operations_of(routine.body.block) for result in op.results
-    ]
+    return [value for routine in routines for value in values_in(nested(routine.body.block))]
 
 
 def get_inferred(store: ObjectCache, text: str) -> Inferred | None:

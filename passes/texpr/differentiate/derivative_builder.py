@@ -11,7 +11,7 @@ from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import Map, Space
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.origins import union
-from ocannl.dialects.routine import enclosing_routine
+from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import float_or
 from ocannl.dialects.scalar.terms import App, Arg, Term
@@ -59,8 +59,7 @@ def insert(op: OpT, before: Operation, *sources: SSAValue | Operation) -> OpT:
 
 def _axes(value: SSAValue, at: Operation) -> tuple[RowMaps, Space]:
     """One variable an axis of a tensor, and their space; the routine's static indices keep their names."""
-    routine = enclosing_routine(at)
-    projection = Projection(set(routine.ranges) if routine is not None else set())
+    projection = Projection(set(static_ranges(at) or ()))
     return projection.result(shape_of(value)), tuple(projection.space.items())
 
 

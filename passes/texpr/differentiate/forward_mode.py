@@ -6,14 +6,14 @@ adds up the tangents of the operands times the derivatives of `op`: it is the tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Term, product, total
-from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.passes.analysis.derivative_paths import (
@@ -31,6 +31,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
 )
 from ocannl.passes.texpr.differentiate.products import product_beside_zero
 from ocannl.passes.texpr.differentiate.reverse_mode import adjoints
+from ocannl.passes.texpr.differentiate.scan_tangent import tangents_of_scan
 from ocannl.passes.texpr.differentiate.slopes import ZERO, partial, through
 
 
@@ -51,8 +52,10 @@ class Tangents:
         Raises `OcannlError` where there is no derivative.
         """
         for op in dependencies(self.block, [value], self._unknown_operands):
-            (result,) = op.results
-            self.known[result] = self._of_result(op, before)
+            pushed = self._pushed(op, before)
+            for result in op.results:
+                found = [t for t in (self.seeds.get(result), pushed.get(result)) if t is not None]
+                self.known[result] = sum_of(found, before) if found else None
         return self._known(value)
 
     def _unknown_operands(self, op: Operation) -> Sequence[SSAValue]:
@@ -62,17 +65,18 @@ class Tangents:
     def _known(self, value: SSAValue) -> SSAValue | None:
         return self.known[value] if value in self.known else self.seeds.get(value)
 
-    def _of_result(self, op: Operation, before: Operation) -> SSAValue | None:
-        (result,) = op.results
-        pushed = self._pushed(op, before)
-        found = [tangent for tangent in (self.seeds.get(result), pushed) if tangent is not None]
-        return sum_of(found, before) if found else None
-
-    def _pushed(self, op: Operation, before: Operation) -> SSAValue | None:
-        """The tangent of a result, by those of its operands."""
+    def _pushed(self, op: Operation, before: Operation) -> dict[SSAValue, SSAValue]:
+        """The tangents of results, by those of the operands."""
+        if isinstance(op, ScanOp):
+            return tangents_of_scan(op, self._known, before, _in_block)
         if isinstance(op, CustomOp):
-            return self._through_custom(op, before)
-        assert isinstance(op, ApplyOp)
+            tangent = self._through_custom(op, before)
+        else:
+            assert isinstance(op, ApplyOp)
+            tangent = self._through_apply(op, before)
+        return {} if tangent is None else {op.result: tangent}
+
+    def _through_apply(self, op: ApplyOp, before: Operation) -> SSAValue | None:
         beside_zero = product_beside_zero(op, before)
         results = (op.result,) if beside_zero is None else (op.result, beside_zero)
         parts = [self._part(op, part, results) for part in parts_of(op)]
@@ -132,3 +136,10 @@ class Tangents:
             return False
         slopes = dependencies(self.block, transposed, all_operands)
         return active.isdisjoint({*transposed, *(operand for op in slopes for operand in op.operands)})
+
+
+def _in_block(
+    block: Block, given: Iterable[tuple[SSAValue, SSAValue]], before: Operation
+) -> Callable[[SSAValue], SSAValue | None]:
+    tangents = Tangents(block, given, before)
+    return lambda value: tangents.of(value, before)

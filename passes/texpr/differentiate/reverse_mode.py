@@ -6,7 +6,7 @@ iteration space with the maps exchanged: `rhs_grad[g(p)] += lhs_grad[f(p)] * d o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects.index.images import box_of, covers, tiles
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, product
-from ocannl.dialects.texpr import ApplyOp
+from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.parts import Part
 from ocannl.dialects.texpr.tensor_type import shape_of
@@ -27,6 +27,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     sum_to,
 )
 from ocannl.passes.texpr.differentiate.products import product_beside_zero
+from ocannl.passes.texpr.differentiate.scan_adjoint import through_scan
 from ocannl.passes.texpr.differentiate.slopes import partial, through
 
 
@@ -42,16 +43,23 @@ def adjoints(
     `path` is the backward slice of `value`. Expressions are put before an operation. A target on which
     `value` does not depend is left out. Raises `OcannlError` where there is no gradient.
     """
+    yield from adjoints_of(path, {value: [seed]}, targets, before)
+
+
+def adjoints_of(
+    path: Sequence[Operation],
+    seeds: Mapping[SSAValue, Sequence[SSAValue]],
+    targets: Collection[SSAValue],
+    before: Operation,
+) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """`adjoints`, where those of several values are the sums of `seeds`."""
     active = dependents(path, targets)
-    contributions: dict[SSAValue, list[SSAValue]] = {value: [seed]}
+    contributions = {value: [*given] for value, given in seeds.items()}
     for step in reversed(path):
-        (result,) = step.results
-        if result not in contributions or result not in active:
-            continue
-        adjoint = _total(contributions.pop(result), before)
-        if result in targets:
-            yield result, adjoint
-        for operand, contribution in _contributions(step, adjoint, active, before):
+        reached = [result for result in step.results if result in contributions and result in active]
+        found = {result: _total(contributions.pop(result), before) for result in reached}
+        yield from ((result, adjoint) for result, adjoint in found.items() if result in targets)
+        for operand, contribution in _contributions(step, found, active, before):
             contributions.setdefault(operand, []).append(contribution)
     for target in targets:
         if target in contributions:
@@ -86,9 +94,15 @@ def _is_box(value: SSAValue) -> bool:
 
 
 def _contributions(
-    op: Operation, adjoint: SSAValue, active: Collection[SSAValue], before: Operation
+    op: Operation, found: Mapping[SSAValue, SSAValue], active: Collection[SSAValue], before: Operation
 ) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """The contributions of an operation to the adjoints of its active operands."""
+    """The contributions of an operation, by the adjoints of its results, to those of its active operands."""
+    if not found:
+        return
+    if isinstance(op, ScanOp):
+        yield from through_scan(op, found, active, before, adjoints_of)
+        return
+    (adjoint,) = found.values()
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)
     elif isinstance(op, ApplyOp):

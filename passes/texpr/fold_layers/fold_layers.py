@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 
 from ocannl.dialects.ir.op_helpers import copied, operations_of
 from ocannl.dialects.ir.origins import across_layers
-from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, TensorOp, TexprRoutineOp
+from ocannl.dialects.texpr import CommentOp, ConstantOp, MemoryOp, OfOp, ScanOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import shape_of
 from ocannl.passes.analysis.final_shapes import check_shapes
 from ocannl.passes.analysis.layers import ATTRIBUTE, ENDS, LAST, Layers
@@ -267,8 +267,8 @@ class FoldLayersPass(ModulePass):
     loop unrolled again by `unfold-layers` after the costly passes.
 
     Two layers stay at each end; an attribute of the routine lists those left out. It applies to the only
-    routine of a module, and to six layers or more, which compute no scalars of their own and depend only on
-    the layer before. The original routine is replaced by its copy without the layers.
+    routine of a module, if it has no scans, and to six layers or more, which compute no scalars of their own
+    and depend only on the layer before. The original routine is replaced by its copy without the layers.
     """
 
     name = "fold-layers"
@@ -278,6 +278,8 @@ class FoldLayersPass(ModulePass):
         if len(ops) != 1 or not isinstance(ops[0], TexprRoutineOp) or ATTRIBUTE in ops[0].attributes:
             return
         statements = [inner for inner in operations_of(ops[0].body.block) if type(inner) is not CommentOp]
+        if any(isinstance(inner, ScanOp) for inner in statements):
+            return
         code = NumberedStatements(statements)
         for stretch in code.stretches:
             if stretch.stop - stretch.start < (LEAST_LAYERS - 1) * stretch.period:

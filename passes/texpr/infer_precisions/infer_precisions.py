@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -19,19 +19,22 @@ from ocannl.dialects.texpr import (
     EmbedOp,
     NodeOp,
     RangeOp,
+    ScanOp,
     SliceOp,
     TexprRoutineOp,
     ValueOp,
 )
+from ocannl.dialects.texpr.scan import nested, values_in
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp
-from ocannl.dialects.texpr.tensor_type import known_type, refine_type, shape_of
+from ocannl.dialects.texpr.tensor_type import known_type, refine_type, shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_precisions.numbers import settle_numbers
 from ocannl.passes.texpr.infer_precisions.whole_numbers import WholeNumbers, given_element
 
 NUMBERS = (ConstantOp, EmbedOp, RangeOp, UniformOp)
 # The operations that make types known to each other's.
-PROPAGATING = (ApplyOp, SliceOp, ValueOp, LikeOp, AssignOp)
+PROPAGATING = (ApplyOp, SliceOp, ValueOp, LikeOp, AssignOp, ScanOp, ArgumentOp)
 
 
 @dataclass
@@ -103,7 +106,7 @@ class Precisions:
                 self.learn(op.result, self.common(op))
             elif not is_float(element):
                 self.note_use(op, self.common(op))
-        elif isinstance(op, SliceOp):
+        elif isinstance(op, SliceOp | ArgumentOp):
             self.learn(op.result, known(op.source))
         elif isinstance(op, ValueOp):
             self.learn(op.result, known(op.source))
@@ -112,6 +115,11 @@ class Precisions:
             like = known(op.like)
             self.learn(op.result, None if like is None else float_or(like))
             self.learn(op.like, known(op.result))
+        elif isinstance(op, ScanOp):
+            for same in same_types(op):
+                element = next((e for e in map(known, same) if e is not None), None)
+                for value in same:
+                    self.demand(value, element)
 
     def down(self, op: Operation) -> None:
         if isinstance(op, ApplyOp | SliceOp):
@@ -126,11 +134,27 @@ class Precisions:
             self.demand(op.target, self.known.get(op.value))
 
 
+def same_types(op: ScanOp) -> Iterator[tuple[SSAValue, ...]]:
+    """Values outside and inside of a scan that have one type."""
+    yielded, carried = op.yielded, op.carried.data
+    for number, argument in enumerate(op.arguments):
+        if number < carried:
+            yield argument, op.inits[number], yielded.carries[number], op.results[number]
+        else:
+            yield argument, op.operands[number]
+    for result, (value, _) in zip(op.results[carried:], yielded.stacked, strict=True):
+        yield value, result
+
+
 def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) -> set[SSAValue]:
     """The values that are computed from operations of some kinds alone."""
     found: set[SSAValue] = set()
     for op in ops:
-        if found.issuperset(operands_of(op)) if isinstance(op, ApplyOp) else isinstance(op, kinds):
+        if isinstance(op, ScanOp):
+            carried = op.carried.data
+            pairs = zip(op.arguments[carried:], op.operands[carried:], strict=True)
+            found.update(argument for argument, operand in pairs if operand in found)
+        elif found.issuperset(operands_of(op)) if isinstance(op, ApplyOp) else isinstance(op, kinds):
             found.add(op.result)
     return found
 
@@ -138,31 +162,31 @@ def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) ->
 def given_or_settled(ops: Iterable[TensorOp], whole: WholeNumbers) -> dict[SSAValue, Attribute]:
     """The element types of values that were given, or that follow from integers."""
     found = whole.settled.copy()
-    for op in ops:
-        given = given_element(op.result)
+    for value in values_in(ops):
+        given = given_element(value)
         if given is not None:
-            found[op.result] = given
+            found[value] = given
     return found
 
 
 def infer_precisions(routine: TexprRoutineOp) -> None:
-    ops = operations_of(routine.body.block)
+    ops = [*nested(routine.body.block)]
     tensors = [op for op in ops if isinstance(op, TensorOp)]
     numbers = computed_from(NUMBERS, tensors)
-    whole = WholeNumbers.of(ops, numbers)
+    whole = WholeNumbers.of(operations_of(routine.body.block), numbers)
     state = computed_from((*NUMBERS, NodeOp), tensors) - numbers
     precisions = Precisions(numbers, state, given_or_settled(tensors, whole))
     for op in tensors:
         precisions.note_use(op, precisions.known.get(op.result))
     precisions.propagate(ops)
-    for op in tensors:
-        if op.result not in whole.soft:
-            precisions.learn(op.result, f32)
+    for value in values_in(tensors):
+        if value not in whole.soft:
+            precisions.learn(value, f32)
     precisions.propagate(ops)
-    for op in tensors:
-        if op.result.type.element_or_none is None:
-            element = precisions.known.get(op.result) or whole.kinds[op.result] or i32
-            refine_type(op.result, known_type(shape_of(op.result), element))
+    for value in values_in(tensors):
+        if tensor_type(value).element_or_none is None:
+            element = precisions.known.get(value) or whole.kinds[value] or i32
+            refine_type(value, known_type(shape_of(value), element))
     for op in tensors:
         if isinstance(op, ApplyOp | ConstantOp):
             settle_numbers(op)

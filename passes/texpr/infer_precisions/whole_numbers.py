@@ -13,7 +13,9 @@ from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.precisions import BOOL, integer_range, is_float, promote
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.scalar.types_of_terms import Element, FloatError, map_leaves, term_type
-from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, SliceOp, ValueOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, EmbedOp, RangeOp, ScanOp, SliceOp, ValueOp
+from ocannl.dialects.texpr.scan import nested_in
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.tensor_op import TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 
@@ -41,18 +43,58 @@ class WholeNumbers:
     @staticmethod
     def of(ops: Sequence[Operation], numbers: set[SSAValue]) -> WholeNumbers:
         found = WholeNumbers()
-        for op in ops:
-            if isinstance(op, TensorOp):
-                found.read(op, numbers)
+        found.read_all(ops, numbers)
         if found.soft:
-            for op in reversed(ops):
+            for op in reversed([*nested_in(ops)]):
                 found.want(op)
             found.settled |= {value: promote(i32, type) for value, type in found.wanted.items()}
         return found
 
+    def read_all(self, ops: Sequence[Operation], numbers: set[SSAValue]) -> None:
+        for op in ops:
+            if isinstance(op, ScanOp):
+                self.read_scan(op, numbers)
+            elif isinstance(op, TensorOp):
+                self.read(op, numbers)
+
+    def read_scan(self, op: ScanOp, numbers: set[SSAValue]) -> None:
+        """Notes the types of a scan's results and of all values in its body. A carry that begins as a whole
+        number, and then is a float, is one from the start.
+        """
+        for argument, value in zip(op.arguments, op.operands, strict=True):
+            self.settle(argument, given_element(argument) or self.kinds[value] or i32)
+        while True:
+            self.read_all(op.steps, numbers)
+            carries = [*zip(op.carry_arguments, op.yielded.carries, strict=True)]
+            wider = [
+                (argument, kind)
+                for argument, value in carries
+                if (kind := self.kinds[value]) is not None
+                and is_float(kind)
+                and not is_float(self.kinds[argument] or i32)
+            ]
+            if not wider:
+                break
+            for argument, kind in wider:
+                self.settled.pop(argument, None)
+                self.kinds[argument] = kind
+        for result, value in zip(op.results, op.yielded.values, strict=True):
+            self.settle(result, given_element(result) or self.kinds[value] or i32)
+        for result, argument in zip(op.results, op.carry_arguments, strict=False):
+            self.settled.pop(result, None)
+            self.settle(result, self.kinds[argument] or i32)
+
+    def settle(self, value: SSAValue, kind: Attribute) -> None:
+        """Notes the type of a value that is outside of all rules for numbers."""
+        self.kinds[value] = kind
+        if not is_float(kind) and given_element(value) is None:
+            self.settled[value] = kind
+
     def read(self, op: TensorOp, numbers: set[SSAValue]) -> None:
         """Notes the type of a result, as far as the operands tell it."""
         value, given = op.result, given_element(op.result)
+        self.settled.pop(value, None)
+        self.soft.discard(value)
         kind = self.kinds[value] = self.kind(op) if given is None else given
         if given is not None:
             return
@@ -76,7 +118,7 @@ class WholeNumbers:
                 return None if least <= value <= most else i64
             case RangeOp() | EmbedOp():
                 return i32
-            case SliceOp() | ValueOp():
+            case SliceOp() | ValueOp() | ArgumentOp():
                 return self.kinds[op.source]
             case ApplyOp():
                 return self.result(op)
@@ -95,7 +137,12 @@ class WholeNumbers:
 
     def want(self, op: Operation) -> None:
         """Notes which integers an operation wants of soft operands."""
-        if isinstance(op, AssignOp):
+        if isinstance(op, ScanOp):
+            for argument, value in zip(op.arguments, op.operands, strict=True):
+                self.note(value, self.kinds[argument])
+            for result, value in zip(op.results, op.yielded.values, strict=True):
+                self.note(value, self.kinds[result])
+        elif isinstance(op, AssignOp):
             self.note(op.value, self.kinds[op.target])
         elif isinstance(op, ApplyOp) and not self.soft.isdisjoint(op.args):
             kinds = [None if operand in self.soft else self.kinds[operand] for operand in op.args]

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from ocannl.dialects.index.images import tiles
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.errors import OcannlError, SpecError, at_line
-from ocannl.dialects.ir.op_helpers import operations_of
+from ocannl.dialects.routine import static_ranges
 from ocannl.dialects.scalar import SCALAR_OPS, TRUTH_VALUES
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import computed_in, has_infinity, is_float
@@ -30,6 +30,7 @@ from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, AssignOp, TensorOp, TexprRoutineOp
 from ocannl.dialects.texpr.apply import VIRTUAL
 from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.scan import nested
 from ocannl.dialects.texpr.slices import Positions, SliceOp, id_indices, part_shape, source_row
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.passes.analysis.projection import MisfitError, Projection, RowMaps, plain_maps, pointwise, whole
@@ -323,8 +324,8 @@ def _assign_part(op: AssignOp, part: Part, reset: bool) -> AssignOp:
 
 def infer_projections(routine: TexprRoutineOp) -> None:
     """Raises `OcannlError` where a shape is not final yet."""
-    taken = frozenset(routine.ranges)
-    for op in operations_of(routine.body.block):
+    for op in [*nested(routine.body.block)]:
+        taken = frozenset(static_ranges(op) or ())
         if isinstance(op, TensorOp) and not shape_of(op.result).is_final:
             raise OcannlError(
                 at_line(op, f"the shape {shape_of(op.result)} is not final: run infer-shapes first")

@@ -6,18 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import SpecError, at_line
 from ocannl.dialects.ir.op_helpers import operands_of
-from ocannl.dialects.routine import IndicesAttr, enclosing_routine
+from ocannl.dialects.routine import IndicesAttr, static_ranges
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
-from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, AssignOp, ConstantOp, DataOp, ScanOp, SliceOp
+from ocannl.dialects.texpr.axes import Axis
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp
 from ocannl.dialects.texpr.slices import Ids, Position, Positions, Range, RowPositions
 from ocannl.dialects.texpr.tensor_op import LikeOp
-from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.sites import Site
@@ -117,6 +121,41 @@ class Demands:
             if row != shape_of(value).row(kind):
                 self.equals(value, kind, row, other)
 
+    def same_at(self, place: int, shape: Shape, other: Shape) -> None:
+        """Two shapes are the same, because of the value at a place."""
+        for kind in ROW_KINDS:
+            if shape.row(kind) != other.row(kind):
+                origin = Origin(self.source, place, kind, place, kind)
+                self.found.append(RowEq(shape.row(kind), other.row(kind), origin))
+
+    def refines_at(self, place: int, value: SSAValue, operand: SSAValue) -> None:
+        """A value inside of the operation refines the operand at a place."""
+        for kind in ROW_KINDS:
+            origin = Origin(self.source, place, kind, place, kind)
+            self.found.append(RowLe(shape_of(value).row(kind), shape_of(operand).row(kind), origin))
+
+    def along(self, place: int, whole: Shape, part: Shape, axis: Axis, size: DimTerm, solver: Solver) -> None:
+        """A shape is that of a part, with one more axis."""
+        row = part.row(axis.row)
+        if axis.number == -1:
+            longer = Row(row.leading, row.var, (*row.trailing, size))
+        else:
+            ahead, behind = max(axis.number, 0), max(-1 - axis.number, 0)
+            leading = tuple(solver.fresh_dim() for _ in range(ahead))
+            trailing = tuple(solver.fresh_dim() for _ in range(behind))
+            rest = solver.fresh_row()
+            origin = Origin(self.source, place, axis.row, place, axis.row)
+            self.found.append(RowEq(row, Row(leading, rest, trailing), origin))
+            at_front = axis.number >= 0
+            longer = Row(
+                (*leading, size) if at_front else leading, rest, trailing if at_front else (size, *trailing)
+            )
+        for kind in ROW_KINDS:
+            inner = longer if kind == axis.row else part.row(kind)
+            if whole.row(kind) != inner:
+                origin = Origin(self.source, place, kind, place, kind)
+                self.found.append(RowEq(whole.row(kind), inner, origin))
+
     def pointwise(self, result: SSAValue, operand: SSAValue) -> None:
         self.refines(result, operand, _BATCH, _INPUT, _OUTPUT)
 
@@ -149,10 +188,14 @@ def demands_of(op: Operation, solver: Solver, site: Site | None = None) -> Deman
             pass
         case SliceOp():
             _slice(demands, op, solver)
+        case ArgumentOp():
+            _argument(demands, op, solver)
         case DataOp() if op.elements is not None:
             _flat(demands, op, op.elements.data)
         case LikeOp():
             _like(demands, op)
+        case ScanOp():
+            _scan(demands, op, solver)
         case UniformOp(like=SSAValue() as like):
             demands.same(op.result, like)
         case _:
@@ -179,6 +222,44 @@ def _like(demands: Demands, op: LikeOp) -> None:
     demands.same(op.result, op.like)
     for result, operand in op.refinements:
         demands.pointwise(result, operand)
+
+
+def _scan(demands: Demands, op: ScanOp, solver: Solver) -> None:
+    """Carries refine what they begin with, and are what is yielded; sequences have an axis more."""
+    types = result_types(op)
+    carried, first = op.carried.data, op.carried.data
+    yielded = op.yielded
+    for place, (argument, value, last) in enumerate(
+        zip(op.carry_arguments, yielded.carries, types[:carried], strict=True)
+    ):
+        demands.refines_at(place, argument, op.inits[place])
+        demands.same_at(place, shape_of(argument), shape_of(value))
+        demands.same_at(place, last.shape.data, shape_of(argument))
+    for place, (argument, (value, axis)) in enumerate(
+        zip(op.sequence_arguments, op.sequences, strict=True), first
+    ):
+        demands.along(place, shape_of(value), shape_of(argument), axis, op.count, solver)
+    for argument, value in zip(op.captured_arguments, op.captured, strict=True):
+        demands.same_at(_RESULT, shape_of(argument), shape_of(value))
+    for stack, (value, axis) in zip(types[carried:], yielded.stacked, strict=True):
+        demands.along(_RESULT, stack.shape.data, shape_of(value), axis, op.count, solver)
+
+
+def result_types(op: ScanOp) -> Sequence[TensorType]:
+    """The types of all results; under construction, the operation has the first result only."""
+    noted = op.attributes.get("results")
+    if isa(noted, ArrayAttr[TensorType]):
+        return noted.data
+    return [tensor_type(result) for result in op.results]
+
+
+def _argument(demands: Demands, op: ArgumentOp, solver: Solver) -> None:
+    """A carry refines what it begins with; a position has an axis less than its sequence."""
+    if op.axis is None:
+        demands.pointwise(op.result, op.source)
+    else:
+        shape = shape_of(op.source), shape_of(op.result)
+        demands.along(0, *shape, op.axis, op.dims.data[0][1], solver)
 
 
 def _check_operands(op: ApplyOp, logic: str, count: int) -> None:
@@ -280,9 +361,9 @@ def _range_of(op: SliceOp | AssignOp, index: Linear) -> int | None:
     """
     if index.variable is None:
         return None
-    routine = enclosing_routine(op)
-    if routine is not None:
-        return routine.ranges.get(index.variable)
+    ranges = static_ranges(op)
+    if ranges is not None:
+        return ranges.get(index.variable)
     noted = op.attributes.get("indices")
     return dict(noted.data).get(index.variable) if isinstance(noted, IndicesAttr) else None
 

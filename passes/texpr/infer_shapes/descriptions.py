@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
@@ -22,6 +22,8 @@ from ocannl.dialects.texpr import (
     ValueOp,
 )
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.scan import ScanOp
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.slices import positions_text
 from ocannl.dialects.texpr.uniform import UniformOp
 
@@ -51,6 +53,10 @@ def tensor_name(value: SSAValue) -> str:
             return tensor_name(op.source) if value.name_hint is None else value.name_hint
         case ApplyOp() as op:
             return f"({_describe_apply(op, _short_name)})" if value.name_hint is None else value.name_hint
+        case ScanOp() | ResultOp() | ArgumentOp() as op:
+            return value.name_hint or describe(op)
+        case Block():
+            return value.name_hint or "a tensor"
         case UniformOp():
             return value.name_hint or "uniform"
         case _:
@@ -80,6 +86,8 @@ def describe(op: Operation) -> str:
         case AssignOp():
             at = "" if op.at is None else f"[{positions_text(op.at.data).strip('[]')}]"
             return f"{tensor_name(op.target)}{at} {op.accum_name or ''}= {tensor_name(op.value)}"
+        case ResultOp():
+            return "scan"
         case DataOp():
             return f"flat data {op.label.data}"
         case _:

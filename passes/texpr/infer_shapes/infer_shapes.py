@@ -12,7 +12,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear
-from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.shapes.shape import Dim, DimTerm, DimVar, Row, Shape, closed_row
 from ocannl.dialects.texpr import (
     ConstantOp,
@@ -25,6 +24,7 @@ from ocannl.dialects.texpr import (
     TensorOp,
     TexprRoutineOp,
 )
+from ocannl.dialects.texpr.scan import nested, values_in
 from ocannl.dialects.texpr.tensor_type import (
     DimsAttr,
     TensorType,
@@ -38,6 +38,7 @@ from ocannl.passes.texpr.infer_shapes.constraints import demands_of
 from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
 from ocannl.passes.texpr.infer_shapes.messages import shape_error
+from ocannl.passes.texpr.infer_shapes.scan_counters import counter_in_scans
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import Leaf, LeafKind
 
@@ -67,7 +68,7 @@ class ShapeInference:
 
     def run(self) -> None:
         """Raises `ShapeError`, `SpecError`."""
-        ops = operations_of(self.routine.body.block)
+        ops = [*nested(self.routine.body.block)]
         self.solver.reserve(*variables(ops))
         op: Operation = self.routine
         leaves: list[Leaf] = []
@@ -85,7 +86,8 @@ class ShapeInference:
             raise shape_error(error, op, self.known) from None
         for op in ops:
             if isinstance(op, TensorOp):
-                self._refine(op.result)
+                for value in values_in([op]):
+                    self._refine(value)
         for op in ops:
             names, noted = self.names.get(op), op.properties.get("dims")
             if names is None and isinstance(noted, DimsAttr):
@@ -96,7 +98,7 @@ class ShapeInference:
             if isinstance(op, SizeOp):
                 self._settle_size(op)
             elif isinstance(op, UniformOp):
-                op.operands = [op.counter]
+                op.operands = [counter_in_scans(op)]
 
     def _refine(self, value: SSAValue) -> None:
         """Gives a value its final shape."""
@@ -144,7 +146,8 @@ def _leaf_of(name: str, dim: DimTerm, op: Operation) -> Leaf:
 
 def variables(ops: Sequence[Operation]) -> tuple[set[int], set[int]]:
     """The numbers of the dimension and row variables in the types of these operations."""
-    rows = [row for op in ops if isinstance(op, TensorOp) for row in shape_of(op.result)]
+    tensors = values_in([op for op in ops if isinstance(op, TensorOp)])
+    rows = [row for value in tensors for row in shape_of(value)]
     bound = [dims.data for op in ops if isinstance(dims := op.properties.get("dims"), DimsAttr)]
     terms = [axis for row in rows for axis in row.axes] + [term for dims in bound for _, term in dims]
     return (

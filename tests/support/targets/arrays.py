@@ -76,7 +76,26 @@ def along_an_axis(ctx: oc.Context, dtype: Any) -> Values:
     return computed(ctx, found)
 
 
+def scans(ctx: oc.Context, dtype: Any) -> Values:
+    """Loops over positions of 40 rows, in both directions, and their gradients."""
+    x = oc.data(random(dtype, 40, 7, 5), label="x")
+    w, u = oc.data(random(dtype, 33, 33), axes="oi"), oc.data(random(dtype, 33, 5), axes="oi")
+
+    def cell(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        new = oc.tanh(w @ h / 6 + u @ x)
+        return new, new * h
+
+    found: dict[str, oc.Tensor] = {}
+    for reverse in (False, True):
+        ys, last = oc.scan(cell, 0.0, x, reverse=reverse)
+        loss = number(ys) + number(last)
+        grads = zip("wux", oc.grad(loss, [w, u, x]), strict=True)
+        found |= {f"{key} {reverse}": t for key, t in [("ys", ys), ("last", last), *grads]}
+    return computed(ctx, found)
+
+
 ARRAY_PROGRAMS = {
+    "scans": scans,
     "along an axis": along_an_axis,
     "parts": parts,
     "written parts": written_parts,

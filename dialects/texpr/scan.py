@@ -1,0 +1,397 @@
+"""`texpr.scan`: a loop over positions of tensors, whose body is a region of tensor expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IntAttr, UnitAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues
+from xdsl.irdl import (
+    IRDLOperation,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from ocannl.dialects.ir.op_helpers import (
+    OWN_RESULTS,
+    given,
+    operation_definition,
+    operations_of,
+    parse_defined_operand,
+    print_parts,
+)
+from ocannl.dialects.routine import Indexed
+from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, DimTerm, Shape, closed_row
+from ocannl.dialects.texpr.axes import AxesAttr, Axis, parse_axis
+from ocannl.dialects.texpr.tensor_op import TensorOp
+from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_dim, parse_tensor_type, shape_of
+
+
+@operation_definition
+class YieldOp(IRDLOperation):
+    """Ends the body of a scan: `texpr.yield carry (%h2) each (%y at batch -1)`.
+
+    The values that are carried to the next iteration, and those of which all iterations' are stacked along a
+    new axis.
+    """
+
+    name = "texpr.yield"
+    values = var_operand_def(TensorType)
+    axes = prop_def(AxesAttr)
+
+    def __init__(self, carries: Sequence[SSAValue], stacked: Sequence[tuple[SSAValue, Axis]]) -> None:
+        Operation.__init__(
+            self,
+            operands=[*carries, *(value for value, _ in stacked)],
+            properties={"axes": AxesAttr(tuple(axis for _, axis in stacked))},
+        )
+
+    @property
+    def carries(self) -> tuple[SSAValue, ...]:
+        """What the next iteration begins with."""
+        return tuple(self.operands[: len(self.operands) - len(self.axes.data)])
+
+    @property
+    def stacked(self) -> tuple[tuple[SSAValue, Axis], ...]:
+        """What is stacked, and the axis of the stack that the iterations are along."""
+        axes = self.axes.data
+        return tuple(zip(self.operands[len(self.operands) - len(axes) :], axes, strict=True))
+
+    def print(self, printer: Printer) -> None:
+        if self.carries:
+            printer.print_string(" carry ")
+            with printer.in_parens():
+                printer.print_list(self.carries, printer.print_ssa_value)
+        if self.stacked:
+            printer.print_string(" each ")
+            with printer.in_parens():
+                printer.print_list(self.stacked, lambda one: print_parts(printer, one[0], f" at {one[1]}"))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        def stacked() -> tuple[SSAValue, Axis]:
+            value = parse_defined_operand(parser)
+            parser.parse_keyword("at")
+            return value, parse_axis(parser)
+
+        in_parens = parser.Delimiter.PAREN
+        carries: list[SSAValue] = []
+        each: list[tuple[SSAValue, Axis]] = []
+        if parser.parse_optional_keyword("carry"):
+            carries = parser.parse_comma_separated_list(in_parens, lambda: parse_defined_operand(parser))
+        if parser.parse_optional_keyword("each"):
+            each = parser.parse_comma_separated_list(in_parens, stacked)
+        return cls(carries, each)
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), ScanOp):
+            raise VerifyException("`texpr.yield` ends the body of a scan")
+
+
+@operation_definition
+class ScanOp(TensorOp, Indexed):
+    """A loop whose iterations run in order, over positions from the first or, with `reverse`, from the last.
+
+        %last, %ys = texpr.scan t = 64 carry (%h = %h0 : ...) each (%x = %xs at batch -1 : ...) with (%v = %w)
+        {
+          ...
+          texpr.yield carry (%next) each (%y at batch -1)
+        } : ..., ...
+
+    The body sees its arguments only: carries, which begin with a value and are then what the iteration before
+    has yielded; positions of sequences along an axis; and captured values. The results are the last carries,
+    and then the stacks of what each iteration yields, at the position that it reads. The index counts the
+    iterations.
+    """
+
+    name = "texpr.scan"
+    inputs = var_operand_def(TensorType)
+    carried = prop_def(IntAttr)
+    axes = prop_def(AxesAttr)
+    dims = prop_def(DimsAttr)
+    reversed = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+    others = var_result_def(TensorType)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    results: SSAValues[OpResult[Attribute]] = OWN_RESULTS
+
+    def __init__(
+        self,
+        index: str,
+        count: DimTerm,
+        inits: Sequence[SSAValue],
+        sequences: Sequence[tuple[SSAValue, Axis]],
+        captured: Sequence[SSAValue],
+        types: Sequence[TensorType],
+        body: Region,
+        *,
+        reverse: bool = False,
+    ) -> None:
+        Operation.__init__(
+            self,
+            operands=[*inits, *(value for value, _ in sequences), *captured],
+            properties=given(
+                carried=IntAttr(len(inits)),
+                axes=AxesAttr(tuple(axis for _, axis in sequences)),
+                dims=DimsAttr(((index, count),)),
+                reversed=UnitAttr() if reverse else None,
+            ),
+            result_types=types,
+            regions=[body],
+        )
+
+    @property
+    def index(self) -> str:
+        """The name of the position in the body."""
+        return self.dims.data[0][0]
+
+    @property
+    def count(self) -> DimTerm:
+        """The number of iterations."""
+        return self.dims.data[0][1]
+
+    @property
+    def size(self) -> int:
+        """The number of iterations, once it is known."""
+        assert isinstance(self.count, Dim)
+        return self.count.size
+
+    @property
+    def ranges(self) -> dict[str, int | None]:
+        return {self.index: self.count.size if isinstance(self.count, Dim) else None}
+
+    @property
+    def inits(self) -> tuple[SSAValue, ...]:
+        """What carries begin with."""
+        return tuple(self.operands[: self.carried.data])
+
+    @property
+    def sequences(self) -> tuple[tuple[SSAValue, Axis], ...]:
+        """Tensors that are read at one position each iteration, and along which axis."""
+        start = self.carried.data
+        axes = self.axes.data
+        return tuple(zip(self.operands[start : start + len(axes)], axes, strict=True))
+
+    @property
+    def captured(self) -> tuple[SSAValue, ...]:
+        """The values that all iterations read."""
+        return tuple(self.operands[self.carried.data + len(self.axes.data) :])
+
+    @property
+    def block(self) -> Block:
+        return self.body.block
+
+    @property
+    def arguments(self) -> tuple[BlockArgument, ...]:
+        """The arguments of the body, one for each operand."""
+        return tuple(self.block.args)
+
+    @property
+    def carry_arguments(self) -> tuple[BlockArgument, ...]:
+        return self.arguments[: self.carried.data]
+
+    @property
+    def sequence_arguments(self) -> tuple[BlockArgument, ...]:
+        start = self.carried.data
+        return self.arguments[start : start + len(self.axes.data)]
+
+    @property
+    def captured_arguments(self) -> tuple[BlockArgument, ...]:
+        return self.arguments[self.carried.data + len(self.axes.data) :]
+
+    @property
+    def yielded(self) -> YieldOp:
+        last = self.block.last_op
+        assert isinstance(last, YieldOp)
+        return last
+
+    @property
+    def steps(self) -> list[Operation]:
+        """The operations of the body without its end."""
+        return operations_of(self.block)[:-1]
+
+    def stack_type(self, value: SSAValue, axis: Axis) -> TensorType:
+        """The type of the stack of a value of the body along an axis."""
+        type = cast("TensorType", value.type)
+        row = type.shape.data.row(axis.row)
+        axes = list(row.axes)
+        at = axis.number if axis.number >= 0 else len(axes) + 1 + axis.number
+        longer = closed_row(*axes[:at], self.count, *axes[at:])
+        rows = (longer if kind == axis.row else type.shape.data.row(kind) for kind in ROW_KINDS)
+        return TensorType.of(Shape(*rows), type.element)
+
+    def stack(self, value: SSAValue, axis: Axis) -> tuple[SSAValue, Axis]:
+        """The stack of a value of the body, and its axis: a new result along `axis` if there is none."""
+        yielded, carried = self.yielded, self.carried.data
+        for result, (other, along) in zip(self.results[carried:], yielded.stacked, strict=True):
+            if other is value:
+                return result, along
+        result = OpResult(self.stack_type(value, axis), self, len(self.results))
+        result.name_hint = value.name_hint
+        self.results = SSAValues([*self.results, result])
+        yielded.operands = [*yielded.values, value]
+        yielded.properties["axes"] = AxesAttr((*yielded.axes.data, axis))
+        return result, axis
+
+    def add_sequence(self, whole: SSAValue, axis: Axis, like: SSAValue) -> BlockArgument:
+        """Makes the body read positions of one more tensor; gives the argument, which is like a value."""
+        place = self.carried.data + len(self.axes.data)
+        argument = self.block.insert_arg(like.type, place)
+        argument.name_hint = like.name_hint
+        self.operands = [*self.operands[:place], whole, *self.operands[place:]]
+        self.properties["axes"] = AxesAttr((*self.axes.data, axis))
+        return argument
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.index} = {self.count}")
+        if self.reversed is not None:
+            printer.print_string(" reverse")
+        carried, axes, arguments = self.carried.data, self.axes.data, self.arguments
+        operands = tuple(self.operands)
+
+        def one(number: int) -> None:
+            print_parts(printer, arguments[number], " = ", operands[number])
+            if carried <= number < carried + len(axes):
+                printer.print_string(f" at {axes[number - carried]}")
+            if number < carried + len(axes):
+                print_parts(printer, " : ", arguments[number].type)
+
+        groups = (
+            ("carry", range(carried)),
+            ("each", range(carried, carried + len(axes))),
+            ("with", range(carried + len(axes), len(operands))),
+        )
+        for keyword, numbers in groups:
+            if numbers:
+                printer.print_string(f" {keyword} ")
+                with printer.in_parens():
+                    printer.print_list(numbers, one)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+        printer.print_string(" : ")
+        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ScanOp:
+        index = parser.parse_identifier(" naming the position")
+        parser.parse_punctuation("=")
+        count = parse_dim(parser)
+        reverse = parser.parse_optional_keyword("reverse") is not None
+        arguments: list[Parser.Argument] = []
+
+        def one(has_axis: bool, has_type: bool) -> tuple[SSAValue, Axis | None]:
+            argument = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            value, axis = parse_defined_operand(parser), None
+            if has_axis:
+                parser.parse_keyword("at")
+                axis = parse_axis(parser)
+            type: Attribute = value.type
+            if has_type:
+                parser.parse_punctuation(":")
+                type = parse_tensor_type(parser)
+            arguments.append(argument.resolve(type))
+            return value, axis
+
+        def group(keyword: str, has_axis: bool, has_type: bool) -> list[tuple[SSAValue, Axis | None]]:
+            if parser.parse_optional_keyword(keyword) is None:
+                return []
+            return parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: one(has_axis, has_type))
+
+        inits = [value for value, _ in group("carry", has_axis=False, has_type=True)]
+        found = group("each", has_axis=True, has_type=True)
+        sequences = [(value, axis) for value, axis in found if axis is not None]
+        captured = [value for value, _ in group("with", has_axis=False, has_type=False)]
+        body = parser.parse_region(arguments)
+        parser.parse_punctuation(":")
+        types = [parse_tensor_type(parser)]
+        while parser.parse_optional_punctuation(","):
+            types.append(parse_tensor_type(parser))
+        return cls(index, count, inits, sequences, captured, types, body, reverse=reverse)
+
+    def verify_(self) -> None:
+        arguments, inside = self.arguments, set[SSAValue](self.arguments)
+        if len(arguments) != len(self.operands):
+            raise VerifyException(f"{len(arguments)} arguments of the body for {len(self.operands)} operands")
+        if not isinstance(self.block.last_op, YieldOp):
+            raise VerifyException("the body of a scan ends with `texpr.yield`")
+        for op in operations_of(self.block):
+            if not isinstance(op, TensorOp | YieldOp) or (isinstance(op, YieldOp) and op.next_op is not None):
+                raise VerifyException(f"`{op.name}` is no part of the body of a scan")
+            for operand in op.operands:
+                if operand not in inside:
+                    raise VerifyException("the body of a scan sees nothing but its arguments")
+            inside.update(op.results)
+        yielded = self.yielded
+        if len(yielded.carries) != self.carried.data or len(yielded.operands) != len(self.results):
+            raise VerifyException(
+                f"{self.carried.data} carries and {len(self.results)} results are expected, "
+                f"found {len(yielded.carries)} and {len(yielded.operands)} values"
+            )
+        if not self.results:
+            raise VerifyException("a scan has results: carries or stacks")
+        self._verify_shapes()
+
+    def _verify_shapes(self) -> None:
+        yielded, carried = self.yielded, self.carried.data
+        values = zip(self.carry_arguments, yielded.carries, self.results[:carried], strict=True)
+        for argument, value, result in values:
+            _check_same(argument, value, "what is carried")
+            _check_same(argument, result, "the last carry")
+        for argument, (value, axis) in zip(self.sequence_arguments, self.sequences, strict=True):
+            _check_along(value, argument, axis, self.count)
+        for result, (value, axis) in zip(self.results[carried:], yielded.stacked, strict=True):
+            _check_along(result, value, axis, self.count)
+        for argument, value in zip(self.captured_arguments, self.captured, strict=True):
+            _check_same(argument, value, "what is captured")
+
+
+def _check_same(value: SSAValue, other: SSAValue, what: str) -> None:
+    one, two = shape_of(value), shape_of(other)
+    if one.is_final and two.is_final and one.memory_sizes != two.memory_sizes:
+        raise VerifyException(f"{what} has one shape, found {one} and {two}")
+
+
+def _check_along(whole: SSAValue, part: SSAValue, axis: Axis, count: DimTerm) -> None:
+    """Checks that a tensor is a stack of parts along an axis."""
+    shape, inner = shape_of(whole), shape_of(part)
+    if not (shape.is_final and inner.is_final and isinstance(count, Dim)):
+        return
+    sizes = list(shape.memory_sizes)
+    own = len(shape.row(axis.row).axes)
+    if not -own <= axis.number < own or sizes.pop(axis.in_memory(shape)) != count.size:
+        raise VerifyException(f"{shape} has no axis {axis} of {count} positions")
+    if tuple(sizes) != inner.memory_sizes:
+        raise VerifyException(f"a position of {shape} along {axis} has no shape {inner}")
+
+
+def nested(block: Block) -> Iterator[Operation]:
+    """The operations of a block in order, each followed by those in its body."""
+    yield from nested_in(operations_of(block))
+
+
+def nested_in(ops: Iterable[Operation]) -> Iterator[Operation]:
+    """Operations in order, each followed by those in its body."""
+    for op in ops:
+        yield op
+        if isinstance(op, ScanOp):
+            yield from nested(op.block)
+
+
+def values_in(ops: Iterable[Operation]) -> Iterator[SSAValue]:
+    """The results of operations, and the arguments of their bodies."""
+    for op in ops:
+        yield from op.results
+        if isinstance(op, ScanOp):
+            yield from op.arguments

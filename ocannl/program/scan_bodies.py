@@ -1,0 +1,129 @@
+"""The body of a scan under construction: copies of the operations that depend on its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Block, Operation, OpResult, SSAValue, SSAValues
+from xdsl.utils.hints import isa
+
+from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import copied, operands_of
+from ocannl.dialects.texpr.axes import Axis
+from ocannl.dialects.texpr.derivatives import DerivativeOp
+from ocannl.dialects.texpr.scan import ScanOp, YieldOp
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
+from ocannl.dialects.texpr.tensor_type import TensorType
+from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.program.needed import needed
+from ocannl.program.values import Value, label_of, value_of, values_of
+
+NUMBERS = (texpr.ConstantOp, texpr.SizeOp, texpr.EmbedOp)
+"""Leaves that a body has copies of."""
+
+
+@dataclass
+class ScanBody:
+    """The body of a scan, and the values from outside that it reads."""
+
+    block: Block
+    captured: list[Value] = field(default_factory=list[Value])
+
+
+def scan_body(
+    arguments: Sequence[Value], carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]], since: int
+) -> ScanBody:
+    """The body that yields values made from arguments. What depends on no argument stays outside, but random
+    numbers that were made `since` the body began.
+
+    Raises `OcannlError` for memory and updates of values inside.
+    """
+    yielded = [*carries, *(value for value, _ in stacked)]
+    ops = needed([texpr.ForwardOp(value) for value in yielded])
+    inside = _inside(ops, arguments, since)
+    for op in inside:
+        _check(op)
+    block = Block(arg_types=[value.type for value in arguments])
+    copies: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
+    for value, argument in zip(arguments, block.args, strict=True):
+        argument.name_hint = value.name_hint
+    body = ScanBody(block)
+    for op in inside:
+        for operand in values_of(op):
+            _give(body, operand, copies)
+        if isinstance(op, ResultOp):
+            result_of_scan(op, copies)
+        else:
+            block.add_op(copied_whole(op, copies))
+    for value in yielded:
+        _give(body, value, copies)
+    end = YieldOp([copies[value] for value in carries], [(copies[value], axis) for value, axis in stacked])
+    block.add_op(end)
+    return body
+
+
+def _inside(ops: Sequence[texpr.TensorOp], arguments: Sequence[Value], since: int) -> list[texpr.TensorOp]:
+    """The operations of the body, operands first. Beside derivatives, all expressions are inside, since those
+    follow what they are taken of to its operands.
+    """
+    found = {value.op for value in arguments}
+    inside: list[texpr.TensorOp] = []
+    for op in ops:
+        is_drawn = isinstance(op, UniformOp) and value_of(op).made > since
+        if op not in found and (is_drawn or any(value.op in found for value in values_of(op))):
+            found.add(op)
+            inside.append(op)
+    if any(isinstance(op, DerivativeOp) for op in inside):
+        own = {value.op for value in arguments}
+        return [op for op in ops if op not in own and not _stays_outside(op)]
+    return inside
+
+
+def _stays_outside(op: texpr.TensorOp) -> bool:
+    return isinstance(op, (*NUMBERS, texpr.MemoryOp, texpr.OfOp, ArgumentOp))
+
+
+def _check(op: texpr.TensorOp) -> None:
+    if isinstance(op, texpr.OfOp):
+        name = label_of(values_of(op)[0])
+        raise OcannlError(at_line(op, f"`{name}` is made in each iteration of a scan, and has no memory"))
+    if value_of(op).updates is not None:
+        message = f"code belongs to `{label_of(value_of(op))}`, which a scan cannot run in each iteration"
+        raise OcannlError(at_line(op, message))
+
+
+def _give(body: ScanBody, value: Value, copies: dict[SSAValue, SSAValue]) -> None:
+    """Makes a value from outside known in a body: numbers as copies, others as arguments."""
+    if value in copies:
+        return
+    if isinstance(value.op, NUMBERS):
+        body.block.add_op(copied(value.op, copies))
+        return
+    argument = body.block.insert_arg(value.type, len(body.block.args))
+    argument.name_hint = value.name_hint
+    body.captured.append(value)
+    copies[value] = argument
+
+
+def copied_whole(op: Operation, copies: dict[SSAValue, SSAValue]) -> Operation:
+    """A copy of an operation under construction; of a scan with all of its results."""
+    copy = copied(op, copies)
+    noted = copy.attributes.get("results")
+    if isa(noted, ArrayAttr[TensorType]):
+        del copy.attributes["results"]
+        further = [OpResult(type, copy, number) for number, type in enumerate(noted.data) if number]
+        copy.results = SSAValues([copy.results[0], *further])
+    return copy
+
+
+def result_of_scan(op: ResultOp, copies: dict[SSAValue, SSAValue]) -> SSAValue:
+    """The result of a copied scan that an operation stands for."""
+    (first,) = operands_of(op)
+    scan = copies[first].owner
+    assert isinstance(scan, ScanOp)
+    result = copies[op.result] = scan.results[op.number.data]
+    result.name_hint = op.result.name_hint
+    return result

@@ -1,0 +1,128 @@
+"""Operations of the body of a scan, as operations over all of its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.index.linear import Linear, Map, Space
+from ocannl.dialects.ir.op_helpers import copied
+from ocannl.dialects.routine import static_ranges
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.texpr import ApplyOp, ConstantOp, ScanOp
+from ocannl.dialects.texpr.axes import Axis
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import shape_of
+
+FIRST = Axis("batch", 0)
+"""The axis of positions in what moves: each position's part is in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A value outside of a scan that stands for one of its body: for all positions along an axis in the order
+    of memory, or the same for all.
+    """
+
+    value: SSAValue
+    axis: int | None
+
+    def map(self, indices: Map, position: Linear) -> Map:
+        """The indices of the value, given those of the one in the body."""
+        if self.axis is None:
+            return indices
+        return (*indices[: self.axis], position, *indices[self.axis :])
+
+
+@dataclass
+class Positions:
+    """The values outside of one scan that stand for those of its body."""
+
+    scan: ScanOp
+    moved: set[Operation]
+    """Those operations that are computed outside."""
+    before: bool
+    """Whether they are computed before the scan."""
+    known: dict[SSAValue, Stack] = field(default_factory=dict[SSAValue, Stack])
+    made: list[Operation] = field(default_factory=list[Operation])
+
+    def stack(self, value: SSAValue) -> Stack:
+        """What stands for a value, which is computed, or which the scan yields."""
+        if value not in self.known:
+            self.known[value] = self._stack(value)
+        return self.known[value]
+
+    def _stack(self, value: SSAValue) -> Stack:
+        scan, owner = self.scan, value.owner
+        if value in scan.captured_arguments:
+            return Stack(scan.captured[scan.captured_arguments.index(value)], None)
+        if value in scan.sequence_arguments:
+            whole, axis = scan.sequences[scan.sequence_arguments.index(value)]
+            return Stack(whole, axis.in_memory(shape_of(whole)))
+        if isinstance(owner, ConstantOp):
+            self.made.append(copied(owner, {}))
+            return Stack(self.made[-1].results[0], None)
+        if owner in self.moved:
+            assert isinstance(owner, ApplyOp)
+            return Stack(
+                self.whole(owner, FIRST).result, FIRST.in_memory(scan.stack_type(value, FIRST).shape.data)
+            )
+        assert not self.before, "what moves before a scan depends on nothing that stays"
+        whole, axis = scan.stack(value, FIRST)
+        return Stack(whole, axis.in_memory(shape_of(whole)))
+
+    def whole(self, op: ApplyOp, axis: Axis) -> ApplyOp:
+        """The results of an operation at all positions, along an axis."""
+        type = self.scan.stack_type(op.result, axis)
+        result = Stack(op.result, axis.in_memory(type.shape.data))
+        name, space = self._position(op)
+        parts = [self._part(part, result.map(part.result_map, name), name, space) for part in op.parts]
+        made = ApplyOp.of_parts(parts, type, op.accum_name, mode=op.mode_name)
+        return self._made(made, op)
+
+    def total(self, op: ApplyOp) -> ApplyOp:
+        """The sum of an operation that adds up, or that sets each cell once, over all positions."""
+        name, space = self._position(op)
+        parts = [self._part(part, part.result_map, name, space) for part in op.parts]
+        return self._made(ApplyOp.of_parts(parts, op.result.type, "add"), op)
+
+    def _made(self, made: ApplyOp, source: ApplyOp) -> ApplyOp:
+        made.location = source.location
+        made.result.name_hint = source.result.name_hint
+        self.made.append(made)
+        return made
+
+    def _part(self, part: Part, result_map: Map, position: Linear, space: Space) -> Part:
+        own = part.combination
+        stacks = [self.stack(operand) for operand in own.operands]
+        maps = [stack.map(indices, position) for stack, indices in zip(stacks, own.maps, strict=True)]
+        combination = Combination.of(own.term, [stack.value for stack in stacks], maps)
+        return Part(combination, result_map, (*space, *part.space))
+
+    def _position(self, op: ApplyOp) -> tuple[Linear, Space]:
+        """The index of the position, and its space; one position is 0."""
+        if self.scan.size == 1:
+            return Linear(), ()
+        taken = {name for part in op.parts for name, _ in part.space} | (
+            static_ranges(self.scan) or {}
+        ).keys()
+        name = unused(self.scan.index, taken)
+        return Linear.var(name), ((name, self.scan.size),)
+
+
+def unused(name: str, taken: set[str]) -> str:
+    number = 0
+    while (own := f"{name}{number or ''}") in taken:
+        number += 1
+    return own
+
+
+def is_movable(op: Operation) -> bool:
+    """Whether an operation can be computed for all positions at once."""
+    return isinstance(op, ApplyOp) and op.is_projected
+
+
+def users(value: SSAValue) -> Sequence[Operation]:
+    return [use.operation for use in value.uses]

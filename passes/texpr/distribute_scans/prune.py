@@ -1,0 +1,90 @@
+"""Removes from scans what nothing uses: results, operations, and arguments of the body."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, Region, SSAValue
+
+from ocannl.dialects.ir.op_helpers import block_copied
+from ocannl.dialects.texpr import ScanOp, YieldOp
+from ocannl.dialects.texpr.tensor_type import tensor_type
+from ocannl.passes.analysis.derivative_paths import all_operands
+from ocannl.passes.analysis.slices import slice_in
+
+
+def needed_carries(scan: ScanOp) -> set[int]:
+    """The carries that results which are used depend on."""
+    carried = scan.carried.data
+    needed = {number for number, result in enumerate(scan.results[:carried]) if result.uses}
+    stacks = scan.yielded.stacked
+    values = [v for (v, _), r in zip(stacks, scan.results[carried:], strict=True) if r.uses]
+    while True:
+        values += [scan.yielded.carries[number] for number in needed]
+        ops = slice_in(scan.block, values, all_operands)
+        read = {*values, *(operand for op in ops for operand in op.operands)}
+        found = {number for number, argument in enumerate(scan.carry_arguments) if argument in read}
+        if found <= needed:
+            return needed
+        needed |= found
+
+
+def pruned(scan: ScanOp) -> None:
+    """Replaces a scan by one without what nothing uses; erases it, if that is all of it."""
+    carried = scan.carried.data
+    kept = sorted(needed_carries(scan))
+    results = scan.results[carried:]
+    stacks = [n for n, result in enumerate(results) if result.uses]
+    parent = scan.parent_block()
+    assert parent is not None
+    if not kept and not stacks:
+        scan.detach()
+        scan.erase()
+        return
+    yielded = scan.yielded
+    own = [yielded.carries[n] for n in kept], [yielded.stacked[n] for n in stacks]
+    end = YieldOp(*own)
+    end.location = yielded.location
+    scan.block.insert_op_before(end, yielded)
+    yielded.detach()
+    yielded.erase()
+    _erase_unused(scan)
+    sequences = [n for n, argument in enumerate(scan.sequence_arguments) if argument.uses]
+    captured = [n for n, argument in enumerate(scan.captured_arguments) if argument.uses]
+    arguments = [
+        *(scan.carry_arguments[n] for n in kept),
+        *(scan.sequence_arguments[n] for n in sequences),
+        *(scan.captured_arguments[n] for n in captured),
+    ]
+    if len(arguments) == len(scan.arguments) and len(end.values) == len(scan.results):
+        return
+    inits, pairs = [scan.inits[n] for n in kept], [scan.sequences[n] for n in sequences]
+    outer = [scan.captured[n] for n in captured]
+    remaining: list[SSAValue] = [*(scan.results[n] for n in kept), *(results[n] for n in stacks)]
+    for argument in reversed(scan.arguments):
+        if argument not in arguments:
+            scan.block.erase_arg(argument)
+    made = ScanOp(
+        scan.index,
+        scan.count,
+        inits,
+        pairs,
+        outer,
+        [tensor_type(result) for result in remaining],
+        Region(block_copied(scan.block, {})),
+        reverse=scan.reversed is not None,
+    )
+    made.location = scan.location
+    parent.insert_op_before(made, scan)
+    for result, new in zip(remaining, made.results, strict=True):
+        new.name_hint = result.name_hint
+        result.replace_all_uses_with(new)
+    scan.detach()
+    scan.erase()
+
+
+def _erase_unused(scan: ScanOp) -> None:
+    """Erases operations of the body that what it yields does not depend on."""
+    used: set[Operation] = {*slice_in(scan.block, scan.yielded.values, all_operands)}
+    for op in reversed(scan.steps):
+        if op not in used:
+            op.detach()
+            op.erase()

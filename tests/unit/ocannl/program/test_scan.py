@@ -1,0 +1,264 @@
+"""Scans against the same programs unrolled, in float64: values, derivatives, shapes, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tensors import Array
+
+import ocannl as oc
+
+H, B, N = 3, 2, 2
+
+
+def unrolled(cell: Any, carry: Any, xs: Sequence[Any], reverse: bool = False) -> tuple[list[Any], Any]:
+    """What each iteration gives, at its position, and the last carry."""
+    ys: list[Any] = [None] * len(xs)
+    order = range(len(xs))
+    for at in reversed(order) if reverse else order:
+        carry, ys[at] = cell(carry, xs[at])
+    return ys, carry
+
+
+def at_positions(x: oc.Tensor, length: int) -> list[oc.Tensor]:
+    return [oc.einsum(f"b {at} | i => b | i", x) for at in range(length)]
+
+
+def values_of(tensors: Sequence[oc.Tensor]) -> list[Array]:
+    """The values of tensors, by one routine."""
+    ctx = oc.Context()
+    code = sum((tensor.forward for tensor in tensors), oc.Code())
+    ctx.init_params(code)
+    ctx.compile(code)()
+    return [np.array(ctx[tensor]) for tensor in tensors]
+
+
+def agree(found: Sequence[oc.Tensor], wanted: Sequence[oc.Tensor]) -> None:
+    values = values_of([*found, *wanted])
+    for one, other in zip(values[: len(found)], values[len(found) :], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def parameters(rng: np.random.Generator, **shapes: tuple[int, ...]) -> dict[str, oc.Tensor]:
+    return {name: oc.param(name, rng.normal(size=shape)) for name, shape in shapes.items()}
+
+
+def tanh_cell(p: dict[str, oc.Tensor]) -> Callable[[Any, Any], tuple[Any, Any]]:
+    def cell(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        new = oc.tanh(p["w"] @ h + p["u"] @ x + p["b"])
+        return new, new * h
+
+    return cell
+
+
+def gru_cell(p: dict[str, oc.Tensor]) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Two carries, one of which is set to the other; and products behind the carry."""
+
+    def cell(carry: Any, x: oc.Tensor) -> tuple[Any, Any]:
+        h, before = carry["h"], carry["before"]
+        gate = oc.sigmoid(p["w"] @ h + p["u"] @ x + p["b"])
+        new = gate * h + (1 - gate) * oc.tanh(p["v"] @ (gate * before) + x.sum(-1, True))
+        return {"h": new, "before": h}, (p["o"] @ oc.relu(new), before)
+
+    return cell
+
+
+def sum_cell(p: dict[str, oc.Tensor]) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """A carry that only adds up, and one that turns."""
+
+    def cell(carry: Any, x: oc.Tensor) -> tuple[Any, Any]:
+        total, turned = carry
+        return (total + p["u"] @ x, oc.sin(turned * p["b"])), None
+
+    return cell
+
+
+SHAPES: dict[str, tuple[int, ...]] = {"w": (H, H), "v": (H, H), "u": (H, N), "b": (H,), "o": (2, H)}
+CELLS: dict[str, tuple[Callable[[dict[str, oc.Tensor]], Any], Callable[[oc.Tensor], Any]]] = {
+    "tanh": (tanh_cell, lambda h: h),
+    "gru": (gru_cell, lambda h: {"h": h, "before": h * h}),
+    "sum": (sum_cell, lambda h: (h, h + 1)),
+}
+
+
+def loss_of(trees: Sequence[Any]) -> oc.Tensor:
+    """A number that all tensors of trees change, some of them twice."""
+    total = oc.constant(0.0)
+    for tree in trees:
+        if isinstance(tree, dict):
+            tree = list(tree.values())
+        if isinstance(tree, list | tuple):
+            total = total + loss_of(tree)
+        elif tree is not None:
+            total = total + (tree * oc.cos(tree)).sum()
+    return total
+
+
+CASES = [("gru", 3, True), ("sum", 2, False), ("tanh", 1, True), ("gru", 0, False)]
+
+
+@pytest.mark.parametrize(("name", "length", "reverse"), CASES)
+def test_values_and_gradients_are_those_of_the_unrolled_program(
+    rng: np.random.Generator, name: str, length: int, reverse: bool
+) -> None:
+    p = parameters(rng, **SHAPES)
+    x = oc.data(rng.normal(size=(B, length, N)), label="x")
+    h = oc.param("h", rng.normal(size=(H,)))
+    cell, begin = CELLS[name][0](p), CELLS[name][1](h * oc.data(np.ones((B, 1)), axes="bo"))
+    ys, last = oc.scan(cell, begin, x, reverse=reverse)
+    parts, end = unrolled(cell, begin, at_positions(x, length), reverse)
+    wrt = {**p, "h": h, **({"x": x} if length else {})}
+    scanned, straight = loss_of([ys, last] if length else [last]), loss_of([*parts, end])
+    found, wanted = oc.grad(scanned, wrt), oc.grad(straight, wrt)
+    tangents = {name: oc.cos(t) for name, t in wrt.items()}
+    along = [oc.jvp(loss, wrt, tangents) for loss in (scanned, straight)]
+    agree([scanned, along[0], *found.values()], [straight, along[1], *wanted.values()])
+
+
+def test_second_derivatives(rng: np.random.Generator) -> None:
+    p = parameters(rng, **SHAPES)
+    x = oc.data(rng.normal(size=(B, 2, N)), label="x")
+    begin, cell = oc.data(rng.normal(size=(B, H))), tanh_cell(p)
+    losses = [loss_of([*oc.scan(cell, begin, x)]), loss_of([*unrolled(cell, begin, at_positions(x, 2))])]
+    seconds: list[list[oc.Tensor]] = []
+    for loss in losses:
+        norm = loss_of([oc.grad(loss, [p["w"], p["u"]])])
+        seconds.append([oc.grad(norm, p["w"]), oc.jvp(norm, p["u"], oc.cos(p["u"]))])
+    agree(*seconds)
+
+
+def test_scans_in_scans(rng: np.random.Generator) -> None:
+    p = parameters(rng, **SHAPES)
+    x = oc.data(rng.normal(size=(B, 2, 3, N)), label="x")
+    begin = oc.data(rng.normal(size=(B, H)))
+    cell = tanh_cell(p)
+
+    def outer(h: oc.Tensor, rows: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        ys, last = oc.scan(cell, h, rows)
+        return last + oc.tanh(h), ys
+
+    def straight(h: oc.Tensor, rows: Sequence[oc.Tensor]) -> tuple[oc.Tensor, list[oc.Tensor]]:
+        ys, last = unrolled(cell, h, rows)
+        return last + oc.tanh(h), ys
+
+    rows = [[oc.einsum(f"b {i} {j} | i => b | i", x) for j in range(3)] for i in range(2)]
+    wanted_ys, wanted = unrolled(straight, begin, rows)
+    ys, last = oc.scan(outer, begin, x, axis=1)
+    losses = loss_of([ys, last]), loss_of([*wanted_ys, wanted])
+    found, expected = (oc.grad(loss, p) for loss in losses)
+    agree([losses[0], *found.values()], [losses[1], *expected.values()])
+
+
+def test_positions_along_other_axes(rng: np.random.Generator) -> None:
+    array = rng.normal(size=(3, 2, 4))
+    for axis in (0, 1, 2, -1):
+        ys, last = oc.scan(lambda s, x: (s + x, s * x), 0.0, oc.data(array), axis=axis)
+        sums = np.cumsum(array, axis)
+        before = np.concatenate(
+            [np.zeros_like(np.take(array, [0], axis)), sums.take(range(sums.shape[axis] - 1), axis)], axis
+        )
+        found = values_of([ys, last])
+        np.testing.assert_allclose(found[0], before * array, atol=1e-12)
+        np.testing.assert_allclose(found[1], sums.take(-1, axis), atol=1e-12)
+
+
+def test_a_length_without_sequences() -> None:
+    ys, (count, twice) = oc.scan(lambda c, _: ((c[0] + 1, c[1] * 2), c[0]), (0, 1.5), None, length=5)
+    found = values_of([ys, count, twice])
+    np.testing.assert_array_equal(found[0], range(5))
+    assert found[1] == 5
+    assert found[2] == 1.5 * 2**5
+    assert ys.dtype == np.int32
+
+
+def test_random_numbers_are_others_in_each_iteration() -> None:
+    step_n = oc.index("step_n")
+    x = oc.data(np.ones((6, 40), np.float32))
+    ys, _ = oc.scan(lambda c, x: (c, x * oc.uniform(step_n, like=x)), 0.0, x)
+    ctx = oc.Context()
+    step = ctx.compile(ys.forward)
+    draws = []
+    for number in range(2):
+        step(step_n=number)
+        draws.append(np.array(ctx[ys]))
+    rows = np.concatenate(draws)
+    assert len(np.unique(rows)) > 0.99 * rows.size
+    step(step_n=0)
+    np.testing.assert_array_equal(ctx[ys], draws[0])
+
+
+def test_the_program_does_not_grow_with_the_length() -> None:
+    def lines(length: int) -> list[int]:
+        p = oc.param("w", input=4, output=4)
+        x = oc.data(np.ones((2, length, 4)))
+        _, last = oc.scan(lambda h, x: (oc.tanh(p @ h + x), None), 0.0, x)
+        code = oc.grad(last.sum(), p).forward
+        return [code.ir(stage).count("\n") for stage in ("texpr", "assign", "order-nests")]
+
+    assert lines(64) == lines(1000)
+
+
+def test_the_input_half_is_one_product() -> None:
+    w, u = oc.param("w", input=4, output=4), oc.param("u", input=3, output=4)
+    x = oc.data(np.ones((2, 7, 3)))
+    _, last = oc.scan(lambda h, x: (oc.tanh(w @ h + u @ x), None), 0.0, x)
+    text = sum((g.forward for g in oc.grad(last.sum(), [w, u])), oc.Code()).ir("distribute-scans")
+    bodies = [line for line in text.splitlines() if line.startswith("      ") and "add=" in line]
+    # The recurrent product, and that with its transpose.
+    assert len(bodies) == 2
+
+
+def test_a_carry_keeps_its_form() -> None:
+    x = oc.data(np.ones((2, 3, 4)))
+    with pytest.raises(oc.ArgumentError, match=r"begins as carry.0, carry.1, and the cell returns carry"):
+        oc.scan(lambda c, x: (c[0], x), (0.0, 0.0), x)
+    with pytest.raises(oc.ArgumentError, match=r"returns \(carry, y\), found Tensor"):
+        oc.scan(lambda c, x: c + x, 0.0, x)
+    with pytest.raises(oc.ArgumentError, match="needs its length"):
+        oc.scan(lambda c, x: (c, None), 0.0, None)
+
+
+def test_a_carry_keeps_its_shape() -> None:
+    h, w = oc.data(np.ones((2, 3))), oc.data(np.ones((4, 3)), axes="oi")
+    with pytest.raises(oc.ShapeError, match="test_scan") as error:
+        oc.scan(lambda h, _: (w @ h, None), h, None, length=3)
+    assert "sizes 3 and 4 differ" in str(error.value) or "sizes 4 and 3 differ" in str(error.value)
+
+
+def test_sequences_have_one_length() -> None:
+    x, y = oc.data(np.ones((2, 3, 4))), oc.data(np.ones((2, 5, 4)))
+    with pytest.raises(oc.ShapeError, match=r"3 and 5 differ|5 and 3 differ"):
+        oc.scan(lambda c, xs: (c + xs[0] + xs[1], None), 0.0, (x, y))
+
+
+def test_a_tensor_of_one_iteration_has_no_value_outside() -> None:
+    kept: list[oc.Tensor] = []
+
+    def cell(carry: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, None]:
+        kept.append(x)
+        return carry + x, None
+
+    _, last = oc.scan(cell, 0.0, oc.data(np.ones((2, 3, 4)), label="x"))
+    with pytest.raises(oc.OcannlError, match="`x` has a value only inside of the cell of a scan"):
+        oc.Context().compile((last + kept[0]).forward)
+
+
+def test_ids_in_a_cell_are_checked() -> None:
+    table = oc.data(np.arange(8.0).reshape(4, 2), axes="bo")
+    ids = oc.data(np.array([[0, 3, 1]]), axes="bb")
+    ys, _ = oc.scan(lambda c, i: (c, oc.gather("v | d; b | => b | d", table, i, at="v")), 0.0, ids)
+    ctx = oc.Context()
+    step = ctx.compile(ys.forward)
+    step()
+    np.testing.assert_array_equal(ctx[ys][0], [[0, 1], [6, 7], [2, 3]])
+    ctx[ids] = np.array([[0, 7, 1]])
+    with pytest.raises(oc.OcannlError, match="id 7"):
+        step()
