@@ -66,6 +66,7 @@ from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
 from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
+from ocannl.shipping.export import export
 from ocannl.viewer.show import view
 
 __all__ = [
@@ -125,6 +126,7 @@ __all__ = [
     "einmax",
     "einmin",
     "einsum",
+    "export",
     "eye",
     "flip",
     "float8_e4m3fn",

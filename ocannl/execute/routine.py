@@ -25,7 +25,8 @@ from ocannl.execute.report import memory_table, schedule_table
 from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.pipelines import GPU_PIPELINES
+from ocannl.lowering.pipelines import GPU_PIPELINES, PIPELINES, for_target, run_passes
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.eager import ENGINE, RECORDER
@@ -357,6 +358,25 @@ class Routine(Exclusive, Viewable):
             origins,
             self.context.device.target,
         )
+
+    def lowered(self, target: TargetDescription) -> ModuleOp:
+        """The routine scheduled for a CPU; with the schedules that were tuned, if it is the context's."""
+        program = extract(self.code.statements, self.name, self.context.numbering.copy())
+        is_own = target == self.context.device.target
+        find = self.tunings.find if is_own and self.tunings is not None else None
+        run_passes(program.module, for_target(PIPELINES["cpu"], target, find))
+        return program.module
+
+    def present_arrays(self) -> dict[str, NDArray[Any]]:
+        """Copies of the values that the nodes have now, by label. Raises `UninitializedError` where a run
+        would read a node that has none.
+        """
+        check_written(self.name, self._program, self._executable.interface, self._nodes)
+        return {label: node.memory.read() for label, node in self._nodes.items() if node.written}
+
+    def label_of(self, tensor: Tensor) -> str | None:
+        """The label of the node of a tensor; None if it has none here."""
+        return self.keys.get(memory_key(tensor.ir_value))
 
     def schedule(self) -> str:
         """A table of the kernels. Each has its loops, register tile, vectors and the work of one run: scalar

@@ -223,12 +223,18 @@ class Function(Differentiable, Exclusive, Viewable):
     def view(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Shows the routine of the last new signature at all levels of its compilation, as `oc.view`.
 
-        Raises `OcannlError` where it has not been called yet: `f.lower(...)` has a view without a call.
+        Raises `OcannlError` before the first call: `f.lower(...)` has a view without one.
         """
+        return self.last_lowered().view(path)
+
+    def last_lowered(self) -> Lowered:
+        """The function traced for its last new signature. Raises `OcannlError` before the first call."""
         if not self._traces:
-            message = f"{self.name} has not been called: `{self.name}.lower(...).view()` shows it without"
+            message = f"{self.name} has not been called: `{self.name}.lower(...)` traces it without a call"
             raise OcannlError(here(message))
-        return compiled(list(self._traces.values())[-1], self._context()).view(path)
+        signature, trace = list(self._traces.items())[-1]
+        arrays = [np.broadcast_to(0, kind.shape) for kind in array_types(signature)]
+        return Lowered(trace, self._context(), arrays)
 
     def pulled_back(self, args: Sequence[Any], cotangent: Any) -> Any:
         """The gradients with respect to the arguments of the sum of results times cotangents, which are
@@ -252,6 +258,11 @@ class Lowered(Viewable):
         self._trace = trace
         self._context = context
         self._sizes = real_sizes(array_types(trace.signature), arrays)
+
+    @property
+    def trace(self) -> Trace:
+        """Its arguments as tensors, its code and its results."""
+        return self._trace
 
     @property
     def results(self) -> Any:

@@ -8,7 +8,15 @@ import difflib
 from collections.abc import Iterable
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.passes.analysis.target import AVX2, AVX512, BASELINE, SSE4, TargetDescription, vector_registers
+from ocannl.passes.analysis.target import (
+    AVX2,
+    AVX512,
+    BASELINE,
+    SSE4,
+    WASM,
+    TargetDescription,
+    vector_registers,
+)
 
 ZEN = AVX2 | {"adx", "aes", "pclmul", "rdseed", "sha", "sse4a"}
 ZEN3 = ZEN | {"vaes", "vpclmulqdq"}
@@ -21,6 +29,8 @@ SAPPHIRE_RAPIDS = ICELAKE | {"amx-bf16", "amx-int8", "amx-tile", "avx512bf16", "
 NEON = frozenset({"neon"})
 DOT = NEON | {"dotprod", "fullfp16", "lse"}
 MATRIX = DOT | {"bf16", "i8mm"}
+
+SIMD128 = frozenset({"bulk-memory", "simd128"})
 
 # The architecture, features, KiB of the first- and second-level cache of a core, and fma_ports.
 PROCESSORS: dict[str, tuple[str, frozenset[str], int, int, int]] = {
@@ -53,6 +63,7 @@ PROCESSORS: dict[str, tuple[str, frozenset[str], int, int, int]] = {
     "apple-m2": ("aarch64", MATRIX, 128, 4096, 4),
     "apple-m3": ("aarch64", MATRIX, 128, 4096, 4),
     "apple-m4": ("aarch64", MATRIX, 128, 4096, 4),
+    WASM: (WASM, SIMD128, 32, 512, 1),
 }
 VISIBLE = frozenset[str]().union(*(row[1] for row in PROCESSORS.values()))
 """The features of which a description keeps what a host has."""
@@ -65,7 +76,9 @@ def processor(name: str) -> TargetDescription:
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(PROCESSORS)}"
         raise DeviceError(f"there is no target {name!r}; {hint}")
     arch, features, l1_kib, l2_kib, ports = PROCESSORS[name]
-    return described(name, arch, features, l1_kib * 2**10, l2_kib * 2**10, ports)
+    # LLVM knows no processor by that name.
+    told = ",".join(f"+{feature}" for feature in sorted(features)) if arch == WASM else ""
+    return described(name, arch, features, l1_kib * 2**10, l2_kib * 2**10, ports, told)
 
 
 def described(

@@ -19,6 +19,9 @@ SSE4 = BASELINE | {"cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"
 AVX2 = SSE4 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
+# WebAssembly, whose addresses have 32 bits.
+WASM = "wasm32"
+
 # The least and the greatest value of each number of a target.
 RANGES = {
     "vector_bytes": (8, 256),
@@ -37,7 +40,7 @@ class TargetDescription:
 
     Attributes:
         cpu: LLVM's name of the processor.
-        arch: `x86_64` or `aarch64`.
+        arch: `x86_64`, `aarch64` or `wasm32`.
         features: what instructions it has, by LLVM's names; those of which something may depend.
         llvm_features: LLVM's whole feature list, `+avx2,-sse4a,...`, where the name alone does not tell.
         vector_bytes: bytes in a vector register.

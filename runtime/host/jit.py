@@ -12,7 +12,7 @@ from typing import Any, Literal
 import llvmlite
 import llvmlite.binding
 
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
 from ocannl.runtime.host.processor import host, triple_of
 from ocannl.runtime.llvm_parser import InternalError, parse_llvm
@@ -107,6 +107,12 @@ def emit_assembly(text: str, target: TargetDescription, opt_level: int = 2) -> s
     return _target_machine(target, opt_level).emit_assembly(parse_llvm(text))
 
 
+def llvm_target(target: TargetDescription) -> str:
+    """The lines of LLVM IR that name a processor's triple and the layout of its data."""
+    layout = _target_machine(target, 2).target_data
+    return f'target datalayout = "{layout}"\ntarget triple = "{triple_of(target)}"\n'
+
+
 @cache
 def _initialize(*, every: bool) -> None:
     """Makes LLVM's code generator for this architecture ready, or those for all."""
@@ -122,11 +128,11 @@ def _initialize(*, every: bool) -> None:
 def _target_machine(target: TargetDescription, opt_level: int) -> Any:
     _initialize(every=target.arch != host().arch)
     return llvm.Target.from_triple(triple_of(target)).create_target_machine(
-        cpu=target.cpu,
+        cpu=target.cpu if target.arch != WASM else "generic",
         features=target.llvm_features,
         opt=opt_level,
-        reloc=RELOCATION,
-        codemodel=CODE_MODEL,
+        reloc=RELOCATION if target.arch != WASM else "static",
+        codemodel=CODE_MODEL if target.arch != WASM else "default",
         jit=target.arch == host().arch,
     )
 

@@ -9,7 +9,7 @@ import llvmlite.binding
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
-from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.runtime.settings import config
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
@@ -81,7 +81,9 @@ def host_triple() -> str:
 
 def triple_of(target: TargetDescription) -> str:
     """LLVM's triple of code for a processor: with the host's system, if it is of the host's architecture."""
-    return host_triple() if target.arch == host().arch else f"{target.arch}-unknown-linux-gnu"
+    if target.arch == host().arch:
+        return host_triple()
+    return f"{target.arch}-unknown-{'unknown' if target.arch == WASM else 'linux-gnu'}"
 
 
 def chosen_target(name: str | None = None, default: TargetDescription | None = None) -> TargetDescription:

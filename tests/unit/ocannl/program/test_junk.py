@@ -50,7 +50,7 @@ SESSION = {"eager", "seed"}
 """These change what other tests do."""
 LONG = {"run_loop", "profile"}
 """These run as often as they are asked to."""
-FILES = {"oc.view", "code.view", "tensor.view", "routine.view"}
+FILES = {"oc.export", "oc.view", "code.view", "tensor.view", "routine.view"}
 """These write files, and open the browser."""
 CLASSES = {"Code", "Context", "Dim", "Tensor"}
 

@@ -1,0 +1,1 @@
+"""Routines as libraries that run without Python: object files with a header for C, and wheels."""

@@ -1,0 +1,137 @@
+"""`oc.export`: a routine or a function as a library that runs without Python, or as a wheel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.execute.routine import Routine
+from ocannl.functions.function import Function, Lowered
+from ocannl.passes.analysis.target import WASM, TargetDescription
+from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
+from ocannl.program.tensor import Tensor
+from ocannl.runtime.host.processor import chosen_target, host
+from ocannl.shipping.header import header
+from ocannl.shipping.library import Library, c_name, library
+from ocannl.shipping.wheel import Call, wheel
+
+OBJECTS, SHARED = (".o", ".obj"), (".so", ".dylib", ".dll")
+WAYS = ("embedded", "loaded")
+
+
+def export(
+    program: Routine | Function | Lowered,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    target: str | None = None,
+    parameters: Literal["embedded", "loaded"] = "embedded",
+) -> Path:
+    """Compiles a routine or a function ahead of time, with the values that its nodes have now: no Python is
+    needed to run it. By the suffix of the path it is
+
+    - an object file (`.o`, `.obj`), and a header for C beside it,
+    - a shared library (`.so`, `.dylib`, `.dll`), linked by the C compiler, and a header,
+    - a module of WebAssembly (`.wasm`), linked by `wasm-ld`, and a header,
+    - a wheel, for a folder: `import NAME` needs NumPy alone. It has `arrays` and `run(...)`; of a function,
+      also `NAME(...)`, for arguments as in the last new signature.
+
+    In C, `NAME_run(memory, indices)` runs it; the header documents the rest. It runs on one thread, and ids
+    are not checked. `name` is the path's by default, of a wheel that of the program. `target` is a processor
+    as in `oc.Context.cpu(target=)`, by default that of the program's context. With `parameters="loaded"`,
+    parameters are in a file of their own beside the library, `NAME.bin`.
+
+    Returns the path of what was written. Raises `UninitializedError` where a run would read a node without a
+    value, `DeviceError` without a linker and for unknown targets, `OcannlError` where a file cannot be
+    written.
+    """
+    if parameters not in WAYS:
+        raise ArgumentError(here(f"parameters are {' or '.join(WAYS)}, found {parameters!r}"))
+    routine, call = _routine(program)
+    to = Path(path)
+    is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".wasm")
+    symbol = c_name(name or (routine.name if is_wheel else to.stem))
+    chosen = _target(to, target, routine)
+    made = library(routine, symbol, chosen, are_loaded=parameters == "loaded")
+    source = f"Routine `{routine.name}`"
+    try:
+        if is_wheel:
+            return _wheel(made, to, call, source)
+        _write(made, to)
+        to.with_suffix(".h").write_text(header(made, source), "utf-8")
+        if made.loaded:
+            to.with_name(f"{symbol}.bin").write_bytes(made.file_contents())
+    except OSError as error:
+        raise OcannlError(here(f"cannot write {to}: {error.strerror}")) from None
+    return to
+
+
+def _routine(program: object) -> tuple[Routine, Call | None]:
+    if isinstance(program, Routine):
+        return program, None
+    if isinstance(program, Function):
+        return _routine(program.last_lowered())
+    if isinstance(program, Lowered):
+        return program.compile(), _call(program)
+    raise ArgumentError(here(f"a routine or a function is exported, found {type(program).__name__}"))
+
+
+def _call(function: Lowered) -> Call:
+    """How a function is called. Raises `OcannlError` for padded arguments."""
+    routine, trace = function.compile(), function.trace
+    if trace.padded.counts:
+        message = "a function with padded axes is not exported: call it with the sizes themselves"
+        raise OcannlError(here(message))
+    named = [(path, tensor) for (path, _), tensor in zip(trace.signature.leaves, trace.inputs, strict=True)]
+    arguments = {c_name(path): routine.label_of(tensor) for path, tensor in named if tensor is not None}
+    results = [routine.label_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in trace.results]
+    return Call(arguments, results, trace.form)
+
+
+def _target(path: Path, name: str | None, routine: Routine) -> TargetDescription:
+    if path.suffix == ".wasm":
+        return chosen_target(name or WASM)
+    own = routine.context.device.target
+    return chosen_target(name) if name else own if isinstance(own, TargetDescription) else host()
+
+
+def _write(made: Library, path: Path) -> None:
+    if path.suffix in OBJECTS:
+        path.write_bytes(made.code)
+    elif path.suffix == ".wasm":
+        exports = [f"--export={made.name}_{end}" for end in ("run", "default", "memory")]
+        path.write_bytes(_linked(made, ["wasm-ld"], ["--no-entry", *exports]))
+    else:
+        path.write_bytes(_shared(made))
+
+
+def _shared(made: Library) -> bytes:
+    if made.target.arch != host().arch:
+        raise DeviceError(here(f"a library for {made.target.cpu} is not linked here: export a .o"))
+    return _linked(made, ["cc", "gcc", "clang"], ["-shared", "-lm"])
+
+
+def _linked(made: Library, linkers: list[str], options: list[str]) -> bytes:
+    """What a linker makes of the object. Raises `DeviceError` where there is none, or it fails."""
+    linker = next(filter(None, map(shutil.which, linkers)), None)
+    if linker is None:
+        raise DeviceError(here(f"there is no {' or '.join(linkers)} to link with; a .o needs none"))
+    with tempfile.TemporaryDirectory() as folder:
+        object, linked = Path(folder, "code.o"), Path(folder, "linked")
+        object.write_bytes(made.code)
+        command = [linker, str(object), "-o", str(linked), *options]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise DeviceError(here(f"{linker} does not link it: {done.stderr.strip()}"))
+        return linked.read_bytes()
+
+
+def _wheel(made: Library, folder: Path, call: Call | None, source: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return wheel(made, _shared(made), folder, call, source)
