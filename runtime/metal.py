@@ -1,7 +1,7 @@
 """Runs Metal text on the GPU of a Mac, through pyobjc.
 
 Arrays lie in memory that the CPU and the GPU share, so nothing is copied. A run of a routine is one command
-buffer, with its kernels in order, and ends when they have.
+buffer, with its kernels in order, and ends when they have; a new one begins where a loop looks at its flag.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 import math
 import struct
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.kernel.gpu import WARP
 from ocannl.lowering.entry import EntryLayout
-from ocannl.lowering.kernels.description import Dispatch, RoutineDescription, descriptions
+from ocannl.lowering.kernels.description import Dispatch, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.passes.analysis.target import DEFAULT_TARGET
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
-from ocannl.runtime.kernel_arguments import Arguments, arguments
+from ocannl.runtime.kernel_plan import KernelRun, Plan, kernel_plan
 from ocannl.runtime.memory import ArgBlock, Entry, HostMemory
 
 FRAMEWORK = "Metal"
@@ -88,9 +89,10 @@ class MetalDevice:
         library, error = self.device.newLibraryWithSource_options_error_(text, options, None)
         if library is None:
             raise DeviceError(f"Metal rejects the kernels: {error}")
-        (routine,) = descriptions(text)
-        pipelines = {k.function: self.pipeline(library, k) for k in routine.kernels}
-        return MetalProgram(self, routine, interface.layout, pipelines)
+        routines = descriptions(text)
+        kernels = {kernel.function: kernel for routine in routines for kernel in routine.kernels}
+        pipelines = {name: self.pipeline(library, kernel) for name, kernel in kernels.items()}
+        return MetalProgram(self, kernel_plan(routines, interface.layout), interface.layout, pipelines)
 
     def pipeline(self, library: Any, kernel: Dispatch) -> Any:
         """The compute pipeline of a kernel. Raises `DeviceError` if the GPU has too few threads for it."""
@@ -112,13 +114,11 @@ class MetalProgram:
     Errors of a run are raised by `raise_first`; until then, further runs do nothing.
     """
 
-    def __init__(
-        self, on: MetalDevice, routine: RoutineDescription, layout: EntryLayout, pipelines: dict[str, Any]
-    ) -> None:
+    def __init__(self, on: MetalDevice, plan: Plan, layout: EntryLayout, pipelines: dict[str, Any]) -> None:
         self.on = on
         self.pipelines = pipelines
         self.slots = layout.slots
-        self.kernels = [(kernel, arguments(kernel, routine, layout)) for kernel in routine.kernels]
+        self.plan = plan
         self.failure: BaseException | None = None
         self.entry = Entry(self.enter)
         self.address = ctypes.cast(self.entry, ctypes.c_void_p).value or 0
@@ -136,29 +136,46 @@ class MetalProgram:
 
     def run(self, slots: list[int]) -> None:
         """Runs the kernels, and waits for them. Raises `DeviceError`."""
-        if not self.kernels:
+        waiting: list[KernelRun] = []
+        at = 0
+        while at < len(self.plan):
+            step, at = self.plan[at], at + 1
+            if isinstance(step, KernelRun):
+                waiting.append(step)
+                continue
+            self.run_together(waiting, slots)
+            waiting = []
+            slot, offset = step.place
+            if not step.goes_on(ctypes.string_at(slots[slot] + offset, step.bytes)):
+                at = step.stop
+        self.run_together(waiting, slots)
+
+    def run_together(self, kernels: Sequence[KernelRun], slots: list[int]) -> None:
+        """Runs kernels as one command buffer, and waits for them."""
+        if not kernels:
             return
         commands = self.on.queue.commandBuffer()
         encoder = commands.computeCommandEncoder()
-        for kernel, where in self.kernels:
-            self.encode(encoder, kernel, where, slots)
+        for run in kernels:
+            self.encode(encoder, run, slots)
         encoder.endEncoding()
         commands.commit()
         commands.waitUntilCompleted()
         if (error := commands.error()) is not None:
             raise DeviceError(f"Metal could not run the kernels: {error}")
 
-    def encode(self, encoder: Any, kernel: Dispatch, where: Arguments, slots: list[int]) -> None:
-        size = self.on.framework.MTLSizeMake
+    def encode(self, encoder: Any, run: KernelRun, slots: list[int]) -> None:
+        size, kernel = self.on.framework.MTLSizeMake, run.kernel
         encoder.setComputePipelineState_(self.pipelines[kernel.function])
-        buffers = [(self.on.buffers[slots[slot]], offset) for slot, offset in where.buffers]
+        buffers = [(self.on.buffers[slots[slot]], offset) for slot, offset in run.buffers]
         if kernel.structure:
             self.encode_structure(encoder, buffers)
         else:
             for k, (buffer, offset) in enumerate(buffers):
                 encoder.setBuffer_offset_atIndex_(buffer, offset, k)
-        for k, slot in enumerate(where.indices, 1 if kernel.structure else len(buffers)):
-            encoder.setBytes_length_atIndex_(struct.pack("=q", slots[slot]), 8, k)
+        for k, index in enumerate(run.indices, 1 if kernel.structure else len(buffers)):
+            value = index.value if index.slot is None else slots[index.slot]
+            encoder.setBytes_length_atIndex_(struct.pack("=q", value), 8, k)
         encoder.dispatchThreadgroups_threadsPerThreadgroup_(
             size(kernel.blocks, 1, 1), size(kernel.threads, 1, 1)
         )

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops import FuncOp, RepeatOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def launches(func: FuncOp) -> Iterator[LaunchOp]:
     for step in func.body.block.ops:
         if isinstance(step, LaunchOp):
             yield step
-        elif not isinstance(step, NodeOp):
+        elif not isinstance(step, NodeOp | RepeatOp):
             raise OcannlError(at_line(step, f"`{step.name}` is no kernel yet: run lower-loops-to-kernels"))
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.index.memref import element_type
+from ocannl.dialects.index.memref import element_bytes, element_type
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops import FuncOp, RepeatOp, StepOp
+from ocannl.dialects.scalar.precisions import is_float
 from ocannl.lowering.arena import arena_range, has_own_memory
 from ocannl.lowering.entry import entry_layout
 from ocannl.lowering.kernels.calls import KernelCall
@@ -57,9 +60,34 @@ class Dispatch:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """A buffer of one element at which a loop looks: its bytes, and whether it is a float."""
+
+    buffer: str
+    bytes: int
+    is_float: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over a body, a routine that is described before: the number of this step among the kernels and
+    loops of its routine, the index that counts, the buffers of the routine by the names of the body's, the
+    flag that is not 0 while it goes on, and the buffer of the body's arena.
+    """
+
+    step: int
+    body: str
+    index: str
+    count: int
+    bound: Mapping[str, str]
+    flag: Flag | None
+    workspace: str | None
+
+
+@dataclass(frozen=True)
 class RoutineDescription:
-    """A routine: its kernels, the buffers that they use, the bytes of its arena, and its static indices with
-    their ranges.
+    """A routine: its kernels, the buffers that they use, the bytes of its arena, its static indices with
+    their ranges, and the loops between the kernels.
     """
 
     name: str
@@ -67,13 +95,17 @@ class RoutineDescription:
     buffers: Sequence[Buffer]
     indices: Mapping[str, int | None]
     kernels: Sequence[Dispatch]
+    loops: Sequence[Loop] = ()
 
 
 def describe(
     func: FuncOp, calls: Sequence[KernelCall], type_name: Callable[[Attribute], str]
 ) -> RoutineDescription:
     """The description of a routine that calls kernels in order."""
+    steps = [op for op in operations_of(func.body.block) if isinstance(op, StepOp)]
+    repeats = {step: number for number, step in enumerate(steps) if isinstance(step, RepeatOp)}
     used = dict.fromkeys(node for call in calls for node in call.nodes)
+    used |= dict.fromkeys(node for repeat in repeats for node in repeat.nodes)
     return RoutineDescription(
         func.sym_name.data,
         entry_layout(func).arena_bytes,
@@ -91,6 +123,21 @@ def describe(
             )
             for call in calls
         ),
+        tuple(_loop(repeat, number) for repeat, number in repeats.items()),
+    )
+
+
+def _loop(repeat: RepeatOp, step: int) -> Loop:
+    bound = {label: _node(node).label.data for label, node in repeat.bound.items()}
+    flag, workspace = repeat.flag, repeat.workspace
+    return Loop(
+        step,
+        repeat.body.data,
+        repeat.index.data,
+        repeat.count.data,
+        bound,
+        flag and Flag(_node(flag).label.data, element_bytes(flag), is_float(element_type(flag))),
+        workspace and _node(workspace).label.data,
     )
 
 
@@ -118,7 +165,8 @@ def _routine_text(routine: RoutineDescription) -> str:
         for parts in (routine.buffers, routine.kernels)
     )
     head = json.dumps({"name": routine.name, "arena_bytes": routine.arena_bytes, "indices": routine.indices})
-    return f'{head[:-1]},\n"buffers": {buffers},\n"kernels": {kernels}}}'
+    loops = f',\n"loops": {json.dumps([asdict(loop) for loop in routine.loops])}' if routine.loops else ""
+    return f'{head[:-1]},\n"buffers": {buffers},\n"kernels": {kernels}{loops}}}'
 
 
 def _rows(texts: Iterable[str]) -> str:
@@ -136,6 +184,12 @@ def descriptions(text: str) -> list[RoutineDescription]:
             [Buffer(**buffer) for buffer in routine["buffers"]],
             routine["indices"],
             [Dispatch(**kernel) for kernel in routine["kernels"]],
+            [_read_loop(loop) for loop in routine.get("loops", ())],
         )
         for routine in found["routines"]
     ]
+
+
+def _read_loop(loop: dict[str, Any]) -> Loop:
+    flag = loop.pop("flag")
+    return Loop(**loop, flag=None if flag is None else Flag(**flag))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp, StepOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.memory import memory_report
-from ocannl.passes.analysis.nests import Step, all_steps
+from ocannl.passes.analysis.nests import Step, all_steps, functions
 from ocannl.passes.analysis.work import bytes_moved, flops
 from ocannl.program.text_table import table
 from ocannl.runtime.cuda.ptxas import Resources
@@ -33,7 +36,7 @@ def schedule_table(
     """Each nest, group and loop with its scalar operations and bytes; with `seconds`, the time of each, also
     its rates.
     """
-    if resources is not None or any(isinstance(op, LaunchOp) for op in func.body.block.ops):
+    if resources is not None or has_kernels(func):
         return kernel_table(func, seconds, resources)
     rows = [("kernel", "space", "schedule", "flops", "bytes")]
     rates = [("time", "GFLOP/s", "GB/s")]
@@ -72,25 +75,51 @@ def _rates(seconds: float, work: int, traffic: int) -> tuple[str, str, str]:
     return f"{1e6 * seconds:.2f} us", f"{work * per_nanosecond:.3g}", f"{traffic * per_nanosecond:.3g}"
 
 
+def has_kernels(func: FuncOp) -> bool:
+    """Whether steps of a routine, or of a body that it repeats, are kernels for a GPU."""
+    ops = func.body.block.ops
+    return any(isinstance(op, LaunchOp) or (isinstance(op, RepeatOp) and has_kernels(op.func)) for op in ops)
+
+
 def kernel_table(func: FuncOp, seconds: Sequence[float] | None, resources: Sequence[Resources] | None) -> str:
     """Each kernel with its blocks, threads and register variables; with its time, its registers and its
     spilled bytes where these are known.
     """
-    rows: list[tuple[str, ...]] = [("kernel", "grid", "block", "registers", "shared bytes")]
+    found = list(_kernel_rows(func))
+    rows: list[tuple[str, ...]] = [
+        ("kernel", "grid", "block", "registers", "shared bytes"),
+        *(row for _, row in found),
+    ]
+    if resources is not None:
+        module = func.parent_op()
+        assert isinstance(module, ModuleOp)
+        launched = [
+            op for each in functions(module) for op in each.body.block.ops if isinstance(op, LaunchOp)
+        ]
+        taken: dict[Operation, Resources] = dict(zip(launched, resources, strict=True))
+        more = [
+            (str(taken[op].registers), str(taken[op].spilled)) if op in taken else ("", "") for op, _ in found
+        ]
+        more = [("registers a thread", "spilled bytes"), *more]
+        rows = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
+    if seconds is not None:
+        own = [op for op in func.body.block.ops if isinstance(op, StepOp)]
+        spent = {op: f"{1e6 * second:.2f} us" for op, second in zip(own, seconds, strict=True)}
+        times = ["time", *(spent.get(op, "") for op, _ in found)]
+        rows = [(*row, time) for row, time in zip(rows, times, strict=True)]
+    return table(rows)
+
+
+def _kernel_rows(func: FuncOp) -> Iterator[tuple[StepOp, tuple[str, ...]]]:
+    """The row of each kernel and loop; the kernels of a loop follow it."""
     for op in func.body.block.ops:
         if isinstance(op, LaunchOp):
             spaces = [space_text(space.data) for space in (op.grid, op.block, op.registers)]
-            rows.append((op.label.data, *spaces, str(op.shared_bytes)))
-    if resources is not None:
-        taken = [
-            ("registers a thread", "spilled bytes"),
-            *((str(r.registers), str(r.spilled)) for r in resources),
-        ]
-        rows = [(*row, *more) for row, more in zip(rows, taken, strict=True)]
-    if seconds is not None:
-        times = ["time", *(f"{1e6 * second:.2f} us" for second in seconds)]
-        rows = [(*row, time) for row, time in zip(rows, times, strict=True)]
-    return table(rows)
+            yield op, (op.label.data, *spaces, str(op.shared_bytes))
+        elif isinstance(op, RepeatOp):
+            yield op, (f"@{op.body.data}", f"{op.index.data}={op.count.data}", "", "", "")
+            for inner, (label, *cells) in _kernel_rows(op.func):
+                yield inner, (f"  {label}", *cells)
 
 
 def space_text(space: Space) -> str:

@@ -15,6 +15,7 @@ from ocannl.runtime.cuda.gpu import Gpu
 from ocannl.runtime.cuda.program import CudaProgram
 from ocannl.runtime.cuda.ptx import ptx_text
 from ocannl.runtime.interface import Interface
+from ocannl.runtime.kernel_plan import kernel_plan
 
 LOG_BYTES = 8192
 
@@ -35,10 +36,13 @@ class CudaDevice(Gpu):
     def program(self, text: str, interface: Interface) -> CudaProgram:
         """The routine of PTX that has one. Raises `DeviceError`."""
         self.enter()
-        (routine,) = descriptions(text)
+        routines = descriptions(text)
         module = self.load(text)
-        functions = {kernel.function: self.function(module, kernel) for kernel in routine.kernels}
-        program = CudaProgram(self, routine, interface.layout, functions)
+        kernels = {kernel.function: kernel for routine in routines for kernel in routine.kernels}
+        functions = {name: self.function(module, kernel) for name, kernel in kernels.items()}
+        plan = kernel_plan(routines, interface.layout)
+        steps = len(routines[-1].kernels) + len(routines[-1].loops)
+        program = CudaProgram(self, interface.name, plan, steps, interface.layout, functions)
         weakref.finalize(program, self.unload, module)
         return program
 

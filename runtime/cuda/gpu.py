@@ -112,6 +112,14 @@ class Gpu:
         self.driver.api.cuCtxSetCurrent(self.context)
         self.driver.api.cuMemFreeAsync(address, self.stream)
 
+    def read(self, address: int, array: NDArray[Any]) -> None:
+        """Reads as many bytes as a C-contiguous array has, after all launches. Raises `DeviceError`."""
+        self.enter()
+        if array.nbytes:
+            arguments = array.ctypes.data, address, array.nbytes, self.stream
+            self.call("the GPU cannot be read", "cuMemcpyDtoHAsync", *arguments)
+        self.synchronize()
+
     def synchronize(self, failure: str = "the GPU failed") -> None:
         """Waits for all launches. Raises `DeviceError` for errors since the last time."""
         self.enter()
@@ -145,12 +153,7 @@ class CudaMemory:
 
     def read_into(self, array: NDArray[Any]) -> None:
         """Reads as many bytes as a C-contiguous array has, from the start."""
-        device = self.device
-        device.enter()
-        if array.nbytes:
-            arguments = array.ctypes.data, self.address, array.nbytes, device.stream
-            device.call("the GPU cannot be read", "cuMemcpyDtoHAsync", *arguments)
-        device.synchronize()
+        self.device.read(self.address, array)
 
     def write(self, values: ArrayLike) -> None:
         device = self.device

@@ -28,13 +28,17 @@ class Launch:
         self.params.sharedMemBytes = kernel.given_shared_bytes
         self.params.kernelParams = self.pointers.ctypes.data
 
-    def alone(self) -> None:
-        """Launches the kernel, and waits for it. Raises `DeviceError` that names it."""
+    def start(self) -> None:
+        """Launches the kernel with the arguments that it has now. Raises `DeviceError` that names it."""
         p, device = self.params, self.device
         grid, block = (p.gridDimX, p.gridDimY, p.gridDimZ), (p.blockDimX, p.blockDimY, p.blockDimZ)
         rest = p.sharedMemBytes, device.stream, p.kernelParams, 0
         device.call(self.failure, "cuLaunchKernel", p.func, *grid, *block, *rest)
-        device.synchronize(f"kernel {self.kernel.function} failed")
+
+    def alone(self) -> None:
+        """Launches the kernel, and waits for it. Raises `DeviceError` that names it."""
+        self.start()
+        self.device.synchronize(f"kernel {self.kernel.function} failed")
 
 
 class KernelGraph:

@@ -12,24 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.entry import EntryLayout
-from ocannl.lowering.kernels.description import Dispatch, RoutineDescription
 from ocannl.runtime.cuda.gpu import Gpu
 from ocannl.runtime.cuda.graph import KernelGraph, Launch
 from ocannl.runtime.cuda.record import Recorder
 from ocannl.runtime.device import Memory
-from ocannl.runtime.kernel_arguments import arguments
+from ocannl.runtime.kernel_plan import Index, KernelRun, Look, Plan
 from ocannl.runtime.memory import ArgBlock
 
 
 class CudaProgram:
-    """A routine whose kernels are loaded: `functions` by their names."""
+    """A routine whose kernels are loaded: `functions` by their names. It has so many `steps`: kernels and
+    loops.
+    """
 
     def __init__(
-        self, device: Gpu, routine: RoutineDescription, layout: EntryLayout, functions: Mapping[str, Any]
+        self,
+        device: Gpu,
+        name: str,
+        plan: Plan,
+        steps: int,
+        layout: EntryLayout,
+        functions: Mapping[str, Any],
     ) -> None:
         self.device = device
-        self.routine = routine
+        self.name = name
+        self.plan = plan
+        self.steps = steps
         self.layout = layout
         self.functions = functions
 
@@ -38,19 +48,22 @@ class CudaProgram:
 
 
 class BoundLaunch(Launch):
-    """A kernel whose arguments are slots of a routine's."""
+    """A kernel whose arguments are slots of a routine's, and indices of loops."""
 
-    def __init__(self, program: CudaProgram, kernel: Dispatch, args: ArgBlock) -> None:
-        where = arguments(kernel, program.routine, program.layout)
-        self.positions = [slot - program.layout.index_slot for slot in where.indices]
-        self.indices = [args.index(slot) for slot in where.indices]
-        addresses = [int(args.slots[slot]) + offset for slot, offset in where.buffers]
+    def __init__(self, program: CudaProgram, run: KernelRun, args: ArgBlock) -> None:
+        self.step = run.step
+        self.where = [i if i.slot is None else Index(i.slot - program.layout.index_slot) for i in run.indices]
+        self.is_indexed = any(index.slot is not None for index in run.indices)
+        self.indices = [
+            index.value if index.slot is None else args.index(index.slot) for index in run.indices
+        ]
+        addresses = [int(args.slots[slot]) + offset for slot, offset in run.buffers]
         values = np.array([*addresses, *self.indices], np.int64)
-        super().__init__(program.device, kernel, program.functions[kernel.function], values)
+        super().__init__(program.device, run.kernel, program.functions[run.kernel.function], values)
 
     def take(self, indices: Sequence[int]) -> bool:
         """Sets the kernel's indices from those of the routine; returns whether one of them has changed."""
-        now = [indices[position] for position in self.positions]
+        now = [index.value if index.slot is None else indices[index.slot] for index in self.where]
         if now == self.indices:
             return False
         self.indices = now
@@ -59,16 +72,21 @@ class BoundLaunch(Launch):
 
 
 class CudaRun:
-    """A routine on a block of arguments: a graph of its kernels, which is launched and not waited for."""
+    """A routine on a block of arguments: a graph of its kernels, which is launched and not waited for.
+
+    Where a loop has a flag, the host launches kernel by kernel, and waits where it looks at the flag.
+    """
 
     def __init__(self, program: CudaProgram, args: ArgBlock) -> None:
         self.program = program
         self.device = program.device
         self.args = args
-        self.name = program.routine.name
-        self.launches = self.new_launches()
+        self.name = program.name
+        self.steps = self.new_steps()
+        self.launches = [step for step in self.steps if isinstance(step, BoundLaunch)]
+        self.has_flags = len(self.launches) < len(self.steps)
         self.call: Callable[[], None] = (
-            self.run_one_by_one if self.device.is_synchronous else self.launch_graph
+            self.run_one_by_one if self.device.is_synchronous or self.has_flags else self.launch_graph
         )
         self.graph: KernelGraph | None = None
         self.indexed: list[tuple[BoundLaunch, Any]] = []
@@ -76,9 +94,10 @@ class CudaRun:
         self.index_slots = args.slots[layout.index_slot : layout.index_slot + len(layout.indices)]
         self.indices: list[int] = self.index_slots.tolist()
 
-    def new_launches(self) -> list[BoundLaunch]:
-        """All kernels in order, with the present values of indices."""
-        return [BoundLaunch(self.program, kernel, self.args) for kernel in self.program.routine.kernels]
+    def new_steps(self) -> list[BoundLaunch | Look]:
+        """All kernels in order, with the present values of indices, and the looks at flags between them."""
+        plan = self.program.plan
+        return [s if isinstance(s, Look) else BoundLaunch(self.program, s, self.args) for s in plan]
 
     def launch_graph(self) -> None:
         """Launches all kernels at once, after it has set the arguments of those with a changed index."""
@@ -95,7 +114,7 @@ class CudaRun:
         graph = KernelGraph(self.device)
         for launch in self.launches:
             node = graph.add(launch)
-            if launch.positions:
+            if launch.is_indexed:
                 self.indexed.append((launch, node))
         graph.finish()
         return graph
@@ -109,12 +128,25 @@ class CudaRun:
                     graph.set_arguments(node, launch)
 
     def run_one_by_one(self) -> None:
-        """Launches each kernel alone, and waits for it."""
+        """Launches each kernel alone; waits for it if the device is synchronous, else at flags of loops."""
         self.device.enter()
+        self.device.running[self.name] = None
         indices: list[int] = self.index_slots.tolist()
-        for launch in self.launches:
-            launch.take(indices)
-            launch.alone()
+        at = 0
+        while at < len(self.steps):
+            step, at = self.steps[at], at + 1
+            if isinstance(step, BoundLaunch):
+                step.take(indices)
+                step.alone() if self.device.is_synchronous else step.start()
+            elif not self.goes_on(step):
+                at = step.stop
+
+    def goes_on(self, look: Look) -> bool:
+        """Whether the flag of a loop is not 0, after all kernels so far."""
+        slot, offset = look.place
+        found = np.empty(look.bytes, np.uint8)
+        self.device.read(int(self.args.slots[slot]) + offset, found)
+        return look.goes_on(found.tobytes())
 
     def loop(
         self,
@@ -145,17 +177,20 @@ class CudaRun:
         return [recorder.finish() for recorder in recorders]
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        """The median seconds from the end of one kernel to that of the next, in launches of a graph.
+        """The median seconds from the end of one kernel to that of the next, in launches of a graph; those of
+        the kernels of a loop together.
 
-        A first one, which warms up, is not counted.
+        A first launch, which warms up, is not counted. Raises `DeviceError` where a loop has a flag.
         """
+        if self.has_flags:
+            raise DeviceError(f"there are no times of routine {self.name!r}: a loop in it looks at a flag")
         device = self.device
         device.enter()
         with ExitStack() as stack:
             events = [new_event(device, stack) for _ in range(len(self.launches) + 1)]
             graph = KernelGraph(device)
             graph.add_event(events[0])
-            launches = self.new_launches()
+            launches = [step for step in self.new_steps() if isinstance(step, BoundLaunch)]
             for launch, event in zip(launches, events[1:], strict=True):
                 graph.add(launch)
                 graph.add_event(event)
@@ -165,7 +200,10 @@ class CudaRun:
                 graph.launch()
                 device.synchronize(f"routine {self.name!r} failed")
                 spent.append([elapsed(device, *pair) for pair in itertools.pairwise(events)])
-        return [float(second) for second in np.median(spent[1:], axis=0)]
+        # A loop without kernels has a time, too.
+        found = np.zeros(self.program.steps)
+        np.add.at(found, [launch.step for launch in launches], np.median(np.array(spent[1:]), axis=0))
+        return found.tolist()
 
 
 def new_event(device: Gpu, stack: ExitStack) -> Any:

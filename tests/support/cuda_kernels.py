@@ -11,15 +11,15 @@ from xdsl.ir import Operation
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.loops import FuncOp, StepOp
 from ocannl.lowering.entry import entry_layout, entry_symbol, used_names
 from ocannl.lowering.kernels.calls import launches
 from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.pipelines import module_text, parse_text
+from ocannl.passes.analysis.nests import functions
 from ocannl.runtime.cuda.device import CudaDevice
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm
-from ocannl.runtime.interface import the_func
 from ocannl.runtime.memory import ArgBlock, bind_call
 
 
@@ -47,13 +47,15 @@ modules: dict[str, str] = {}
 def kernels_of(ptx: str) -> dict[str, Kernel]:
     """The kernels of PTX by name. The text says how they are called, its module what they do."""
     module = parse_text(modules[ptx])
-    (routine,) = descriptions(ptx)
-    calls = {dispatch.function: number for number, dispatch in reversed([*enumerate(routine.kernels)])}
-    funcs = [single(module, number) for number in calls.values()]
+    calls: dict[str, tuple[FuncOp, RoutineDescription, int]] = {}
+    for func, routine in zip(functions(module), descriptions(ptx), strict=True):
+        for number, dispatch in enumerate(routine.kernels):
+            calls.setdefault(dispatch.function, (func, routine, number))
+    funcs = [single(func, number, name) for name, (func, _, number) in calls.items()]
     # So it does not say that they are apart.
     code = compile_llvm(to_llvm(ModuleOp(list[Operation](funcs))).replace(" noalias", ""))
     found: dict[str, Kernel] = {}
-    for (name, number), func in zip(calls.items(), funcs, strict=True):
+    for (name, (_, routine, number)), func in zip(calls.items(), funcs, strict=True):
         layout = entry_layout(func)
         (launch,) = launches(func)
         values, indices = used_names(launch, func.ranges)
@@ -77,16 +79,17 @@ def sizes_of(routine: RoutineDescription, function: str) -> list[int]:
     return [min(bytes[name] for name in names) for names in zip(*calls, strict=True)]
 
 
-def single(module: ModuleOp, number: int) -> FuncOp:
-    """The routine of a module with one of its kernels. All nodes have memory of their own, since another call
-    of an equal kernel may find them elsewhere in the arena.
+def single(whole: FuncOp, number: int, name: str) -> FuncOp:
+    """A routine with one of its kernels. All nodes have memory of their own, since another call of an equal
+    kernel may find them elsewhere in the arena.
     """
-    func = the_func(module).clone()
-    func.properties["sym_name"] = StringAttr(f"kernel{number}")
-    for k, launch in enumerate(list(launches(func))):
-        if k != number:
-            launch.detach()
-            launch.erase()
+    func = whole.clone()
+    func.properties["sym_name"] = StringAttr(name)
+    kept = list(launches(func))[number]
+    for step in list(func.body.block.ops):
+        if isinstance(step, StepOp) and step is not kept:
+            step.detach()
+            step.erase()
     for node in func.body.block.ops:
         if isinstance(node, NodeOp) and node.result.first_use is not None:
             node.set_mode("on_device", "argument of a kernel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -132,15 +133,23 @@ def run_func(func: FuncOp, nodes: Mapping[str, Array], indices: Mapping[str, int
 
 
 def run_repeat(repeat: RepeatOp, memory: Mapping[SSAValue, Array], indices: Mapping[str, int]) -> None:
-    """What a body declares as local has other values at the start of each iteration."""
+    """What a body declares as local has other values at the start of each iteration. It is in the workspace
+    if there is one.
+    """
     body, own = repeat.func, {label: memory[node] for label, node in repeat.bound.items()}
     local = [node for node in body.body.block.ops if isinstance(node, NodeOp) and node.mode.data == "local"]
+    for node in local:
+        shape, type = node.result.type.get_shape(), dtype(node.result.type.get_element_type())
+        if repeat.workspace is None or node.offset is None:
+            own[node.label.data] = np.zeros(shape, type)
+        else:
+            place = memory[repeat.workspace][node.offset.data :][: prod(shape) * type.itemsize]
+            own[node.label.data] = place.view(type).reshape(shape)
     for t in range(repeat.count.data):
         if repeat.flag is not None and not memory[repeat.flag].any():
             break
         for node in local:
-            shape, type = node.result.type.get_shape(), node.result.type.get_element_type()
-            own[node.label.data] = np.full(shape, 1000 + t, dtype(type))
+            own[node.label.data][...] = 100 + t
         run_func(body, own, {**indices, repeat.index.data: t})
 
 

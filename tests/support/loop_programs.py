@@ -227,29 +227,81 @@ def targets(
     return {name: space[name] for name in draw(st.permutations(sorted(space)))}, stored
 
 
+@dataclass(frozen=True)
+class Body:
+    """The body of loops: its name, the shapes of its nodes with memory of their own, and its text."""
+
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+    text: str
+
+
 @st.composite
 def loop_programs(
     draw: st.DrawFn, choices: Sequence[tuple[int, ...]] = SHAPES, reduced: Sequence[int] = REDUCED
 ) -> str:
     """A function of some nests over a few nodes, half of them local; `reduced` are sizes of reductions."""
+    return draw(functions("random", choices, reduced)).text
+
+
+@st.composite
+def repeating_programs(draw: st.DrawFn) -> str:
+    """A function of nests and loops, whose bodies are such functions, in which values stay small."""
+    inner = draw(functions("inner", most=2, is_body=True))
+    outer = draw(functions("outer", most=2, is_body=True, body=inner))
+    found = draw(functions("random", most=4, body=draw(st.sampled_from((inner, outer))))).text
+    for body in (outer, inner):
+        found = f"{body.text}\n{found}" if f"@{body.name} " in found else found
+    return found
+
+
+def repeat_text(draw: st.DrawFn, body: Body, valued: Mapping[str, tuple[int, ...]]) -> str | None:
+    """A loop over a body, some of whose nodes are given to it; None if there are too few."""
+    left, bound = dict(valued), list[str]()
+    for label, shape in body.shapes.items():
+        fitting = [node for node, own in left.items() if own == shape]
+        if not fitting:
+            return None
+        node = draw(st.sampled_from(fitting))
+        del left[node]
+        bound.append(f'"{label}" = %{node}')
+    return f"  loops.repeat @{body.name} s = 2 ({', '.join(bound)})"
+
+
+@st.composite
+def functions(
+    draw: st.DrawFn,
+    name: str,
+    choices: Sequence[tuple[int, ...]] = SHAPES,
+    reduced: Sequence[int] = REDUCED,
+    most: int = 8,
+    *,
+    is_body: bool = False,
+    body: Body | None = None,
+) -> Body:
     shapes = {f"n{k}": draw(st.sampled_from(choices)) for k in range(draw(st.integers(3, 6)))}
-    lines = [f"loops.func @random indices ({space_text(STATIC)}) {{"]
-    valued: dict[str, tuple[int, ...]] = {}
+    modes = {node: draw(st.sampled_from(("on_device", "local"))) for node in shapes}
+    if body is not None:
+        shapes |= {f"b{k}": shape for k, shape in enumerate(body.shapes.values())}
+        modes |= {node: "on_device" for node in shapes if node not in modes}
+    lines = [f"loops.func @{name} indices ({space_text(STATIC)}) {{"]
     for node, shape in shapes.items():
-        mode = draw(st.sampled_from(("on_device", "local")))
-        type = "x".join([*map(str, shape), "f64"])
+        type, mode = "x".join([*map(str, shape), "f64"]), modes[node]
         lines.append(f'  %{node} = assign.node "{node}" {mode} because "intermediate value" : memref<{type}>')
-        if mode == "on_device":
-            valued[node] = shape
-    for k in range(draw(st.integers(3, 8))):
+    own = {node: shape for node, shape in shapes.items() if modes[node] == "on_device"}
+    valued = dict(own)
+    for k in range(draw(st.integers(min(3, most), most))):
+        if body is not None and (repeat := repeat_text(draw, body, valued)) and draw(st.booleans()):
+            lines.append(repeat)
         space, stored = draw(targets(shapes, valued))
         writer = NestWriter(draw, dict(valued), stored, reduced)
         for node, indices in stored.items():
             value = writer.expression(space | STATIC, draw(st.integers(1, 3)))
+            value = writer.bounded(value, 2) if is_body else value
             writer.lines.append(f"    loops.store {value}, %{node}[{', '.join(map(str, indices))}]")
         valued |= {node: shapes[node] for node in stored}
         lines += [f'  loops.nest "p{k}" ({space_text(space)}) {{', *writer.lines, "  }"]
-    return "\n".join([*lines, "}"])
+    return Body(name, own, "\n".join([*lines, "}"]))
 
 
 ROWS, COLUMNS = 4, 6

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.nests import parse_module, run_compiled
+from support.cuda_on_cpu import FakeDriver, install
+from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.nests import compare, parse_module, run_compiled
+from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.lowering.pipelines import PIPELINES, module_text, run_passes
+from ocannl.runtime.cuda.device import CudaDevice
+from ocannl.runtime.device import Device
+from ocannl.runtime.interface import Interface, the_func
+from ocannl.runtime.memory import ArgBlock
+from ocannl.runtime.metal import MetalDevice
 
 Arrays = dict[str, NDArray[Any]]
-CHECKED = Emulation(check=True)
 
 
-def run(
-    text: str, arrays: Arrays, indices: dict[str, int] | None = None, threads: int = 1, target: str = "cpu"
-) -> Arrays:
-    """What a program makes of arrays, with all accesses checked and without."""
-    module = parse_module(text)
-    passes = PIPELINES[target]
+def compiled(text: str, target: str) -> ModuleOp:
+    module, passes = parse_module(text), PIPELINES[target]
     run_passes(module, passes[passes.index(LowerAssignToLoopsPass) :], verify=True)
     assert module_text(parse_module(module_text(module))) == module_text(module)
-    found = {label: np.array(array) for label, array in arrays.items()}
-    run_compiled(module, found, indices, threads)
-    again = {label: np.array(array) for label, array in arrays.items()}
-    run_compiled(module, again, indices, threads, CHECKED)
-    for label, array in found.items():
-        np.testing.assert_array_equal(again[label], array)
-    return found
+    return module
+
+
+def run(text: str, arrays: Arrays, indices: dict[str, int] | None = None, threads: int = 1) -> Arrays:
+    """What a program makes of arrays, by the CPU and by an emulated GPU, with all accesses checked, too."""
+    found: list[Arrays] = []
+    for target in ("cpu", "gpu"):
+        module = compiled(text, target)
+        for emulation in (None, Emulation(check=True)):
+            found.append({label: np.array(array) for label, array in arrays.items()})
+            run_compiled(module, found[-1], indices, threads, emulation)
+    for again in found:
+        compare(again, found[0], 1e-6)
+    return found[0]
 
 
 def counting(count: int) -> str:
@@ -127,8 +139,7 @@ def test_a_body_with_an_arena_runs_from_two_places(threads: int):
     np.testing.assert_allclose(found["kept"], np.tanh(2 * m), rtol=1e-9)
 
 
-def test_loops_nest():
-    text = """
+NESTED = """
 assign.routine @inner indices (k = 3, t = 4, step) {
   %n = assign.node "n" on_device : memref<1xf32>
   %seen = assign.node "seen" on_device : memref<4x3xf32>
@@ -148,14 +159,21 @@ assign.routine @main indices (step) {
   assign.accum %n[0] = 0.0 over ()
   assign.repeat @outer t = 4 ("table" = %seen, "count" = %n)
 }"""
+
+
+def nested() -> NDArray[Any]:
     expected, n = np.zeros((4, 3)), 0.0
     for t in range(4):
         n += 0.5
         for k in range(3):
             n += 1
             expected[t, k] = n + 10 * t + k + 200
-    found = run(text, {"seen": np.zeros((4, 3), np.float32)}, {"step": 2})["seen"]
-    np.testing.assert_array_equal(found, expected)
+    return expected
+
+
+def test_loops_nest():
+    found = run(NESTED, {"seen": np.zeros((4, 3), np.float32)}, {"step": 2})["seen"]
+    np.testing.assert_array_equal(found, nested())
 
 
 def halving(flag: str, going: str, first: str = "1") -> str:
@@ -213,3 +231,56 @@ assign.routine @many {{ {nodes} {body} assign.repeat @many.body t = 3 ({bound}) 
     arrays: Arrays = {f"n{k}": np.full(k + 1, k, np.float32) for k in range(40)}
     for label, array in run(text, arrays).items():
         np.testing.assert_array_equal(array, arrays[label] + 4)
+
+
+def run_on(
+    device: Device, target: str, text: str, arrays: Arrays, indices: dict[str, int] | None = None
+) -> Arrays:
+    """What a program makes of arrays in the memory of a device, in its second run."""
+    module = compiled(text, target)
+    interface = Interface.of(the_func(module))
+    program, layout = device.program(device.text(module), interface), interface.layout
+    args, memory = ArgBlock(layout.slots), {k: device.memory(a.shape, a.dtype) for k, a in arrays.items()}
+    arena = device.memory((max(1, layout.arena_bytes),), np.uint8)
+    args.set_address(layout.arena_slot, arena.address, arena)
+    for label, slot in layout.node_slots.items():
+        args.set_address(slot, memory[label].address, memory[label])
+    run = program.bind(args)
+    for k in range(2):
+        for label, array in arrays.items():
+            memory[label].write(array)
+        for slot, name in enumerate(layout.indices, layout.index_slot):
+            args.values[slot] = (indices or {})[name] - 1 + k
+        run.call()
+        device.synchronize()
+    return {label: array.read() for label, array in memory.items()}
+
+
+def cuda(monkeypatch: pytest.MonkeyPatch) -> tuple[Device, str]:
+    install(monkeypatch, FakeDriver())
+    return CudaDevice(0), "gpu"
+
+
+def metal(monkeypatch: pytest.MonkeyPatch) -> tuple[Device, str]:
+    monkeypatch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+    return MetalDevice(), "metal"
+
+
+NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
+
+
+@pytest.mark.parametrize("backend", [cuda, pytest.param(metal, marks=NEEDS_COMPILER)])
+def test_hosts_of_gpus_run_loops(
+    backend: Callable[[pytest.MonkeyPatch], tuple[Device, str]], monkeypatch: pytest.MonkeyPatch
+):
+    on = backend(monkeypatch)
+    seen = run_on(*on, NESTED, {"seen": np.zeros((4, 3), np.float32)}, {"step": 2})["seen"]
+    np.testing.assert_array_equal(seen, nested())
+    power = POWER.replace("f64", "f32")
+    m = np.random.default_rng(2).standard_normal((40, 40)).astype(np.float32) / 7
+    arrays: Arrays = {"m": m, "p": np.zeros_like(m), "kept": np.zeros_like(m)}
+    compare(run_on(*on, power, arrays), run(power, arrays), 1e-5)
+    for first, expected in (("1.0", (2.0**-7, 7)), ("0.0", (1, 0))):
+        halved: Arrays = {"x": np.ones(1, np.float32), "n": np.zeros(1, np.int32)}
+        found = run_on(*on, halving("f32", f"neg({LESS})", first), halved)
+        assert (found["x"], found["n"]) == expected

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 from support.interpret_loops import dtype, run_func
-from support.loop_programs import choosing_programs, loop_programs, row_programs
+from support.loop_programs import choosing_programs, loop_programs, repeating_programs, row_programs
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, IntegerAttr, ModuleOp
@@ -28,7 +28,7 @@ from ocannl.passes.analysis import footprints, row_fusion
 from ocannl.passes.analysis.divisors import divisors
 from ocannl.passes.analysis.fusion_legality import same_or_apart
 from ocannl.passes.analysis.memory import memory_report
-from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations
+from ocannl.passes.analysis.nests import Accesses, functions, nests, nodes, operations, uncalled
 from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops import rematerialize
@@ -85,7 +85,7 @@ def initial_arrays(func: FuncOp) -> Arrays:
 
 def run(module: ModuleOp) -> Arrays:
     """The nodes that persist, after a run with each value of the static index."""
-    (func,) = functions(module)
+    (func,) = uncalled(module)
     arrays = initial_arrays(func)
     for s in range(2):
         run_func(func, arrays, {"s": s})
@@ -94,8 +94,7 @@ def run(module: ModuleOp) -> Arrays:
 
 def assert_points_are_independent(module: ModuleOp) -> None:
     """The interpreter runs all points of a nest at once, and would not notice."""
-    (func,) = functions(module)
-    for nest in nests(func):
+    for nest in (nest for func in functions(module) for nest in nests(func)):
         accesses = Accesses.of(operations(nest.body.block))
         for node in accesses.written:
             if node in scattered(nest):
@@ -136,6 +135,12 @@ def test_each_pass_keeps_values(transformation: type[ModulePass], text: str):
 @given(text=choosing_programs())
 def test_gathers_and_scatters_keep_values(text: str):
     check(text, *PIPELINE)
+
+
+@settings(max_examples=10, deadline=None)
+@given(text=repeating_programs())
+def test_passes_beside_loops_keep_values(text: str):
+    check(text, *PIPELINE[:-1], RecomputeEverythingPass, GroupEverythingPass, PlanMemoryPass)
 
 
 @settings(max_examples=16, deadline=None)
