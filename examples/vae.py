@@ -31,7 +31,7 @@ class Autoencoder:
         noise = oc.normal(counter, key="latent", like=mean)
         drawn = self.decode(mean + oc.exp(log_variance / 2) * noise)
         told = (mean**2 + oc.exp(log_variance) - log_variance - 1).sum("output") / 2
-        return nn.bce_with_logits(drawn, images), oc.mean(told)
+        return nn.bce_with_logits(drawn, images, reduction="batchmean"), oc.mean(told)
 
 
 @dataclass

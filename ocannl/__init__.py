@@ -23,7 +23,21 @@ from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
 from ocannl.functions.derivatives import grad, hessian, jacobian, jvp, vjp
 from ocannl.functions.function import Function, function
-from ocannl.program.along_axis import argsort, cummax, cummin, cumprod, cumsum, flip, norm, roll, sort, topk
+from ocannl.program.along_axis import (
+    argsort,
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    flip,
+    logcumsumexp,
+    norm,
+    roll,
+    sort,
+    topk,
+    unfold,
+)
+from ocannl.program.along_ids import put_along_axis, take_along_axis
 from ocannl.program.block import Block
 from ocannl.program.block_summary import Summary
 from ocannl.program.blocks import block, configurable
@@ -38,6 +52,7 @@ from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.functions import OPERATORS, clip
 from ocannl.program.gathers import gather, scatter
+from ocannl.program.grids import meshgrid
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
 from ocannl.program.memory_modes import materialize, virtual
@@ -146,10 +161,12 @@ __all__ = [
     "jacobian",
     "jvp",
     "linspace",
+    "logcumsumexp",
     "logsumexp",
     "materialize",
     "max",
     "mean",
+    "meshgrid",
     "min",
     "node",
     "norm",
@@ -162,6 +179,7 @@ __all__ = [
     "precision",
     "print",
     "prod",
+    "put_along_axis",
     "range",
     "rearrange",
     "reduce",
@@ -179,6 +197,7 @@ __all__ = [
     "std",
     "stop_gradient",
     "sum",
+    "take_along_axis",
     "tensor",
     "threefry4x32",
     "to_uint4x32",
@@ -189,6 +208,7 @@ __all__ = [
     "tune",
     "uint4x32_to_prec_uniform",
     "uint4x32_to_prec_uniform1",
+    "unfold",
     "uniform",
     "updates",
     "var",

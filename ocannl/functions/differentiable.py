@@ -8,9 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
+from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.texpr import DataOp
 from ocannl.functions.trace import FLAT
 from ocannl.program.derivatives import jvp, vjp
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
+from ocannl.program.memory_axes import MemoryAxes
 from ocannl.program.tensor import Expression, Tensor, as_tensor, by_spec
 from ocannl.program.trees import built, form_of, leaves_of, mapped
 
@@ -167,4 +171,12 @@ def _like(tree: Any, leaves: Sequence[Tensor]) -> Any:
 
 def _of_shape(cotangent: Tensor, y: Tensor) -> Tensor:
     """The numbers of a cotangent, which have no rows, in the shape of the result."""
-    return by_spec(f"{SAME}; {SAME} => {SAME}", "add", "fst", [cotangent, y], {})
+    try:
+        return by_spec(f"{SAME}; {SAME} => {SAME}", "add", "fst", [cotangent, y], {})
+    except ShapeError:
+        if not isinstance(cotangent.op, DataOp) or cotangent.op.elements is None:
+            raise
+        found, axes = cotangent.op.elements.data, MemoryAxes(y.ir_value)
+        axes.close()
+        message = f"a cotangent has the shape of the result, {axes.shape}; found one of {found} elements"
+        raise ShapeError(here(message)) from None

@@ -98,13 +98,13 @@ def cross_entropy(
     )
 
 
-def bce_with_logits(logits: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
-    """Binary cross entropy of `sigmoid(logits)`: batch | out and batch | out (probabilities, as 0 and 1) to
-    one number, the mean over the batch of the sum over the output row.
+def bce_with_logits(logits: oc.Tensor, target: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
+    """Binary cross entropy of `sigmoid(logits)` and probabilities, such as 0 and 1; the mean over all
+    elements. By "batchmean", the sum over the output row, averaged over the batch axes.
 
     Without overflow, and exact for small results, as `F.binary_cross_entropy_with_logits` of PyTorch.
     """
-    return mean(oc.einsum("... | ..o.. => ... |", _binary_cross_entropy(logits, target)))
+    return _by_batch(_binary_cross_entropy(logits, target), reduction)
 
 
 @oc.custom_gradient
@@ -153,6 +153,11 @@ def kl_div(
     else:
         known = oc.where(oc.eq(target, 0.0), 1.0, target)
         cells = target * (oc.log(known) - log_probs)
+    return _by_batch(cells, reduction)
+
+
+def _by_batch(cells: oc.Tensor, reduction: str) -> oc.Tensor:
+    """`reduced`, or the sum over the output row, averaged over the batch axes."""
     if reduction == "batchmean":
         return mean(oc.einsum("... | ..o.. => ... |", cells))
     return reduced(cells, reduction, (*REDUCTIONS, "batchmean"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan
+from typing import Literal, overload
 
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
-from ocannl.program.checks import integer
+from ocannl.program.checks import flag, integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, spec_apply
 from ocannl.program.memory_axes import MemoryAxes, Slot
@@ -62,17 +63,37 @@ class Along:
         operands = [ranks, positions(Dim(size)), value]
         return Tensor(apply(term, operands, logic=logic, accum="add"))
 
-    def running(self, accum: str) -> Tensor:
-        """Accumulations of all elements up to each one, by sums of elements 1, 2, 4, ... apart."""
+    def running(self, accum: str, combine: str | None = None) -> Tensor:
+        """Accumulations of all elements up to each one, by sums of elements 1, 2, 4, ... apart. Another
+        operator may `combine` them; it has the neutral element of `accum`.
+        """
         value, apart = self.value, 1
         while apart < self.size:
             kept = ("kept", Dim(self.size - apart))
             cut = f"{self.with_axis('kept^cut')} => {self.with_axis('kept')}"
             first = spec_apply(cut, accum, "mul", [value], [kept, ("cut", Dim(apart))])
             moved = f"{self.with_axis('kept')} => {self.with_axis(f'{apart}^kept')}"
-            value = pointwise(accum, [spec_apply(moved, accum, "mul", [first], [kept]), value])
+            value = pointwise(combine or accum, [spec_apply(moved, accum, "mul", [first], [kept]), value])
             apart *= 2
         return Tensor(value)
+
+    def extremes(self, accum: str, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
+        """Running extremes, and the last position that each had up to there; that of NaN, if there is one."""
+        extremes = self.running(accum)
+        if not return_indices:
+            return extremes
+        x, extreme = Arg(0), Arg(1)
+        attained = App("or", (App("eq", (x, extreme)), App("ne", (x, x))))
+        term = App("where", (attained, Arg(2), Const(0)))
+        logic = f"{self.slot}; {self.slot}; {self.name}, => {self.slot}"
+        operands = [self.value, extremes.ir_value, positions(Dim(self.size))]
+        return extremes, replace(self, value=apply(term, operands, logic=logic, accum="add")).running("max")
+
+
+def _key(axis: int, item: object) -> list[object]:
+    """The key of a part that has an item at one axis."""
+    axis = integer(axis, "the number of an axis", least=None)
+    return [*[ALL] * axis, item] if axis >= 0 else [..., item, *[ALL] * (-axis - 1)]
 
 
 def sort(t: TensorLike, axis: int = -1, *, descending: bool = False) -> Tensor:
@@ -112,21 +133,59 @@ def cumprod(t: TensorLike, axis: int = -1) -> Tensor:
     return Along.of(t, axis).running("mul")
 
 
-def cummax(t: TensorLike, axis: int = -1) -> Tensor:
-    """The greatest of the elements up to each one along an axis, as `oc.cumsum`."""
-    return Along.of(t, axis).running("max")
+def logcumsumexp(t: TensorLike, axis: int = -1) -> Tensor:
+    """The logarithms of the sums of exponentials of the elements up to each one along an axis, without
+    overflow; as `oc.cumsum`.
+    """
+    return Along.of(t, axis).running("max", "logaddexp")
 
 
-def cummin(t: TensorLike, axis: int = -1) -> Tensor:
-    """The least of the elements up to each one along an axis, as `oc.cumsum`."""
-    return Along.of(t, axis).running("min")
+@overload
+def cummax(t: TensorLike, axis: int = -1) -> Tensor: ...
+@overload
+def cummax(t: TensorLike, axis: int = -1, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]: ...
+
+
+def cummax(t: TensorLike, axis: int = -1, *, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The greatest of the elements up to each one along an axis, as `oc.cumsum`. With `return_indices`, their
+    positions too, which have no gradient; of equal elements the last one's, as in PyTorch.
+    """
+    return Along.of(t, axis).extremes("max", flag(return_indices, "return_indices"))
+
+
+@overload
+def cummin(t: TensorLike, axis: int = -1) -> Tensor: ...
+@overload
+def cummin(t: TensorLike, axis: int = -1, *, return_indices: Literal[True]) -> tuple[Tensor, Tensor]: ...
+
+
+def cummin(t: TensorLike, axis: int = -1, *, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The least of the elements up to each one along an axis, and their positions, as `oc.cummax`."""
+    return Along.of(t, axis).extremes("min", flag(return_indices, "return_indices"))
+
+
+def unfold(t: TensorLike, axis: int, size: int, step: int = 1) -> Tensor:
+    """The windows of `size` elements along an axis, `step` apart: in place of the axis stand the windows, and
+    the elements of each along a new last axis, as by PyTorch's `Tensor.unfold`. What is left behind the last
+    whole window is in none. Gradients are added up.
+
+    Raises `ArgumentError` for a window that is larger than the axis.
+    """
+    along = Along.of(t, axis)
+    size, step = integer(size, "the size of a window"), integer(step, "a step")
+    if size > along.size:
+        raise ArgumentError(f"there are {along.size} elements along the axis, found windows of {size}")
+    used = (along.size - size) // step * step + size
+    value = part_of(along.value, _key(axis, slice(used)))
+    windows = along.with_axis("window")
+    last = windows.axes[-1]
+    spec = f"{along.with_axis(f'{step}*window <+ element')} => {windows.with_axes({last: (last, 'element')})}"
+    return Tensor(spec_apply(spec, "add", "mul", [value], [("element", Dim(size))]))
 
 
 def flip(t: TensorLike, axis: int = -1) -> Tensor:
     """The elements in reverse order along an axis."""
-    axis = integer(axis, "the number of an axis", least=None)
-    key = [*[ALL] * axis, REVERSED] if axis >= 0 else [..., REVERSED, *[ALL] * (-axis - 1)]
-    return Tensor(part_of(as_tensor(t).ir_value, key))
+    return Tensor(part_of(as_tensor(t).ir_value, _key(axis, REVERSED)))
 
 
 def roll(t: TensorLike, shift: int, axis: int = -1) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import SupportsIndex
 
+import numpy as np
+
 from ocannl.program.errors import ArgumentError
 
 LARGEST = 2**63 - 1
@@ -25,3 +27,10 @@ def integer(value: object, what: str, least: int | None = 0) -> int:
     if least is not None and number > LARGEST:
         raise ArgumentError(f"{what} is less than 2**63, found {number}")
     return number
+
+
+def flag(value: object, what: str) -> bool:
+    """`value`, which is True or False; `what` is its name. Raises `ArgumentError` for anything else."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"`{what}` is True or False, found {value!r}")
+    return bool(value)

@@ -49,8 +49,8 @@ def scatter(
 
     The spec has a slot for the values, one for each tensor of ids, and the result; `at` names the axis of the
     result that the ids choose, or the axes, one for each tensor of ids. The size of such an axis is given in
-    `dims`, or follows from how the result is used. `accum` is add, max or min; cells that nothing reaches are
-    its neutral element: 0, -inf or inf.
+    `dims`, or follows from how the result is used. `accum` is add, mul, max or min; cells that nothing
+    reaches are its neutral element: 0, 1, -inf or inf.
 
     A value whose id is no position of the axis (negative, too large, not whole) is left out, and the run
     raises `OcannlError` at its end. With `drop` it is left out, with `clamp` it goes to the nearest position,

@@ -28,13 +28,7 @@ class IdsTogether:
         self.sizes = _together(shapes)
         """The one shape; of the only ids, sizes are not asked for."""
         self.names = [f"i{number}" for number in range(len(self.sizes))]
-        self.slots = [self._slot(*each) for each in zip(all_axes, shapes, strict=True)]
-
-    def _slot(self, axes: MemoryAxes, shape: Sequence[int | None]) -> Slot:
-        first = len(self.names) - len(shape)
-        pairs = zip(shape, self.sizes[first:], self.names[first:], strict=True)
-        tokens = [name if size == whole else "0" for size, whole, name in pairs]
-        return axes.numbered("k").with_axes({f"k{number}": (token,) for number, token in enumerate(tokens)})
+        self.slots = [broadcast_slot(axes, self.names, self.sizes) for axes in all_axes]
 
     def broadcast(self) -> list[Value]:
         """The ids, each of the one shape unless it is one number."""
@@ -47,6 +41,18 @@ class IdsTogether:
             return spec_apply(f"{slot} => {result}", "add", "mul", [one], dims)
 
         return [*map(broadcast, self.ids, self.slots)]
+
+
+def broadcast_slot(axes: MemoryAxes, names: Sequence[str], sizes: Sequence[int | None]) -> Slot:
+    """The slot of a tensor that is broadcast to axes of some sizes: its axes are the last of them, of an axis
+    that has one position there is that one.
+    """
+    first = len(names) - len(axes.places)
+    if first < 0:
+        raise ArgumentError(f"`{axes.label}` of shape {axes.shape} has more axes than it is broadcast to")
+    pairs = zip(axes.places, names[first:], sizes[first:], strict=True)
+    tokens = ["0" if axes.size(place) == 1 and size not in (1, None) else name for place, name, size in pairs]
+    return axes.numbered("k").with_axes({f"k{number}": (token,) for number, token in enumerate(tokens)})
 
 
 def _together(shapes: Sequence[Sequence[int | None]]) -> list[int | None]:

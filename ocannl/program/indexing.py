@@ -24,7 +24,7 @@ from ocannl.program.location import here
 from ocannl.program.values import Value, label_of
 
 OUT_OF_RANGE = ("error", "drop", "clamp")
-SCATTERING = ("add", "max", "min")
+SCATTERING = ("add", "mul", "max", "min")
 
 
 class Indexing:

@@ -207,6 +207,12 @@ CASES = {
     "binary cross entropy": Case(
         nn.bce_with_logits,
         [10 * X3, 1 / (1 + np.exp(-Y3))],
+        one_number(lambda x, y: (np.logaddexp(0, x) - x * y).mean()),
+        one_number(lambda x, y: torch_functional().binary_cross_entropy_with_logits(x, y)),
+    ),
+    "binary cross entropy of rows": Case(
+        lambda x, y: nn.bce_with_logits(x, y, reduction="batchmean"),
+        [10 * X3, 1 / (1 + np.exp(-Y3))],
         one_number(lambda x, y: (np.logaddexp(0, x) - x * y).sum(-1).mean()),
         one_number(
             lambda x, y: (

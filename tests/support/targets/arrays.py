@@ -58,17 +58,28 @@ def lower(t: oc.Tensor, diagonal: int) -> oc.Tensor:
     return oc.triu(oc.tril(t, diagonal + 1), diagonal)
 
 
+def windows(t: oc.Tensor, axis: int) -> oc.Tensor:
+    return oc.unfold(t, axis, 3, 2)
+
+
+def at_ids(t: oc.Tensor, axis: int) -> oc.Tensor:
+    """Elements at ids, which are put at others."""
+    ids = oc.data(np.array([1, 4, 2, 1, 0]).reshape((5, 1, 1) if axis == 0 else (1, 1, 5)))
+    return oc.put_along_axis(t, ids, oc.take_along_axis(t, ids, axis) * 2, axis)
+
+
 def along_an_axis(ctx: oc.Context, dtype: Any) -> Values:
     """Sorting, running sums and other shapes, and their gradients."""
     x = oc.data(random(dtype, 5, 3, 34), label="x")
     functions = [oc.sort, oc.cumsum, oc.cumprod, oc.cummax, oc.cummin]
-    functions += [oc.flip, oc.norm, lower]
+    functions += [oc.flip, oc.norm, oc.logcumsumexp, lower, windows, at_ids]
     found: dict[str, oc.Tensor] = {}
     for axis in (0, -1):
         found |= {f"{f.__name__} {axis}": f(x, axis) for f in functions}
         found |= {f"{f.__name__} {axis} grad": oc.grad(number(f(x, axis)), x) for f in functions}
         found |= {f"rolled {axis}": oc.roll(x, 2, axis), f"order {axis}": oc.argsort(x, axis)}
         found |= {f"top {axis} {n}": t for n, t in enumerate(oc.topk(x, 2, axis))}
+    found |= {f"grid {n}": t for n, t in enumerate(oc.meshgrid(x[0, 0], x[:, 0, 0]))}
     found["clipped"] = oc.clip(x, -0.5, 0.5)
     found["joined"] = oc.grad(number(oc.rearrange(x, "a b (c d) -> (d a) (b c)", c=17)), x)
     found["repeated"] = oc.repeat(oc.reduce(x, "a b c -> c", "mean"), "c -> c k", k=3)

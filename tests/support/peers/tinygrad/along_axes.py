@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-import pytest
 from support.peers.tinygrad.arguments import as_list
 from support.peers.tinygrad.values import Values
 
@@ -35,11 +34,27 @@ class AlongAxes(Values):
     def cumprod(self, axis: int = 0) -> Self:
         return self._along(oc.cumprod, axis)
 
+    def logcumsumexp(self, axis: int = 0) -> Self:
+        return self._along(oc.logcumsumexp, axis)
+
     def cummax(self, axis: int = 0) -> Any:
-        return Running(self._along(oc.cummax, axis))
+        return self._extremes(oc.cummax, axis)
 
     def cummin(self, axis: int = 0) -> Any:
-        return Running(self._along(oc.cummin, axis))
+        return self._extremes(oc.cummin, axis)
+
+    def _extremes(self, function: Callable[..., Any], axis: int) -> Any:
+        if not self.ndim and axis in (0, -1):
+            return self, type(self)(0)
+        values, ids = function(self.t, axis, return_indices=True)
+        return type(self)(values), type(self)(ids).int()
+
+    def unfold(self, dim: int, size: int, step: int) -> Self:
+        return type(self)(oc.unfold(self.t, dim, size, step))
+
+    def meshgrid(self, *others: Values, indexing: str = "ij") -> list[Self]:
+        parts = [one.reshape(-1).t for one in (self, *others)]
+        return [*map(type(self), oc.meshgrid(*parts, indexing=indexing))]
 
     def _along(self, function: Callable[..., oc.Tensor], axis: int) -> Self:
         """A number counts as an axis of one."""
@@ -72,13 +87,3 @@ class AlongAxes(Values):
 
     def triu(self, diagonal: int = 0) -> Self:
         return type(self)(oc.triu(self.t, diagonal))
-
-
-class Running:
-    """A running extreme; positions of such are not said."""
-
-    def __init__(self, values: Values) -> None:
-        self.values = values
-
-    def __getitem__(self, number: int) -> Values:
-        return self.values if number == 0 else pytest.skip("positions of running extremes")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from support.peers.tinygrad.arguments import slot
 from support.peers.tinygrad.values import Values, raw
 
 import ocannl as oc
@@ -20,10 +19,34 @@ class Losses(Values):
             raise RuntimeError("numbers of axes differ")
         dim %= self.ndim
         cut = tuple(slice(None) if k == dim else slice(n) for k, n in enumerate(index.shape))
-        names = [f"a{k}" for k in range(self.ndim)]
-        source = [*names[:dim], "v", *names[dim + 1 :]]
-        spec = f"{slot(source)}; {slot(names)} => {slot(names)}"
-        return type(self)(oc.gather(spec, self.t[cut], index.t, at="v"))
+        return type(self)(oc.take_along_axis(self.t[cut], index.t, dim))
+
+    def scatter(self, dim: int, index: Values, src: Any, reduce: str | None = None) -> Self:
+        if reduce is not None and isinstance(src, Values):
+            raise TypeError("values that are a tensor are set")
+        names = {None: "set", "add": "add", "multiply": "mul"}
+        return self._put(dim, index, src, names[reduce], True)
+
+    def scatter_reduce(
+        self, dim: int, index: Values, src: Any, reduce: str, include_self: bool = True
+    ) -> Self:
+        names = {"sum": "add", "prod": "mul", "mean": "mean", "amax": "max", "amin": "min"}
+        return self._put(dim, index, src, names.get(reduce, reduce), include_self)
+
+    def _put(self, dim: int, index: Values, src: Any, accum: str, include_self: bool) -> Self:
+        """In the other axes ids may have fewer positions, and values more than these."""
+        dim %= self.ndim
+        pairs = zip(self.shape, index.shape, strict=True)
+        more = [(0, 0 if k == dim else own - n) for k, (own, n) in enumerate(pairs)]
+        ids = oc.data(np.pad(index.numpy(), more, constant_values=-1))
+        if isinstance(src, Values):
+            if src.dtype != self.dtype:
+                raise RuntimeError("dtypes differ")
+            if any(n > most for n, most in zip(index.shape, src.shape, strict=True)):
+                raise RuntimeError("there are fewer values than ids")
+            src = self.__class__(src.t[tuple(map(slice, index.shape))]).pad(more).t
+        settings = {"accum": accum, "include_self": include_self, "out_of_range": "drop"}
+        return type(self)(oc.put_along_axis(self.t, ids, src, dim, **settings))
 
     def one_hot(self, classes: int) -> Self:
         return type(self)(oc.one_hot(ids(self), classes)).cast(np.int32)

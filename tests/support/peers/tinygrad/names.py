@@ -5,7 +5,6 @@ from __future__ import annotations
 NOT_SAID = {
     "masked_select nonzero": "shapes that depend on values",
     "bitcast": "the bits of floats",
-    "scatter scatter_reduce": "the last of several writes at one place",
     "conv_transpose2d": "its weights are parameters of nn.conv_transpose2d",
     "max_unpool2d": "positions inside of windows",
     "scaled_dot_product_attention": "a block, nn.multi_head_attention",
@@ -13,7 +12,7 @@ NOT_SAID = {
         "random numbers are of another API"
     ),
     "backward": "gradients that are kept, of loss.backward() in eager mode",
-    "binary_crossentropy binary_crossentropy_logits": "the loss of nn is a sum over the output row",
+    "binary_crossentropy": "the loss of nn is of logits",
 }
 REASONS = {name: reason for names, reason in NOT_SAID.items() for name in names.split()}
 RENAMED = {

@@ -71,6 +71,13 @@ def test_products_with_vectors():
     np.testing.assert_allclose(one.vjp(X, {"twice": dx, "square": X}), 2 * dx + 2 * X * X)
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 5), ()])
+def test_a_cotangent_of_another_size(shape: tuple[int, ...]):
+    with pytest.raises(oc.ShapeError, match=r"of the result, 2\|3; found one of \d+ elements") as caught:
+        G.vjp((X, Y), np.ones(shape))
+    assert str(caught.value).startswith(f"{__file__}:")
+
+
 def test_axes_are_those_of_the_function():
     (image, weights) = arrays_of((2, 4, 4, 3), (3, 5))
     w = oc.param("w", weights.T, dtype=np.float64)

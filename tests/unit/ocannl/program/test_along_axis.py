@@ -34,6 +34,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., oc.Tensor], Callable[..., Array]]] = {
     "cumprod": (oc.cumprod, np.cumprod),
     "cummax": (oc.cummax, np.maximum.accumulate),
     "cummin": (oc.cummin, np.minimum.accumulate),
+    "logcumsumexp": (oc.logcumsumexp, lambda a, axis: np.logaddexp.accumulate(a, axis)),
+    "unfold": (lambda t, axis: oc.unfold(t, axis, 1), lambda a, axis: a[..., None]),
     "flip": (oc.flip, np.flip),
     "roll": (lambda t, axis: oc.roll(t, 2, axis), lambda a, axis: np.roll(a, 2, axis)),
     "roll back": (lambda t, axis: oc.roll(t, -1, axis), lambda a, axis: np.roll(a, -1, axis)),
@@ -122,6 +124,63 @@ def test_norms():
     for wrong in ("fro", np.nan):
         with pytest.raises(oc.ArgumentError, match="order"):
             oc.norm(y, ord=wrong)
+
+
+def last_attained(a: Array, axis: int, extreme: Array) -> Array:
+    """The last position up to each one of an element that is the extreme there, or NaN."""
+    shape = [1] * a.ndim
+    shape[axis] = -1
+    numbers = np.arange(a.shape[axis]).reshape(shape)
+    return np.maximum.accumulate(np.where((a == extreme) | np.isnan(a), numbers, 0), axis)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_positions_of_running_extremes(name: str):
+    function, reference = FUNCTIONS[name]
+    for array in (NAN, np.round(array_of(3, 7)), array_of(2, 1), np.array([[3, 1, 3], [1, 3, 0]], np.int32)):
+        for axis in (0, -1):
+            values, ids = function(oc.data(array, label="x"), axis, return_indices=True)
+            wanted = reference(array, axis=axis)
+            np.testing.assert_array_equal(CTX[values], wanted)
+            np.testing.assert_array_equal(CTX[ids], last_attained(array, axis, wanted))
+            assert CTX[ids].dtype.kind == "i"
+    with pytest.raises(oc.ArgumentError, match="`return_indices` is True or False, found 'no'"):
+        function(oc.data(NAN), return_indices="no")
+
+
+def test_positions_of_running_extremes_are_those_of_pytorch():
+    torch: Any = pytest.importorskip("torch")
+    for array in (NAN, np.round(array_of(3, 7))):
+        for name in ("cummax", "cummin"):
+            wanted = getattr(torch, name)(torch.tensor(array), 1)
+            values, ids = FUNCTIONS[name][0](oc.data(array, label="x"), 1, return_indices=True)
+            np.testing.assert_array_equal(CTX[values], wanted.values)
+            np.testing.assert_array_equal(CTX[ids], wanted.indices)
+
+
+def test_large_logarithms_of_running_sums():
+    array = np.array([[1000.0, 1001.0, -1000.0, np.inf, 2.0], [-np.inf, 0.0, 1.0, np.nan, 3.0]])
+    with np.errstate(invalid="ignore"):
+        wanted = np.logaddexp.accumulate(array, 1)
+    np.testing.assert_allclose(CTX[oc.logcumsumexp(oc.data(array))], wanted, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("axis", "size", "step"), [(0, 3, 1), (1, 2, 2), (-1, 3, 4), (1, 4, 3), (-1, 7, 1)])
+def test_windows_of_an_axis(axis: int, size: int, step: int):
+    array = array_of(5, 4, 7)
+    x = oc.data(array, label="x")
+    windows = np.lib.stride_tricks.sliding_window_view(array, size, axis)
+    every = [slice(None)] * 3
+    every[axis] = slice(None, None, step)
+    wanted = windows[tuple(every)]
+    found = oc.unfold(x, axis, size, step)
+    assert tuple(found.shape) == wanted.shape
+    np.testing.assert_array_equal(CTX[found], wanted)
+    count = np.zeros_like(array)
+    np.add.at(np.lib.stride_tricks.sliding_window_view(count, size, axis, writeable=True), tuple(every), 1.0)
+    np.testing.assert_array_equal(CTX[oc.grad(found.sum(), x)], count)
+    with pytest.raises(oc.ArgumentError, match="found windows of 8"):
+        oc.unfold(x, axis, 8)
 
 
 def test_an_expression_and_an_axis_that_there_is_not():

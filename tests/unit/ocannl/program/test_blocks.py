@@ -253,3 +253,14 @@ def test_a_block_is_made_of_a_function():
     assert oc.Block(block).w == block.w
     with pytest.raises(oc.ArgumentError, match="made of a function"):
         oc.Block(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_flags_are_true_or_false():
+    for make in (
+        lambda: nn.linear(bias="no"),  # pyright: ignore
+        lambda: nn.conv2d(use_padding=0),  # pyright: ignore
+        lambda: nn.max_pool2d(ceil_mode=None),  # pyright: ignore
+        lambda: nn.transformer_encoder(1, 1, 2, 2, 4, last_norm="no"),  # pyright: ignore
+    ):
+        with pytest.raises(oc.ArgumentError, match="is True or False, found"):
+            make()
