@@ -1,5 +1,8 @@
 """The example programs learn what they are given."""
 
+import re
+import shutil
+import subprocess
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +14,7 @@ import digits
 import lenet_digits
 import makemore
 import moons
+import moons_page
 import nanogpt
 import numpy as np
 import pinn
@@ -44,6 +48,23 @@ def test_the_moons_program_draws(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for title in ("Loss", "Log-loss", "Learning rate", "Decision boundary"):
         assert title in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(shutil.which("wasm-ld") is None, reason="there is no wasm-ld")
+def test_the_moons_page_goes_on_learning(tmp_path: Path):
+    loss = moons_page.main([str(tmp_path / "moons.html")])
+    assert loss < 1
+    if BROWSER is None:
+        pytest.skip("there is no Chromium")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [BROWSER, *options, "--virtual-time-budget=5000", "--dump-dom", str(tmp_path / "moons.html")]
+    page = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    found = re.search(r"<output>([\d.]+)</output>", page)
+    assert found is not None
+    assert float(found[1]) < loss
 
 
 def test_digits_are_read():
