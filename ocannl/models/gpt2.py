@@ -68,6 +68,6 @@ def attention(*, heads: int, width: int) -> Callable[..., oc.Tensor]:
     return apply
 
 
-def gpt2_weight(name: str, array: Array) -> Array:
-    """An array of the file as its parameter has it: weights of layers are stored as in -> out."""
-    return array.T if ".c_" in name and array.ndim == 2 else array
+def gpt2_weights(config: Config, name: str, array: Array) -> dict[str, Array]:
+    """An array of the file as its parameter has it: weights of layers are stored as in x out."""
+    return {name: array.T if ".c_" in name and array.ndim == 2 else array}

@@ -15,8 +15,12 @@ from numpy.typing import DTypeLike
 
 import ocannl as oc
 from ocannl.execute.array_files import StoredArray, open_arrays
-from ocannl.models.gpt2 import gpt2, gpt2_weight
+from ocannl.models.gemma import gemma, gemma2, gemma3
+from ocannl.models.gpt2 import gpt2, gpt2_weights
+from ocannl.models.llama import llama, mistral
 from ocannl.models.model import Array, Config, Model
+from ocannl.models.phi import phi, phi3, phi3_weights
+from ocannl.models.qwen import qwen2, qwen3
 from ocannl.program import graph
 
 
@@ -28,22 +32,32 @@ class Architecture:
         build: a function of the configuration to the model's function.
         prefix: in front of names of the file, where it is there.
         left_out: a pattern of names of the file that are no parameters.
-        convert: an array of the file, by its name, as the parameter has it.
+        convert: the arrays of parameters for an array of the file, by its name.
     """
 
     build: Callable[[Config], Callable[..., Any]]
     prefix: str = "model."
     left_out: str = r".*rotary_emb\.inv_freq"
-    convert: Callable[[str, Array], Array] = lambda name, array: array
+    convert: Callable[[Config, str, Array], Mapping[str, Array]] = lambda config, name, array: {name: array}
 
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "gpt2": Architecture(gpt2, "transformer.", r".*\.attn\.(masked_)?bias", gpt2_weight)
+    "gpt2": Architecture(gpt2, "transformer.", r".*\.attn\.(masked_)?bias", gpt2_weights),
+    "llama": Architecture(llama),
+    "mistral": Architecture(mistral),
+    "qwen2": Architecture(qwen2),
+    "qwen3": Architecture(qwen3),
+    "gemma": Architecture(gemma),
+    "gemma2": Architecture(gemma2),
+    "gemma3_text": Architecture(gemma3),
+    "phi": Architecture(phi),
+    "phi3": Architecture(phi3, convert=phi3_weights),
 }
 
 # What OCANNL calls a parameter of a layer, and a file does.
 SUFFIXES = {"w": "weight", "b": "bias", "gain": "weight", "offset": "bias"}
 LAST = re.compile(r"\.(\w+)$")
+TIED = "lm_head.weight"
 
 
 def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | None = None) -> Model:
@@ -62,8 +76,11 @@ def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | N
     kept = _dtype(config, dtype)
     with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None):
         model = Model(kind.build(config), config)
-    stored = {_name(name, kind): (name, array) for name, array in _weights(folder).items()}
-    _set(ctx or oc.default_context(), model, kind, stored, folder)
+    stored: dict[str, Array] = {}
+    for name, array in _weights(folder).items():
+        if not re.fullmatch(kind.left_out, name := name.removeprefix(kind.prefix)):
+            stored |= kind.convert(config, name, array.read())
+    _set(ctx or oc.default_context(), model, stored, folder)
     return model
 
 
@@ -107,38 +124,24 @@ def _weights(folder: Path) -> dict[str, StoredArray]:
     return {name: array for file in files for name, array in open_arrays(folder / file).arrays.items()}
 
 
-def _name(name: str, kind: Architecture) -> str:
-    return name.removeprefix(kind.prefix)
-
-
 def _file_name(name: str) -> str:
     """The name of a parameter in a file."""
     return LAST.sub(lambda last: f".{SUFFIXES.get(last[1], last[1])}", name)
 
 
-def _set(
-    ctx: oc.Context,
-    model: Model,
-    kind: Architecture,
-    stored: Mapping[str, tuple[str, StoredArray]],
-    folder: Path,
-) -> None:
+def _set(ctx: oc.Context, model: Model, stored: Mapping[str, Array], folder: Path) -> None:
     """Sets the parameters of a model, all of them or none."""
     params = {_file_name(name): tensor for name, tensor in model.params.items()}
     wrong = [f"missing: {name}" for name in params if name not in stored]
-    tied = "lm_head.weight"
-    for name in stored:
-        if name not in params and name != tied and not re.fullmatch(kind.left_out, name):
-            wrong.append(f"not in the model: {stored[name][0]}")
-    arrays: dict[str, Array] = {}
+    # A file may have the tied weights twice.
+    wrong += [f"not in the model: {name}" for name in stored if name not in params and name != TIED]
     for name in params.keys() & stored.keys():
-        arrays[name] = kind.convert(name, stored[name][1].read())
-        if not _fits(params[name], arrays[name]):
-            wrong.append(f"{name}: {params[name].shape} in the model, {stored[name][1].shape} in the file")
+        if not _fits(params[name], stored[name]):
+            wrong.append(f"{name}: {params[name].shape} in the model, {stored[name].shape} in the file")
     if wrong:
         raise oc.StateError("\n  ".join([f"nothing was loaded from {folder}", *sorted(wrong)]))
-    for name, array in arrays.items():
-        ctx[params[name]] = array.reshape(params[name].shape.array)
+    for name, tensor in params.items():
+        ctx[tensor] = stored[name].reshape(tensor.shape.array)
 
 
 def _fits(tensor: oc.Tensor, array: Array) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import ocannl as oc
 from ocannl import nn
 from ocannl.models.model import Config, setting
+from ocannl.models.rope import Rope
 from ocannl.nn.kv_cache import Attended, places, seen_mask
 
 ACTIVATIONS: dict[str, nn.Layer] = {
@@ -36,6 +38,8 @@ class Places:
 
     positions: oc.Tensor
     cache: nn.KVCache | None
+    tables: dict[Rope, tuple[oc.Tensor, oc.Tensor]] = field(default_factory=dict[Rope, Any])
+    """Cosines and sines, once for all layers."""
 
     @staticmethod
     def of(ids: oc.Tensor, cache: nn.KVCache | None, owner: Hashable) -> Places:
@@ -45,6 +49,12 @@ class Places:
             return Places(places(0, count), None)
         own = cache.next(owner, count)
         return Places(own.positions(count), own)
+
+    def turned(self, rope: Rope, x: oc.Tensor) -> oc.Tensor:
+        """Queries or keys with their positions."""
+        if rope not in self.tables:
+            self.tables[rope] = rope.tables(self.positions)
+        return rope.turned(x, self.tables[rope])
 
     def seen(
         self, owner: Hashable, keys: oc.Tensor, values: oc.Tensor, window: int | None = None

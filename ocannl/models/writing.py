@@ -47,8 +47,8 @@ class Writer:
             self._cache = nn.kv_cache(length=length)
         return self._cache
 
-    def prompt(self, cache: nn.KVCache | None, rules: Sequence[str]) -> oc.Function:
-        """From ids, one position of each, a counter and the numbers of rules to an id for each."""
+    def prompt(self, cache: nn.KVCache | None, size: int, rules: Sequence[str]) -> oc.Function:
+        """From so many ids, one position of each, a counter and the numbers of rules to an id for each."""
 
         def prompt(ids: oc.Tensor, at: oc.Tensor, counter: oc.Tensor, *numbers: oc.Tensor) -> oc.Tensor:
             kept = {} if cache is None else {"cache": cache.at(0)}
@@ -58,7 +58,7 @@ class Writer:
                 scores = picked(self.model(ids, **kept), at)
             return Sampling(**dict(zip(rules, numbers, strict=True))).chosen(scores, counter)
 
-        return self._function((cache is None, *rules), prompt, ids="bb", at="b")
+        return self._function((cache is None, size, *rules), prompt, ids="bb", at="b")
 
     def step(self, cache: nn.KVCache, seen: int, rules: Sequence[str], *, is_even: bool) -> oc.Function:
         """From one id of each, its position, a counter and the numbers of rules to the next id of each;
@@ -103,12 +103,17 @@ class Whole:
 
     def next(self, counter: Array) -> Ids:
         """The next id of each sequence."""
-        return self.writer.prompt(None, self.rules)(*self.padded(), counter, *self.numbers)
+        return self.prompted(None, counter, *self.padded(1))
 
-    def padded(self) -> tuple[Ids, Ids]:
-        """The ids so far, with zeros after them, and the last position of each sequence."""
+    def prompted(self, cache: nn.KVCache | None, counter: Array, ids: Ids, last: Ids) -> Ids:
+        """The next id of each sequence, by all ids so far and the last position of each."""
+        function = self.writer.prompt(cache, ids.shape[1], self.rules)
+        return function(ids, last, counter, *self.numbers)
+
+    def padded(self, parts: int) -> tuple[Ids, Ids]:
+        """The ids so far, with zeros after them up to a size of `rounded`, and the last position of each."""
         lengths = np.array([len(row) for row in self.written], np.int32)
-        size = min(rounded(int(lengths.max()), PROMPT, 4), self.writer.context or self.total)
+        size = min(rounded(int(lengths.max()), PROMPT, parts), self.writer.context or self.total)
         ids = np.zeros((len(lengths), size), np.int32)
         for row, given in zip(ids, self.written, strict=True):
             row[: len(given)] = given
@@ -135,10 +140,10 @@ class Cached(Whole):
     def next(self, counter: Array) -> Ids:
         """The next id of each sequence."""
         if self.place is None:
-            ids, last = self.padded()
+            ids, last = self.padded(4)
             self.place = last[0] if self.is_even else last
             self.furthest = int(last.max())
-            return self.writer.prompt(self.cache, self.rules)(ids, last, counter, *self.numbers)
+            return self.prompted(self.cache, counter, ids, last)
         self.place, self.furthest = self.place + np.int32(1), self.furthest + 1
         if self.furthest >= self.seen:
             # From here on attention looks at more positions.

@@ -1,0 +1,124 @@
+"""Open models against `transformers`, with random weights saved to a folder: scores, and the ids of greedy
+decoding with and without a cache. Nothing is downloaded.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+torch: Any = pytest.importorskip("torch")
+transformers: Any = pytest.importorskip("transformers")
+
+SIZES = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+}
+GROUPED = SIZES | {"num_key_value_heads": 2}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+TWO_KINDS = ["sliding_attention", "full_attention"]
+# The names of classes before `Config` and `ForCausalLM`, and settings.
+DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("GPT2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99, "n_positions": 128}),
+    "llama2": ("Llama", GROUPED | {"attention_bias": True, "mlp_bias": True}),
+    "llama3": ("Llama", GROUPED | {"rope_parameters": LLAMA3}),
+    "linear": ("Llama", GROUPED | {"rope_parameters": {"rope_type": "linear", "factor": 4.0}}),
+    "mistral": ("Mistral", GROUPED | {"sliding_window": 6}),
+    "qwen2": ("Qwen2", GROUPED | {"tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", GROUPED | {"head_dim": 16}),
+    "qwen3 with windows": (
+        "Qwen3",
+        GROUPED | {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+    ),
+    "gemma": ("Gemma", GROUPED | {"head_dim": 16}),
+    "gemma2": ("Gemma2", GROUPED | {"head_dim": 16, "sliding_window": 6, "query_pre_attn_scalar": 20}),
+    "gemma3": ("Gemma3", GROUPED | {"head_dim": 16, "sliding_window": 6, "layer_types": TWO_KINDS}),
+    "phi": ("Phi", SIZES),
+    "phi3": ("Phi3", GROUPED | {"pad_token_id": 0, "sliding_window": 6}),
+}
+IDS = np.random.default_rng(1).integers(3, 99, (2, 20))
+CTX = oc.Context.cpu(threads=1)
+
+
+def saved(folder: Path, name: str, kind: str, settings: dict[str, Any]) -> Any:
+    """A model of `transformers` with weights that are no small numbers, saved."""
+    torch.manual_seed(1)
+    config = f"{name}TextConfig" if name == "Gemma3" else f"{name}Config"
+    kind = "LMHeadModel" if name == "GPT2" else kind
+    module = getattr(transformers, f"{name}{kind}")(getattr(transformers, config)(**settings)).eval()
+    for parameter in module.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+        else:
+            parameter.data.add_(0.2 * torch.randn_like(parameter))
+    module.save_pretrained(folder)
+    return module
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("case", DECODERS)
+def test_scores(tmp_path: Path, case: str):
+    name, settings = DECODERS[case]
+    module = saved(tmp_path, name, "ForCausalLM", settings)
+    with CTX:
+        found = CTX[oc.models.load(tmp_path)(IDS)]
+    np.testing.assert_allclose(found, module(torch.tensor(IDS)).logits.detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", DECODERS)
+def test_greedy_decoding(tmp_path: Path, case: str):
+    name, settings = DECODERS[case]
+    module, count = saved(tmp_path, name, "ForCausalLM", settings), 64
+    how = {"max_new_tokens": count, "min_new_tokens": count, "do_sample": False, "pad_token_id": 0}
+    wanted = module.generate(torch.tensor(IDS), eos_token_id=None, **how).numpy()
+    with CTX:
+        model = oc.models.load(tmp_path)
+        for cache in (True, False):
+            found = oc.generate(model, IDS, max_new=count, temperature=0, cache=cache)
+            np.testing.assert_array_equal(found, wanted)
+        prompts = [IDS[0, :7], IDS[1]]
+        for row, prompt in zip(oc.generate(model, prompts, max_new=20, temperature=0), prompts, strict=True):
+            alone = oc.generate(model, prompt, max_new=20, temperature=0, cache=False)
+            np.testing.assert_array_equal(row, alone)
+
+
+@pytest.mark.exhaustive
+def test_weights_of_16_bits(tmp_path: Path):
+    name, settings = DECODERS["llama3"]
+    module = saved(tmp_path, name, "ForCausalLM", settings)
+    module.to(torch.bfloat16).save_pretrained(tmp_path)
+    with CTX:
+        model = oc.models.load(tmp_path)
+        assert model.params["embed_tokens.w"].dtype == oc.bfloat16
+        found = CTX[model(IDS)]
+    # Anew: the frequencies of positions were rounded, too.
+    wide = transformers.LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    wanted = wide(torch.tensor(IDS)).logits.detach()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.exhaustive
+def test_several_files(tmp_path: Path):
+    name, settings = DECODERS["llama3"]
+    module = saved(tmp_path, name, "ForCausalLM", settings)
+    (tmp_path / "model.safetensors").unlink()
+    module.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert (tmp_path / "model.safetensors.index.json").exists()
+    with CTX:
+        found = CTX[oc.models.load(tmp_path)(IDS)]
+    np.testing.assert_allclose(found, module(torch.tensor(IDS)).logits.detach(), rtol=1e-4, atol=1e-4)
