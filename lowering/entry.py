@@ -47,6 +47,10 @@ class EntryLayout:
     def team_slot(self) -> int:
         return self.index_slot + len(self.indices)
 
+    def type_of(self, slot: int) -> str:
+        """The type of a slot in LLVM IR."""
+        return "i64" if self.index_slot <= slot < self.team_slot else "ptr"
+
     @property
     def slots(self) -> int:
         return self.team_slot + self.is_parallel

@@ -27,7 +27,7 @@ class Call:
     arguments: Sequence[tuple[int, int]]
 
     def types(self, layout: EntryLayout) -> list[str]:
-        return ["ptr" if slot < layout.index_slot else "i64" for slot, _ in self.arguments]
+        return [layout.type_of(slot) for slot, _ in self.arguments]
 
 
 def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:

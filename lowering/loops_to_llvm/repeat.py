@@ -38,7 +38,7 @@ def loop_text(step: RepeatOp, caller: EntrySlots) -> str:
     """The function of a loop without its name."""
     layout = entry_layout(step.func)
     passed = list(passed_slots(step, layout, caller))
-    types = ["ptr" if slot < layout.index_slot else "i64" for slot in passed]
+    types = [layout.type_of(slot) for slot in passed]
     parameters = [f"{type} %a{slot}" for type, slot in zip(types, passed, strict=True)]
     parameters += [] if step.flag is None else ["ptr %flag"]
     index_slot = layout.index_slot + layout.indices.index(step.index.data)

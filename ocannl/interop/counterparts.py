@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -179,30 +179,86 @@ def _setting(block: Block[..., Any], name: str) -> int:
 ATTENTION = Counterpart(_attention_names, _attention_ours, _attention_theirs)
 
 
-# PyTorch's LSTM has two biases, whose sum counts.
-def _lstm_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Converted]:
-    def gates(array: Array) -> Converted:
-        split = array.reshape(4, -1, *array.shape[1:])
-        return Converted(split, (split.shape[:2], split.shape[2:]))
-
-    bias = arrays["bias_ih_l0"] + arrays["bias_hh_l0"]
-    return {"w_x": gates(arrays["weight_ih_l0"]), "w_h": gates(arrays["weight_hh_l0"]), "b": gates(bias)}
+# PyTorch's recurrent layers have two biases, whose sum counts but in the new state of a GRU.
+RECURRENT = {"w_x": "weight_ih", "w_h": "weight_hh", "w_p": "weight_hr"}
 
 
-def _lstm_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
-    w_x, w_h, b = (arrays[name].reshape(-1, *arrays[name].shape[2:]) for name in ("w_x", "w_h", "b"))
-    return {"weight_ih_l0": w_x, "weight_hh_l0": w_h, "bias_ih_l0": b, "bias_hh_l0": np.zeros_like(b)}
+def _recurrent_parts(parts: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The layer and direction of each part as PyTorch calls it, `l0_reverse`, and its own name."""
+    found: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        layer, _, own = part.rpartition(".")
+        found[part] = layer.removeprefix("layers[").removesuffix("]") or "l0", own
+    return found
 
 
-LSTM = Counterpart(
-    lambda parts: {
-        "weight_ih_l0": ["w_x"],
-        "weight_hh_l0": ["w_h"],
-        "bias_ih_l0": ["b"],
-        "bias_hh_l0": ["b"],
-    },
-    _lstm_ours,
-    _lstm_theirs,
+def _recurrent_names(parts: Parts) -> Mapping[str, Sequence[str]]:
+    known = _recurrent_parts(parts)
+    found: dict[str, Sequence[str]] = {}
+    for part, (layer, own) in known.items():
+        if own in RECURRENT:
+            found[f"{RECURRENT[own]}_{layer}"] = [part]
+        elif own == "b":
+            further = [p for p, other in known.items() if other == (layer, "b_h")]
+            found |= {f"bias_ih_{layer}": [part], f"bias_hh_{layer}": [part, *further]}
+    return found
+
+
+def _recurrent_ours(gates: int) -> Callable[[Block[..., Any], Arrays], Mapping[str, Converted]]:
+    def split(array: Array, own: str) -> Converted:
+        if own == "w_p" or gates == 1:
+            return Converted(array, (array.shape[:1], array.shape[1:]))
+        parts = array.reshape(gates, -1, *array.shape[1:])
+        return Converted(parts, (parts.shape[:2], parts.shape[2:]))
+
+    def ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Converted]:
+        found: dict[str, Converted] = {}
+        for name, array in arrays.items():
+            kind, _, layer = name.partition("_l")
+            path = f"layers[l{layer}]." if _is_stacked(block) else ""
+            own = next((own for own, theirs in RECURRENT.items() if theirs == kind), None)
+            if own is not None:
+                found[path + own] = split(array, own)
+            elif kind == "bias_ih":
+                hidden = arrays[f"bias_hh_l{layer}"].copy()
+                if gates == GRU_GATES:
+                    new = slice(2 * len(hidden) // 3, None)
+                    found[f"{path}b_h"] = _row(hidden[new].copy())
+                    hidden[new] = 0
+                found[f"{path}b"] = split(array + hidden, "b")
+        return found
+
+    return ours
+
+
+def _recurrent_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
+    found: dict[str, Array] = {}
+    for part, (layer, own) in _recurrent_parts(arrays).items():
+        array = arrays[part]
+        flat = (
+            array if own == "w_p" or array.ndim == 1 + (own != "b") else array.reshape(-1, *array.shape[2:])
+        )
+        if own in RECURRENT:
+            found[f"{RECURRENT[own]}_{layer}"] = flat
+        elif own == "b":
+            hidden = np.zeros_like(flat)
+            further = arrays.get(f"{part}_h")
+            if further is not None:
+                hidden[-len(further) :] = further
+            found |= {f"bias_ih_{layer}": flat, f"bias_hh_{layer}": hidden}
+    return found
+
+
+def _is_stacked(block: Block[..., Any]) -> bool:
+    """Whether a recurrent block has several layers or directions."""
+    how = block.configuration
+    assert how is not None
+    return int(how.named.get("layers", 1)) > 1 or bool(how.named.get("bidirectional", False))
+
+
+GRU_GATES = 3
+LSTM, GRU, RNN = (
+    Counterpart(_recurrent_names, _recurrent_ours(gates), _recurrent_theirs) for gates in (4, GRU_GATES, 1)
 )
 
 COUNTERPARTS: Mapping[str, Counterpart] = {
@@ -221,6 +277,8 @@ COUNTERPARTS: Mapping[str, Counterpart] = {
     "multi_head_attention": ATTENTION,
     "cross_attention": ATTENTION,
     "lstm": LSTM,
+    "gru": GRU,
+    "rnn": RNN,
 }
 
 _IN_A_LAYER = {

@@ -61,9 +61,8 @@ def _joined(*names: str) -> str:
 def _places(block: Block[..., Any]) -> Iterator[_Place]:
     counterpart = counterpart_of(block)
     parts = dict(named_parts(block))
-    tensors = {name: part for name, part in parts.items() if isinstance(part, oc.Tensor)}
     if counterpart is not None:
-        yield _Place("", "", block, counterpart, tensors)
+        yield _Place("", "", block, counterpart, dict(_tensors(block)))
         return
     for name, part in parts.items():
         places: Iterable[_Place] = ()
@@ -74,6 +73,15 @@ def _places(block: Block[..., Any]) -> Iterator[_Place]:
         for place in places:
             inner = place.inside(name.replace("[", ".").replace("]", ""))
             yield replace(inner, module=_renamed(inner.module, modules_in(block)))
+
+
+def _tensors(block: Block[..., Any]) -> Iterator[tuple[str, oc.Tensor]]:
+    """The tensors of a block and of the blocks in it, by name."""
+    for name, part in named_parts(block):
+        if isinstance(part, oc.Tensor):
+            yield name, part
+        elif callable(part):
+            yield from ((f"{name}.{inner}", tensor) for inner, tensor in _tensors(_as_block(part)))
 
 
 def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: Names | None = None) -> None:

@@ -27,6 +27,7 @@ from ocannl.nn.ctc import ctc
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.group_norm import group_norm, instance_norm
+from ocannl.nn.gru import gru
 from ocannl.nn.interpolation import interpolate
 from ocannl.nn.kv_cache import KVCache, kv_cache
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
@@ -64,8 +65,10 @@ from ocannl.nn.pool import (
     smooth_max_pool2d,
 )
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
+from ocannl.nn.recurrent import RecurrentLayer
 from ocannl.nn.reparametrized import spectral_norm, weight_norm
 from ocannl.nn.resnet import resnet_block
+from ocannl.nn.rnn import rnn
 from ocannl.nn.softmax import log_softmax, softmax
 from ocannl.nn.transformer import (
     decoder_layer,
@@ -86,6 +89,7 @@ __all__ = [
     "KVCache",
     "Layer",
     "MaskedLayer",
+    "RecurrentLayer",
     "TrainingLayer",
     "accuracy",
     "avg_pool1d",
@@ -121,6 +125,7 @@ __all__ = [
     "global_avg_pool2d",
     "glu",
     "group_norm",
+    "gru",
     "hardswish",
     "hinge",
     "huber",
@@ -158,6 +163,7 @@ __all__ = [
     "residual",
     "resnet_block",
     "rms_norm",
+    "rnn",
     "rotary",
     "selu",
     "sigmoid",

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
-from types import EllipsisType
+from collections.abc import Sequence
 
 import ocannl as oc
-from ocannl.nn.layer import Init, Layer
+from ocannl.nn.layer import Init
+from ocannl.nn.recurrent import Recurrence, RecurrentLayer, State, recurrent, scanned
 
 
 @oc.configurable
-def lstm(hid_dim: int, *, init: Init = None, label: str = "lstm") -> Layer:
-    """One LSTM layer, whose states start at zero: batch, position | features -> batch, position | hid_dim.
+def lstm(
+    hid_dim: int,
+    *,
+    layers: int = 1,
+    bidirectional: bool = False,
+    proj_dim: int | None = None,
+    init: Init = None,
+    label: str = "lstm",
+) -> RecurrentLayer:
+    """LSTM layers: batch, position | features -> batch, position | hid_dim. See `nn.RecurrentLayer` for the
+    arguments of a call; a state is `(h, c)`.
 
     The parameters `label.w_x`: features -> 4, hid_dim, `label.w_h`: hid_dim -> 4, hid_dim and `label.b`: 4,
-    hid_dim have the input, forget, cell and output gate along their axis of 4. The positions are unrolled, so
-    their number has to be known: `ShapeError` if it is not, `ArgumentError` if it is 0. `init` is the initial
-    value of `w_x` and `w_h`.
+    hid_dim have the input, forget, cell and output gate along their axis of 4. With `proj_dim`, `label.w_p`:
+    hid_dim -> proj_dim projects the states (Sak et al., 2014). Of several `layers` or, if `bidirectional`,
+    directions each has its own, `label.w_x_l1_reverse`. `init` is the initial value of the weights.
     """
     with oc.scope(label):
-        w_x = oc.param("w_x", init, output=[4, hid_dim])
-        w_h = oc.param("w_h", init, input=hid_dim, output=[4, hid_dim])
-        b = oc.param("b", 0.0, output=[4, hid_dim])
+        return recurrent(
+            lambda suffix: _lstm(hid_dim, proj_dim, init, suffix), 2, layers, bidirectional, label
+        )
 
-    def step(inputs: oc.Tensor, h: oc.Tensor, c: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+
+def _lstm(hid_dim: int, proj_dim: int | None, init: Init, suffix: str) -> Recurrence:
+    w_x = oc.param(f"w_x{suffix}", init, output=[4, hid_dim])
+    w_h = oc.param(f"w_h{suffix}", init, input=proj_dim or hid_dim, output=[4, hid_dim])
+    b = oc.param(f"b{suffix}", 0.0, output=[4, hid_dim])
+    w_p = None if proj_dim is None else oc.param(f"w_p{suffix}", init, input=hid_dim, output=proj_dim)
+
+    def step(inputs: oc.Tensor, state: State) -> State:
+        h, c = state
         sums = inputs + w_h @ h
         take_in, keep, new, give_out = (oc.einsum(f"..., | {k}, h => ... | h", sums) for k in range(4))
         c = oc.sigmoid(keep) * c + oc.sigmoid(take_in) * oc.tanh(new)
-        return oc.sigmoid(give_out) * oc.tanh(c), c
+        h = oc.sigmoid(give_out) * oc.tanh(c)
+        return (h if w_p is None else w_p @ h), c
 
-    def apply(x: oc.Tensor) -> oc.Tensor:
-        inputs = w_x @ x + b
-        h = c = oc.constant(0.0)
-        states: list[oc.Tensor] = []
-        for t in range(_length(x)):
-            h, c = step(oc.einsum(f"..., {t} | gate, h => ... | gate, h", inputs), h, c)
-            states.append(h)
-        return oc.einsum("t ... | h => ... t | h", oc.stack(states, axis="batch")).named(label)
+    def run(
+        x: oc.Tensor, begin: Sequence[oc.TensorLike], real: oc.Tensor | None, *, reverse: bool
+    ) -> tuple[oc.Tensor, State]:
+        return scanned(step, w_x @ x + b, begin, real, reverse)
 
-    return apply
-
-
-def _length(x: oc.Tensor) -> int:
-    position = x.shape.batch[-1] if x.shape.batch else ...
-    if isinstance(position, EllipsisType):
-        raise oc.ShapeError(f"an LSTM unrolls its positions: the last batch axis of {x} has to be known")
-    if not position:
-        raise oc.ArgumentError(f"an LSTM has a state after each position, and {x} has none")
-    return int(position)
+    return run

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.texpr import ApplyOp, ScanOp
 from ocannl.dialects.texpr.derivatives import CustomOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.passes.analysis.slices import OperandsOf, slice_in
 
@@ -26,10 +27,10 @@ def differentiable_operands(op: Operation) -> Sequence[SSAValue]:
             return op.args
         case CustomOp():
             return op.wrt
-        case VjpOp() | JvpOp():
+        case VjpOp() | JvpOp() | ResultOp():
             return op.operands
         case ScanOp():
-            return [value for value in op.operands if is_float(tensor_type(value).element)]
+            return [v for v in op.operands if not isinstance(tensor_type(v).element, IntegerType)]
         case _:
             return ()
 

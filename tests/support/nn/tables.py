@@ -5,10 +5,22 @@ from __future__ import annotations
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
-from support.nn import attention, batch_norm, conv, images, layers, losses, lstm, metrics, pool, vision
+from support.nn import (
+    attention,
+    batch_norm,
+    conv,
+    images,
+    layers,
+    losses,
+    lstm,
+    metrics,
+    pool,
+    recurrent,
+    vision,
+)
 from support.nn.check import Case
 
-MODULES = (layers, attention, batch_norm, conv, images, losses, metrics, lstm, pool, vision)
+MODULES = (layers, attention, batch_norm, conv, images, losses, metrics, lstm, recurrent, pool, vision)
 
 
 def case_name(module: ModuleType, name: str) -> str:

@@ -152,6 +152,8 @@ BLOCKS: dict[str, tuple[Callable[[], Any], str, tuple[Any, ...], dict[str, Any],
     "batch_norm1d": (lambda: nn.batch_norm1d(), "BatchNorm1d", (8,), {}, (3, 8)),
     "batch_norm2d": (lambda: nn.batch_norm2d(), "BatchNorm2d", (4,), {}, IMAGE),
     "lstm": (lambda: nn.lstm(5), "LSTM", (8, 5), {"batch_first": True}, SEQUENCE),
+    "gru": (lambda: nn.gru(5), "GRU", (8, 5), {"batch_first": True}, SEQUENCE),
+    "rnn": (lambda: nn.rnn(5), "RNN", (8, 5), {"batch_first": True}, SEQUENCE),
     "multi_head_attention": (
         lambda: nn.multi_head_attention(num_heads=2, d_k=4, d_v=4, out_dim=8, bias=True),
         "MultiheadAttention",
@@ -170,7 +172,7 @@ def applied(module: Any, name: str, x: Any) -> Any:
         return module(x, x, x, need_weights=False)[0]
     if name == "mlp_layer":
         return module(x).relu()
-    return module(x)[0] if name == "lstm" else module(x)
+    return module(x)[0] if name in ("lstm", "gru", "rnn") else module(x)
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from support.nn.check import Case, arrays_of, check_all
 from support.nn.lstm import CASES, lstm, torch_lstm
 
-import ocannl as oc
 from ocannl import nn
 
 
@@ -23,8 +21,3 @@ def test_against_torch(case: Case):
 def test_one_position():
     case = Case(nn.lstm(3), arrays_of((2, 1, 4)), lstm, torch_lstm)
     case.check_numpy()
-
-
-def test_positions_have_to_be_known():
-    with pytest.raises(oc.ShapeError, match=r"the last batch axis of .* has to be known"):
-        nn.lstm(3)(oc.constant(1.0))

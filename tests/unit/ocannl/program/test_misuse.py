@@ -140,7 +140,7 @@ def test_sizes_are_integers_of_any_kind():
         (
             lambda: nn.lstm(4)(oc.data(np.ones((2, 0, 3)))),
             oc.ArgumentError,
-            "an LSTM has a state after each position",
+            "a recurrent layer has a state after each position",
         ),
         (lambda: oc.cast(oc.data([1.0]), "bfloat"), oc.PrecisionError, "there is no dtype 'bfloat'"),
         (lambda: oc.cast(oc.data([1.0]), np.uint64), oc.PrecisionError, "no target stores uint64"),

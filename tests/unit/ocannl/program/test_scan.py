@@ -262,3 +262,23 @@ def test_ids_in_a_cell_are_checked() -> None:
     ctx[ids] = np.array([[0, 7, 1]])
     with pytest.raises(oc.OcannlError, match="id 7"):
         step()
+
+
+def test_threads_share_the_nests_of_a_body(rng: np.random.Generator) -> None:
+    w, x = oc.param("w", rng.normal(size=(256, 256)) / 16), oc.data(rng.normal(size=(32, 2, 256)), label="x")
+    losses: list[Array] = []
+    for threads in (1, 2):
+        _, last = oc.scan(lambda h, x: (oc.tanh(w @ h + x), None), 0.0, x)
+        gradient = oc.grad(last.sum(), w)
+        ctx = oc.Context.cpu(threads=threads)
+        ctx.init_params(gradient.forward)
+        ctx.compile(gradient.forward)()
+        losses.append(np.array(ctx[gradient]))
+    np.testing.assert_array_equal(losses[0], losses[1])
+
+
+def test_what_a_scan_captures_is_trained() -> None:
+    w, u = oc.param("w", input=4, output=4), oc.param("u", output=4)
+    ys, last = oc.scan(lambda h, x: (oc.tanh(w @ h + x), h + u), 0.0, oc.data(np.ones((2, 3, 4))))
+    assert oc.params(ys.sum() + last.sum(), trained=True).keys() == {"w", "u"}
+    assert oc.params(oc.stop_gradient(ys.sum()), trained=True).keys() == set()

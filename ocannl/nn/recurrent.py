@@ -1,0 +1,136 @@
+"""Recurrent layers: cells that are scanned over positions, in several layers and directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import ocannl as oc
+
+State: TypeAlias = tuple[oc.Tensor, ...]
+"""The state of one layer in one direction; the first tensor of it is what the layer gives."""
+Begin: TypeAlias = Sequence[Sequence[oc.TensorLike]]
+
+
+class Recurrence(Protocol):
+    """One layer in one direction: what it gives at all positions, and its last state."""
+
+    def __call__(
+        self, x: oc.Tensor, begin: Sequence[oc.TensorLike], real: oc.Tensor | None, *, reverse: bool
+    ) -> tuple[oc.Tensor, State]: ...
+
+
+class RecurrentLayer(Protocol):
+    """A function of sequences: batch, position | in -> batch, position | out.
+
+    `state` is what each layer and direction begins with, by default zeros: a list with a tuple for each,
+    those of a layer together. With `states`, the result is the sequence and such a list of the last states.
+    At positions from `lengths` (batch |) on, states stay as they are, and the result is 0.
+    """
+
+    def __call__(
+        self,
+        x: oc.Tensor,
+        state: Begin | None = None,
+        *,
+        lengths: oc.Tensor | None = None,
+        states: bool = False,
+    ) -> Any: ...
+
+
+def scanned(
+    step: Callable[[oc.Tensor, State], State],
+    inputs: oc.Tensor,
+    begin: Sequence[oc.TensorLike],
+    real: oc.Tensor | None,
+    reverse: bool,
+) -> tuple[oc.Tensor, State]:
+    """A cell at all positions of its inputs; where a position is not `real`, its state stays."""
+
+    def cell(state: State, x: Any) -> tuple[State, oc.Tensor]:
+        if real is None:
+            state = step(x, state)
+            return state, state[0]
+        given, is_real = x
+        new = tuple(oc.where(is_real, n, s) for n, s in zip(step(given, state), state, strict=True))
+        return new, oc.where(is_real, new[0], 0.0)
+
+    xs = inputs if real is None else (inputs, real)
+    ys, last = oc.scan(cell, tuple(begin), xs, reverse=reverse)
+    return ys, last
+
+
+def recurrent(
+    make: Callable[[str], Recurrence], size: int, depth: int, bidirectional: bool, label: str
+) -> RecurrentLayer:
+    """Layers of a recurrence in one or two directions; `make` makes one, whose parameters have a suffix, and
+    whose state has `size` tensors. What two directions give is joined: first forward, then backward.
+    """
+    if depth == 1 and not bidirectional:
+        only = make("")
+
+        def apply(
+            x: oc.Tensor,
+            state: Begin | None = None,
+            *,
+            lengths: oc.Tensor | None = None,
+            states: bool = False,
+        ) -> Any:
+            _check_length(x)
+            (begin,) = _begin(state, 1, size)
+            ys, last = only(x, begin, _real(lengths), reverse=False)
+            ys = ys.named(label)
+            return (ys, [last]) if states else ys
+
+        return apply
+    suffixes = ["", "_reverse"] if bidirectional else [""]
+    names = [f"l{layer}{suffix}" for layer in range(depth) for suffix in suffixes]
+    layers = {name: make(f"_{name}") for name in names}
+
+    def apply_all(
+        x: oc.Tensor, state: Begin | None = None, *, lengths: oc.Tensor | None = None, states: bool = False
+    ) -> Any:
+        _check_length(x)
+        ys, last = _stacked(layers, x, _begin(state, len(layers), size), _real(lengths))
+        ys = ys.named(label)
+        return (ys, last) if states else ys
+
+    return apply_all
+
+
+def _stacked(
+    layers: Mapping[str, Recurrence], x: oc.Tensor, begins: Begin, real: oc.Tensor | None
+) -> tuple[oc.Tensor, list[State]]:
+    """What the last layer gives, and the last states."""
+    found: list[State] = []
+    given: list[oc.Tensor] = []
+    for (name, layer), begin in zip(layers.items(), begins, strict=True):
+        reverse = name.endswith("_reverse")
+        ys, last = layer(x, begin, real, reverse=reverse)
+        found.append(last)
+        given.append(ys)
+        if reverse or f"{name}_reverse" not in layers:
+            x = oc.concat("... | f; ... | b => ... | f^b", *given) if reverse else ys
+            given = []
+    return x, found
+
+
+def _begin(state: Begin | None, count: int, size: int) -> Begin:
+    if state is None:
+        return [[0.0] * size] * count
+    found = [len(one) for one in state]
+    if found != [size] * count:
+        raise oc.ArgumentError(f"a state is a list of {count} tuples of {size} tensors, found {found}")
+    return state
+
+
+def _real(lengths: oc.Tensor | None) -> oc.Tensor | None:
+    """Which positions there are, along a further batch axis."""
+    if lengths is None:
+        return None
+    return oc.outer_sum("... | ; t => ... t |", lengths, -1 - oc.range(oc.Dim("positions"))) >= 0
+
+
+def _check_length(x: oc.Tensor) -> None:
+    if x.shape.batch and x.shape.batch[-1] == 0:
+        raise oc.ArgumentError(f"a recurrent layer has a state after each position, and {x} has none")
