@@ -10,7 +10,9 @@ from ocannl.lowering.loops_to_llvm.frame import load_slot
 
 # With more calls the entry has a table: LLVM is slow on long functions.
 MOST_CALLS = 32
-# The array in which a clocked entry adds up the ticks of each kernel.
+# The functions that run a table of calls, without and with a clock.
+RUN_CALLS, CLOCK_CALLS = '@"run calls"', '@"clock calls"'
+# The array in which clocked entries add up the ticks of each kernel.
 TICKS = '@"kernel ticks"'
 
 
@@ -80,15 +82,17 @@ class _DirectCalls:
         return name
 
 
-def call_table(name: str, layout: EntryLayout, calls: Sequence[Call], *, clocked: bool) -> str:
+def call_table(name: str, layout: EntryLayout, calls: Sequence[Call], first: int | None = None) -> str:
     """The entry as a loop over a table of calls; all kernels get their arguments in a frame.
 
     A call is the function's address, whether all threads run it, how many arguments it has, and slot and
-    offset of each.
+    offset of each. They are timed if `first` is the number of the first of them among all calls that are.
     """
     words = [word for call in calls for word in _words(call)]
     table, slots = f'@"calls of {name}"', 1 + max((len(call.arguments) for call in calls), default=0)
     team = load_slot("%args", "%team", "ptr", layout.team_slot) if layout.is_parallel else []
+    ticks = "" if first is None else f", ptr getelementptr (i64, ptr {TICKS}, i64 {first})"
+    run = RUN_CALLS if first is None else CLOCK_CALLS
     return "\n".join(
         [
             f"{table} = internal constant [{len(words)} x i64] [{', '.join(words)}], align 8",
@@ -97,8 +101,8 @@ def call_table(name: str, layout: EntryLayout, calls: Sequence[Call], *, clocked
             f"  %frame = alloca [{slots} x i64], align 8",
             f"  %stop = getelementptr i64, ptr {table}, i64 {len(words)}",
             *team,
-            f"  call void {run_name(clocked)}(ptr {table}, ptr %stop, ptr %args, ptr %frame, "
-            f"ptr {'%team' if team else 'null'})",
+            f"  call void {run}(ptr {table}, ptr %stop, ptr %args, ptr %frame, "
+            f"ptr {'%team' if team else 'null'}{ticks})",
             "  ret void",
             "}",
         ]
@@ -115,10 +119,6 @@ def _words(call: Call) -> list[str]:
     ]
 
 
-def run_name(clocked: bool) -> str:
-    return '@"clock calls"' if clocked else '@"run calls"'
-
-
 def run_calls(*, clocked: bool) -> str:
     """The function that runs a table of calls; a clocked one adds up how long each takes, in ticks of the
     processor's clock.
@@ -126,7 +126,7 @@ def run_calls(*, clocked: bool) -> str:
     first = ["  %started = call i64 @llvm.readcyclecounter()"]
     carried = [
         "  %tick = phi i64 [ %started, %start ], [ %ended, %returned ]",
-        f"  %ticks = phi ptr [ {TICKS}, %start ], [ %ticks.next, %returned ]",
+        "  %ticks = phi ptr [ %first.ticks, %start ], [ %ticks.next, %returned ]",
     ]
     added = [
         "  %ended = call i64 @llvm.readcyclecounter()",
@@ -138,8 +138,8 @@ def run_calls(*, clocked: bool) -> str:
     ]
     return "\n".join(
         [
-            f"define internal void {run_name(clocked)}(ptr %calls, ptr %stop, ptr %args, ptr %frame, "
-            "ptr %team) #0 {",
+            f"define internal void {CLOCK_CALLS if clocked else RUN_CALLS}(ptr %calls, ptr %stop, ptr %args, "
+            f"ptr %frame, ptr %team{', ptr %first.ticks' if clocked else ''}) #0 {{",
             "start:",
             "  store ptr %team, ptr %frame, align 8",
             *(first if clocked else ()),

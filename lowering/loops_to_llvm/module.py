@@ -24,7 +24,7 @@ from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.repeat import call_arguments, loop_text
 from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
-from ocannl.passes.analysis.nests import functions, has_points, uncalled
+from ocannl.passes.analysis.nests import functions, has_points
 from ocannl.passes.analysis.parallel_tasks import task_count
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
@@ -35,8 +35,8 @@ ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
 def loops_to_llvm(
     module: ModuleOp, *, clocked: bool = False, target: TargetDescription = DEFAULT_TARGET
 ) -> str:
-    """The LLVM IR text of all routines of a module, for a processor; `clocked` ones, of which there is one
-    then, add up the time of each kernel.
+    """The LLVM IR text of all routines of a module, for a processor; `clocked` ones add up the time of each
+    kernel and of each loop, in the order of the text.
     """
     return ModuleEmitter(clocked, target).emit(module)
 
@@ -68,12 +68,15 @@ class ModuleEmitter:
     functions: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
     names: set[str] = field(default_factory=set[str])
+    timed: int = 0
+    """The steps of the routines so far."""
 
     def emit(self, module: ModuleOp) -> str:
         """The text of all routines of a module."""
-        clocked = uncalled(module) if self.clocked else []
         for func in functions(module):
-            self.emit_func(func, clocked=func in clocked)
+            self.emit_func(func)
+        if self.clocked:
+            self.declarations.update(clock(self.timed))
         return "\n\n".join([*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]) + "\n"
 
     def emit_body(
@@ -94,18 +97,17 @@ class ModuleEmitter:
             case _:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
-    def emit_func(self, func: FuncOp, *, clocked: bool) -> None:
+    def emit_func(self, func: FuncOp) -> None:
         places, name = EntrySlots(func), func.sym_name.data
         steps = [op for op in operations_of(func.body.block) if not isinstance(op, NodeOp)]
         calls = [self.call(func, step, places) for step in steps]
-        if len(calls) <= MOST_CALLS and not clocked:
+        if len(calls) <= MOST_CALLS and not self.clocked:
             self.parts.append(direct_calls(name, places.layout, calls))
             return
         calls = self.on_frame(calls, places.layout)
-        self.parts.append(call_table(name, places.layout, calls, clocked=clocked))
-        self.helpers |= dict.fromkeys([TEAM, run_calls(clocked=clocked)])
-        if clocked:
-            self.declarations.update(clock(len(calls)))
+        self.parts.append(call_table(name, places.layout, calls, self.timed if self.clocked else None))
+        self.helpers |= dict.fromkeys([TEAM, run_calls(clocked=self.clocked)])
+        self.timed += len(calls)
 
     def call(self, func: FuncOp, step: Operation, places: EntrySlots) -> Call:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""

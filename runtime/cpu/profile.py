@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.loops import StepOp
 from ocannl.lowering.entry import entry_symbol
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm import TICKS
+from ocannl.passes.analysis.nests import functions
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import compile_llvm
 from ocannl.runtime.interface import the_func
@@ -18,11 +19,15 @@ from ocannl.runtime.memory import ArgBlock, bind_call
 
 
 class Clocked:
-    """A scheduled routine that adds up the clock ticks of each of its nests and groups, or kernels."""
+    """A scheduled routine that adds up the clock ticks of each step: nest, group, loop or kernel. Those of
+    bodies come first, in the order of the text.
+    """
 
     def __init__(self, module: ModuleOp, args: ArgBlock, target: TargetDescription) -> None:
         func = the_func(module)
-        steps = [op for op in func.body.block.ops if not isinstance(op, NodeOp)]
+        steps = [op for each in functions(module) for op in each.body.block.ops if isinstance(op, StepOp)]
+        self.own = [number for number, step in enumerate(steps) if step.parent_op() is func]
+        """The numbers of the steps of the routine itself."""
         self.code = compile_llvm(to_llvm(module, clocked=True, target=target), target=target)
         self.args = args
         self.call = bind_call(self.code.address(entry_symbol(func.sym_name.data)), args)
@@ -37,16 +42,16 @@ class Clocked:
 
 
 def profile(module: ModuleOp, args: ArgBlock, runs: int, target: TargetDescription) -> list[float]:
-    """The median seconds of each nest, group or kernel over some runs, in the order in which they run.
+    """The median seconds of each nest, group, loop or kernel over some runs, in the order in which they run.
 
     The runs do what the routine does: they write its nodes. A first one, which warms up, is not counted.
     """
     clocked = Clocked(module, args, target)
     clocked.run()
-    spent, seconds = np.zeros((runs, len(clocked.ticks))), np.zeros(runs)
+    spent, seconds = np.zeros((runs, len(clocked.own))), np.zeros(runs)
     for k in range(runs):
         start = time.perf_counter()
-        spent[k] = clocked.run()
+        spent[k] = clocked.run()[clocked.own]
         seconds[k] = time.perf_counter() - start
     second = np.median(spent.sum(axis=1) / seconds)
     return list(np.median(spent, axis=0) / second)

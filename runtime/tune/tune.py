@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.loops import RepeatOp
+from ocannl.dialects.loops import GroupOp, NestOp, RepeatOp
 from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.canonical_text import canonical_text
-from ocannl.passes.analysis.nests import all_steps, nests_of, steps
+from ocannl.passes.analysis.nests import all_steps, functions, nests_of, steps
 from ocannl.passes.analysis.schedule_alternatives import alternatives
 from ocannl.passes.analysis.schedule_candidates import Choices, FindChoices
 from ocannl.passes.analysis.target import TargetDescription
@@ -54,8 +54,9 @@ class Tuner:
         self.passes = passes[passes.index(SchedulePass) :]
         self.bind = bind
         self.restore = restore
-        self.texts = [canonical_text(step) for step in steps(the_func(module))]
-        self.steps = dict(zip(self.texts, steps(the_func(module)), strict=True))
+        found = steps_of(module)
+        self.texts = [canonical_text(step) for step in found]
+        self.steps = dict(zip(self.texts, found, strict=True))
         self.start: dict[str, Choices] = {
             text: find(text) or (None,) * len(nests_of(step)) for text, step in self.steps.items()
         }
@@ -99,17 +100,22 @@ class Tuner:
         return [variant.times for variant in variants]
 
 
+def steps_of(module: ModuleOp) -> list[NestOp | GroupOp]:
+    """The nests and groups of a routine and of the bodies that it repeats."""
+    return [step for func in functions(module) for step in steps(func)]
+
+
 class Variant:
     """The routine compiled with some schedules in place of those at the start, with a clock at each nest."""
 
     def __init__(self, tuner: Tuner, choices: Mapping[str, Choices]) -> None:
         module = tuner.module.clone()
         func = the_func(module)
-        original = dict(zip(steps(func), tuner.texts, strict=True))
+        original = dict(zip(steps_of(module), tuner.texts, strict=True))
         run_passes(module, for_target(tuner.passes, tuner.target, (tuner.start | dict(choices)).get))
         self.owners: list[str | None] = []
         copies = 0
-        for step in all_steps(func):
+        for step in (step for each in functions(module) for step in all_steps(each)):
             if isinstance(step, RepeatOp):
                 self.owners.append(None)
                 continue
