@@ -125,7 +125,8 @@ class Compilation:
 
     def run(self) -> Executable:
         self.dump.stage("texpr", self.module)
-        store = None if self.verify or self.dump.folder is not None else environment_cache()
+        is_apart = self.verify or self.dump.folder is not None or is_on("debug_info")
+        store = None if is_apart else environment_cache()
         if store is None:
             self.infer()
             return self.finish(self.lower(), self.module)

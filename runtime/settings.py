@@ -14,7 +14,18 @@ from ocannl.dialects.ir.errors import OcannlError
 
 FILE = "ocannl.toml"
 FILE_VARIABLE = "OCANNL_CONFIG"
-NAMES = ("backend", "target", "threads", "cuda_sync", "cache", "dump", "timing", "check", "verify")
+NAMES = (
+    "backend",
+    "target",
+    "threads",
+    "cuda_sync",
+    "cache",
+    "dump",
+    "timing",
+    "check",
+    "verify",
+    "debug_info",
+)
 
 
 # Values of settings that are on or off.

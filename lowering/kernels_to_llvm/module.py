@@ -13,6 +13,7 @@ from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.entry import EntrySlots
 from ocannl.lowering.kernels_to_llvm.emulate import EmulatedKernel, Emulation
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import Call
 from ocannl.lowering.loops_to_llvm.module import ModuleEmitter
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
@@ -27,12 +28,16 @@ def to_llvm(
     *,
     clocked: bool = False,
     target: TargetDescription = DEFAULT_TARGET,
+    lines: bool = False,
 ) -> str:
     """The LLVM IR text of all routines of a module, for a CPU: nests are its code, kernels are emulated.
 
-    `clocked` and `target` are those of `loops_to_llvm`.
+    `clocked` and `target` are those of `loops_to_llvm`. With `lines`, instructions have the lines of the
+    user's program, for debuggers.
     """
-    return _EmulationEmitter(emulation or Emulation(), clocked, target).emit(module)
+    emitter = _EmulationEmitter(emulation or Emulation(), clocked, target)
+    emitter.debug = DebugInfo() if lines else None
+    return emitter.emit(module)
 
 
 def to_llvm_with_steps(

@@ -6,8 +6,10 @@ scope with a place before the loop inside it, and with a table of what was compu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import LocationAttr
 
 from ocannl.lowering.llvm.types import ValueType, vector
 
@@ -50,6 +52,7 @@ class FunctionBuilder:
         fuses: the target multiplies and adds with one rounding by an instruction.
         compared: LLVM's names of the types of which it has maxima and minima that are NaN if an operand is.
         checks: accesses are checked to be inside of their arrays.
+        place: what follows the instructions that are emitted next: their place in the user's program.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class FunctionBuilder:
         compared: frozenset[str] = frozenset(),
         checks: bool = False,
         fuses: bool = True,
+        place_of: Callable[[LocationAttr], str] | None = None,
     ) -> None:
+        self.place_of = place_of
         self.checks = checks
         self.fuses = fuses
         self.converted = converted
@@ -67,6 +72,7 @@ class FunctionBuilder:
         self.scopes: list[LoopScope] = [LoopScope()]
         self.declarations: set[str] = set()
         self.block = "entry"
+        self.place = ""
         self._values = 0
         self._blocks = 0
 
@@ -87,7 +93,7 @@ class FunctionBuilder:
         """Appends an instruction and names its value."""
         self._values += 1
         name = f"%v{self._values}"
-        self.lines.append(f"  {name} = {instruction}")
+        self.lines.append(f"  {name} = {instruction}{self.place}")
         return name
 
     def allocate(self, type: str) -> str:
@@ -97,7 +103,12 @@ class FunctionBuilder:
         return place
 
     def emit_void(self, instruction: str) -> None:
-        self.lines.append("  " + instruction)
+        self.lines.append(f"  {instruction}{self.place}")
+
+    def at(self, location: LocationAttr) -> None:
+        """Says where the instructions that follow come from."""
+        if self.place_of is not None:
+            self.place = self.place_of(location)
 
     @property
     def depth(self) -> int:
@@ -111,7 +122,7 @@ class FunctionBuilder:
                 known[instruction] = self.emit(instruction)
             else:
                 known[instruction] = self.name()
-                self.scopes[depth].tail.append(f"  {known[instruction]} = {instruction}")
+                self.scopes[depth].tail.append(f"  {known[instruction]} = {instruction}{self.place}")
         return known[instruction]
 
     def advance(self, depth: int, pointer: str, by: str, stride: int, type: ValueType) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -18,6 +19,7 @@ from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.arena import disjoint
 from ocannl.lowering.entry import EntryLayout, EntrySlots, used_names
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
@@ -61,6 +63,7 @@ class ModuleEmitter:
     clocked: bool = False
     target: TargetDescription = DEFAULT_TARGET
     checks: bool = False
+    debug: DebugInfo | None = None
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
     structures: StructuralNumbering = field(default_factory=StructuralNumbering)
@@ -77,7 +80,8 @@ class ModuleEmitter:
             self.emit_func(func)
         if self.clocked:
             self.declarations.update(clock(self.timed))
-        return "\n\n".join([*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]) + "\n"
+        parts = [*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]
+        return "\n\n".join(parts if self.debug is None else [*parts, self.debug.text()]) + "\n"
 
     def emit_body(
         self,
@@ -113,7 +117,7 @@ class ModuleEmitter:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
         if isinstance(step, RepeatOp):
             return self.call_repeat(func, step, places)
-        if isinstance(step, NestOp | GroupOp) and not self.checks:
+        if isinstance(step, NestOp | GroupOp) and not self.checks and self.debug is None:
             what, nodes = self.structures.number_and_nodes(step)
         else:
             what, nodes = step, used_names(step, func.ranges)[0]
@@ -143,7 +147,13 @@ class ModuleEmitter:
         self, func: FuncOp, step: Operation, nodes: Sequence[SSAValue], apart: Sequence[bool]
     ) -> Kernel:
         """Emits the function of a step; `apart` tells which of its nodes alias no other."""
-        b = FunctionBuilder(self.target.converted, fuses=self.target.fuses, checks=self.checks)
+        label = step.properties["label"]
+        assert isinstance(label, StringAttr)
+        debug = None if self.debug is None else self.debug.function(label.data, step.location)
+        place_of = None if self.debug is None or debug is None else partial(self.debug.place, debug)
+        b = FunctionBuilder(
+            self.target.converted, fuses=self.target.fuses, checks=self.checks, place_of=place_of
+        )
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
@@ -155,13 +165,12 @@ class ModuleEmitter:
             b.emit_void("fence seq_cst")
         parameters = [f"ptr{' noalias' if a else ''} %p{k}" for k, a in enumerate(apart)]
         parameters += [f"i64 {positions[name].name}" for name in indices]
-        label = step.properties["label"]
-        assert isinstance(label, StringAttr)
         name = f"{func.sym_name.data}.{label.data}"
         tasks = task_count(step) if isinstance(step, NestOp | GroupOp) else 1
         if tasks > 1:
             parameters.append("i64 %task")
-        kernel = self.function(name, f"({', '.join(parameters)}) #0 {{\n{b.text()}\n  ret void\n}}")
+        head = "#0" if debug is None else f"#0 !dbg {debug}"
+        kernel = self.function(name, f"({', '.join(parameters)}) {head} {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
         if tasks > 1:
             types = ["ptr"] * len(nodes) + ["i64"] * len(indices)

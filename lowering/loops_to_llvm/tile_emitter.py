@@ -87,6 +87,7 @@ class TileEmitter(ABC):
 
     def emit_ops(self, ops: Sequence[Operation]) -> None:
         for op in ops:
+            self.b.at(op.location)
             match op:
                 case LoadOp():
                     self.values[op.result] = self.load(op)

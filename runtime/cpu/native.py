@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from numpy.typing import DTypeLike, NDArray
@@ -14,11 +15,13 @@ from ocannl.lowering.llvm.range_check import RECORD, VIOLATION
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.cpu.profile import profile
 from ocannl.runtime.cpu.violation import Violation
+from ocannl.runtime.host.debugged import DebuggedModule, debugged
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm
 from ocannl.runtime.host.processor import check_runs, chosen_target, missing_features
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array
+from ocannl.runtime.settings import is_on
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class NativeDevice:
     name: str = ""
     language: str = "llvm"
     target: TargetDescription = field(default_factory=chosen_target)
+    lines: bool = field(default_factory=partial(is_on, "debug_info"))
+    """Whether debuggers are told the user's lines."""
 
     @property
     def key(self) -> str:
@@ -45,12 +50,12 @@ class NativeDevice:
         """A run has ended when its call returns."""
 
     def text(self, module: ModuleOp) -> str:
-        return to_llvm(module, self.emulation, target=self.target)
+        return to_llvm(module, self.emulation, target=self.target, lines=self.lines)
 
     def program(self, text: str, interface: Interface) -> NativeProgram | ForeignProgram:
         if missing_features(self.target):
             return ForeignProgram(self.target)
-        code = compile_llvm(text, target=self.target)
+        code = debugged(text, self.target) if self.lines else compile_llvm(text, target=self.target)
         checks = self.emulation.check and RECORD in text
         violation = Violation(code.address(VIOLATION)) if checks else None
         return NativeProgram(code, code.address(entry_symbol(interface.name)), violation, self.target)
@@ -60,7 +65,7 @@ class NativeDevice:
 class NativeProgram:
     """A routine; `function` is the address of its `void f(ptr args)`."""
 
-    code: CompiledModule
+    code: CompiledModule | DebuggedModule
     function: int
     violation: Violation | None
     target: TargetDescription

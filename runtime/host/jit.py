@@ -124,8 +124,8 @@ def _initialize(*, every: bool) -> None:
         llvm.initialize_native_asmprinter()
 
 
-@cache
-def _target_machine(target: TargetDescription, opt_level: int) -> Any:
+def new_target_machine(target: TargetDescription, opt_level: int = 2) -> Any:
+    """LLVM's code generator for a processor."""
     _initialize(every=target.arch != host().arch)
     return llvm.Target.from_triple(triple_of(target)).create_target_machine(
         cpu=target.cpu if target.arch != WASM else "generic",
@@ -135,6 +135,9 @@ def _target_machine(target: TargetDescription, opt_level: int) -> Any:
         codemodel=CODE_MODEL if target.arch != WASM else "default",
         jit=target.arch == host().arch,
     )
+
+
+_target_machine = cache(new_target_machine)
 
 
 @once

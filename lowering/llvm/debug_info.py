@@ -1,0 +1,77 @@
+"""Line tables: metadata of LLVM that leads from instructions to lines of the user's program (DWARF)."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from xdsl.dialects.builtin import LocationAttr
+
+from ocannl.dialects.ir.origins import at
+
+
+class DebugInfo:
+    """The metadata of a module. A function is written at the line of its first origin, and an instruction at
+    that of the scalar operation that it is for.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, int] = {}
+        self._unit = self._node(
+            "distinct !DICompileUnit(language: DW_LANG_Python, file: "
+            f'{self._file("ocannl")}, producer: "ocannl", isOptimized: true, runtimeVersion: 0, '
+            "emissionKind: LineTablesOnly)"
+        )
+        self._count = 0
+        self._files: dict[str, str] = {}
+
+    def function(self, name: str, location: LocationAttr) -> str | None:
+        """The node of a function, which its definition names as `!dbg`; None without a line."""
+        where = at(location)
+        if where is None:
+            return None
+        self._count += 1  # Functions at one line differ.
+        file, line, own = self._file(where.filename.data), where.line.data, _quoted(name)
+        names = (
+            f'name: "{own}", linkageName: "{own}.{self._count}", scope: {file}, file: {file}, line: {line}'
+        )
+        type = self._node("!DISubroutineType(types: !{})")
+        kind = f"type: {type}, scopeLine: {line}, spFlags: DISPFlagDefinition, unit: {self._unit}"
+        scope = self._node(f"distinct !DISubprogram({names}, {kind})")
+        self._files[scope] = file
+        return scope
+
+    def place(self, function: str, location: LocationAttr) -> str:
+        """What follows an instruction in a function; nothing without a line."""
+        where = at(location)
+        if where is None:
+            return ""
+        file = self._file(where.filename.data)
+        scope = function
+        if file != self._files[function]:
+            scope = self._node(f"!DILexicalBlockFile(scope: {function}, file: {file}, discriminator: 0)")
+        return f", !dbg {self._node(f'!DILocation(line: {where.line.data}, scope: {scope})')}"
+
+    def text(self) -> str:
+        """The metadata, for the end of the module."""
+        version = self._node('!{i32 2, !"Debug Info Version", i32 3}')
+        format = self._node('!{i32 2, !"Dwarf Version", i32 4}')
+        nodes = [f"!{number} = {text}" for text, number in self._nodes.items()]
+        heads = [f"!llvm.dbg.cu = !{{{self._unit}}}", f"!llvm.module.flags = !{{{version}, {format}}}"]
+        return "\n".join([*heads, *nodes])
+
+    def _file(self, path: str) -> str:
+        whole = PurePath(path)
+        names = f'filename: "{_quoted(whole.name)}", directory: "{_quoted(str(whole.parent))}"'
+        return self._node(f"!DIFile({names})")
+
+    def _node(self, text: str) -> str:
+        return f"!{self._nodes.setdefault(text, len(self._nodes))}"
+
+
+def _quoted(text: str) -> str:
+    """Text in a string of LLVM IR."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"\\{byte:02X}" for byte in character.encode())

@@ -1,0 +1,100 @@
+"""Line tables: a debugger stops at lines of the user's program, in the nests that they became."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import nn, train
+
+GDB = shutil.which("gdb")
+PROGRAM = """\
+import numpy as np
+import ocannl as oc
+
+x = oc.data(np.arange(12, dtype=np.float32).reshape(3, 4), label="x")
+y = oc.exp(x * 0.5)
+z = oc.tanh(oc.einsum("b | i => b | 0", y)).named("z")
+ctx = oc.Context.cpu(1)
+routine = ctx.compile(oc.forward(z), name="f")
+routine()
+print("done", ctx[z].sum())
+"""
+
+
+def training() -> tuple[oc.Routine, oc.Tensor]:
+    images = oc.data(np.random.default_rng(0).normal(size=(4, 8, 8, 1)).astype(np.float32), axes="bbbo")
+    classes = oc.data(np.arange(4, dtype=np.int32), axes="b")
+    features = oc.relu(nn.conv2d(out_channels=4, kernel_size=3)(images))
+    scores = nn.linear(out_dim=5)(oc.einsum("b, h, w | c => b | c", features))
+    loss = nn.cross_entropy(scores, classes).named("loss")
+    ctx = oc.Context.cpu(2)
+    step = ctx.compile(train.grad_update(loss) + train.adam_update(loss), name="step")
+    ctx.init_params(loss)
+    for _ in range(3):
+        step()
+    return step, loss
+
+
+def test_results_are_the_same(monkeypatch: pytest.MonkeyPatch):
+    found: list[bytes] = []
+    for setting in ("0", "1"):
+        monkeypatch.setenv("OCANNL_DEBUG_INFO", setting)
+        step, loss = training()
+        found.append(step.context[loss].tobytes())
+    assert found[0] == found[1]
+
+
+def test_instructions_have_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("OCANNL_DUMP", str(tmp_path))
+    monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
+    training()
+    (file,) = tmp_path.glob("step.*.ll")
+    text = file.read_text()
+    lines = Path(__file__).read_text().splitlines()
+    named = {int(line) for line in re.findall(r"!DILocation\(line: (\d+)", text)}
+    for words in ("features = ", "scores = ", "loss = "):
+        assert next(n for n, line in enumerate(lines, 1) if line.strip().startswith(words)) in named
+    for function in re.findall(r"^define internal void .*?^}", text, re.M | re.S):
+        if "fmul" in function or "fadd" in function:
+            assert "!dbg" in function.splitlines()[0]
+    assert 'filename: "test_debug_info.py"' in text
+
+
+def test_without_it_there_is_none():
+    step, _ = training()
+    assert "!dbg" not in step.ir("llvm")
+
+
+@pytest.mark.skipif(GDB is None, reason="there is no gdb")
+def test_a_debugger_stops_at_a_line(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(PROGRAM)
+    line = next(n for n, text in enumerate(PROGRAM.splitlines(), 1) if text.startswith("y = "))
+    commands = [
+        "set breakpoint pending on",
+        "set confirm off",
+        f"break model.py:{line}",
+        "run",
+        "frame",
+        "kill",
+    ]
+    options = [part for command in commands for part in ("-ex", command)]
+    done = subprocess.run(
+        [str(GDB), "-q", "-nx", "-batch", *options, "--args", sys.executable, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OCANNL_DEBUG_INFO": "1"},
+    )
+    assert re.search(rf"at .*model\.py:{line}\b", done.stdout), done.stdout[-2000:] + done.stderr[-2000:]
+    assert re.search(rf"{line}\s+y = oc\.exp", done.stdout)
+    assert "done" not in done.stdout
