@@ -31,12 +31,10 @@ class DebugInfo:
             return None
         self._count += 1  # Functions at one line differ.
         file, line, own = self._file(where.filename.data), where.line.data, _quoted(name)
-        names = (
-            f'name: "{own}", linkageName: "{own}.{self._count}", scope: {file}, file: {file}, line: {line}'
-        )
+        names = f'name: "{own}", linkageName: "{own}.{self._count}", scope: {file}, file: {file}'
         type = self._node("!DISubroutineType(types: !{})")
-        kind = f"type: {type}, scopeLine: {line}, spFlags: DISPFlagDefinition, unit: {self._unit}"
-        scope = self._node(f"distinct !DISubprogram({names}, {kind})")
+        kind = f"type: {type}, spFlags: DISPFlagDefinition, unit: {self._unit}"
+        scope = self._node(f"distinct !DISubprogram({names}, line: {line}, scopeLine: {line}, {kind})")
         self._files[scope] = file
         return scope
 
