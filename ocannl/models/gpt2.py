@@ -63,7 +63,7 @@ def attention(*, heads: int, width: int) -> Callable[..., oc.Tensor]:
     def apply(x: oc.Tensor, here: Places) -> oc.Tensor:
         parts = project(x)
         queries, keys, values = (oc.einsum(f"... | {part}, h, d => ... | h, d", parts) for part in range(3))
-        return out(nn.dot_product_attention(queries, *here.seen(project.w, keys, values)))
+        return out(nn.dot_product_attention(queries, *here.seen(project, keys, values)))
 
     return apply
 

@@ -15,12 +15,15 @@ from numpy.typing import DTypeLike
 
 import ocannl as oc
 from ocannl.execute.array_files import StoredArray, open_arrays
+from ocannl.models.bert import LEFT_OUT, bert
 from ocannl.models.gemma import gemma, gemma2, gemma3
 from ocannl.models.gpt2 import gpt2, gpt2_weights
 from ocannl.models.llama import llama, mistral
 from ocannl.models.model import Array, Config, Model
+from ocannl.models.modernbert import modernbert
 from ocannl.models.phi import phi, phi3, phi3_weights
 from ocannl.models.qwen import qwen2, qwen3
+from ocannl.models.vit import vit, vit_weights
 from ocannl.program import graph
 
 
@@ -50,6 +53,9 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gemma": Architecture(gemma),
     "gemma2": Architecture(gemma2),
     "gemma3_text": Architecture(gemma3),
+    "bert": Architecture(bert, "bert.", LEFT_OUT),
+    "modernbert": Architecture(modernbert, left_out=r"decoder\.weight"),
+    "vit": Architecture(vit, "vit.", r"pooler\..*", vit_weights),
     "phi": Architecture(phi),
     "phi3": Architecture(phi3, convert=phi3_weights),
 }

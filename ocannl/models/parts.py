@@ -62,7 +62,7 @@ class Places:
         """What a causal attention block looks at here."""
         if self.cache is not None:
             return self.cache.extended(owner, keys, values, window)
-        return Attended(keys, values, seen_mask(self.positions, keys.shape.array[-3], window))
+        return Attended(keys, values, seen_mask(self.positions, self.positions.shape.array[-1], window))
 
 
 @oc.configurable

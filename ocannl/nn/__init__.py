@@ -33,6 +33,7 @@ from ocannl.nn.kv_cache import KVCache, kv_cache
 from ocannl.nn.layer import Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.lenet import lenet
 from ocannl.nn.linear import linear
+from ocannl.nn.lora import lora
 from ocannl.nn.losses import (
     bce_with_logits,
     cosine_similarity,
@@ -140,6 +141,7 @@ __all__ = [
     "lenet",
     "linear",
     "log_softmax",
+    "lora",
     "lstm",
     "max_pool1d",
     "max_pool2d",

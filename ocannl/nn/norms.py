@@ -9,21 +9,27 @@ from ocannl.nn.means import output_mean
 
 @oc.configurable
 def layer_norm(
-    *, dim: oc.RowSizes | None = None, epsilon: float = 1e-5, init: Init = 1.0, label: str = "layer_norm"
+    *,
+    dim: oc.RowSizes | None = None,
+    epsilon: float = 1e-5,
+    bias: bool = True,
+    init: Init = 1.0,
+    label: str = "layer_norm",
 ) -> Layer:
     """Layer normalization (Ba et al., 2016) to mean 0 and variance 1 over the output row, then
     `gain * x + offset`: batch | out -> batch | out, with parameters `label.gain`, `label.offset`: out.
 
-    `init` is the initial gain. The row is `dim`, or inferred.
+    Without `bias` there is no offset. `init` is the initial gain. The row is `dim`, or inferred.
     """
     with oc.scope(label):
         gain = oc.param("gain", init, input=[], output=dim)
-        offset = oc.param("offset", 0.0, input=[], output=dim)
+        offset = oc.param("offset", 0.0, input=[], output=dim) if bias else None
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         centered = x - output_mean(x)
         scale = oc.recip_sqrt(output_mean(centered * centered) + epsilon)
-        return gain * (centered * scale) + offset
+        normed = gain * (centered * scale)
+        return normed if offset is None else normed + offset
 
     return apply
 

@@ -98,6 +98,44 @@ def test_greedy_decoding(tmp_path: Path, case: str):
 
 
 @pytest.mark.exhaustive
+def test_bert(tmp_path: Path):
+    module, rng = saved(tmp_path, "Bert", "ForMaskedLM", SIZES), np.random.default_rng(2)
+    types, mask = rng.integers(0, 2, IDS.shape), np.ones(IDS.shape, int)
+    mask[0, 12:] = 0
+    given = {"token_type_ids": torch.tensor(types), "attention_mask": torch.tensor(mask)}
+    with CTX:
+        model = oc.models.load(tmp_path)
+        plain, masked = CTX[model(IDS)], CTX[model(IDS, types, mask)]
+    np.testing.assert_allclose(plain, module(torch.tensor(IDS)).logits.detach(), rtol=1e-4, atol=1e-4)
+    wanted = module(torch.tensor(IDS), **given).logits.detach()
+    np.testing.assert_allclose(masked, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["ForMaskedLM", "Model"])
+def test_modernbert(tmp_path: Path, kind: str):
+    special = {f"{name}_token_id": number for number, name in enumerate(("pad", "bos", "eos", "cls", "sep"))}
+    settings = SIZES | special | {"num_hidden_layers": 4, "local_attention": 8}
+    module = saved(tmp_path, "ModernBert", kind, settings)
+    with CTX:
+        found = CTX[oc.models.load(tmp_path)(IDS)]
+    np.testing.assert_allclose(found, module(torch.tensor(IDS))[0].detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kind", ["ForImageClassification", "Model"])
+def test_vit(tmp_path: Path, kind: str):
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    sizes = {name: SIZES[name] for name in names} | {"image_size": 12, "patch_size": 4, "num_labels": 5}
+    module = saved(tmp_path, "ViT", kind, sizes)
+    images = np.random.default_rng(3).normal(size=(2, 12, 12, 3)).astype(np.float32)
+    with CTX:
+        found = CTX[oc.models.load(tmp_path)(images)]
+    wanted = module(torch.tensor(images).permute(0, 3, 1, 2))[0].detach()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.exhaustive
 def test_weights_of_16_bits(tmp_path: Path):
     name, settings = DECODERS["llama3"]
     module = saved(tmp_path, name, "ForCausalLM", settings)

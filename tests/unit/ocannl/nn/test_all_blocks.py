@@ -14,7 +14,9 @@ from ocannl import nn
 
 # Memory is no function of its arguments: `test_kv_cache.py`.
 MEMORY = {"KVCache", "kv_cache"}
-BLOCKS = {name for name in nn.__all__ if not name.endswith("Layer")} - MEMORY
+# Blocks made of a block: `test_lora.py`.
+OF_BLOCKS = {"lora"}
+BLOCKS = {name for name in nn.__all__ if not name.endswith("Layer")} - MEMORY - OF_BLOCKS
 SOURCES = str(Path(nn.__file__).parent)
 
 

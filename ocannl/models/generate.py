@@ -1,0 +1,59 @@
+"""`python -m ocannl.models.generate FOLDER "prompt"`: prints how a model writes on."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ocannl as oc
+from ocannl.models.finetune import with_adapters
+from ocannl.models.generation import generate
+from ocannl.models.loading import load
+from ocannl.models.tokens import ends_of, tokenizer_of
+
+
+def main(args: Sequence[str] | None = None) -> str:
+    """Prints the prompt and what follows as it is written, and gives both."""
+    parser = ArgumentParser(prog="python -m ocannl.models.generate", description=__doc__)
+    parser.add_argument("folder", type=Path, help="config.json, tokenizer.json and *.safetensors")
+    parser.add_argument("prompt")
+    parser.add_argument("--max-new", type=int, default=100, help="the number of new tokens at most")
+    parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the best token")
+    parser.add_argument("--top-k", type=int)
+    parser.add_argument("--top-p", type=float, default=0.95)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dtype", help="of the weights, such as bfloat16; by default that of the folder")
+    parser.add_argument("--adapters", type=Path, help="what ocannl.models.finetune wrote")
+    o = parser.parse_args(args)
+    tokenizer = tokenizer_of(o.folder)
+    model: Any = load(o.folder, None if o.dtype is None else getattr(oc, o.dtype, o.dtype))
+    if o.adapters:
+        model = with_adapters(model, o.adapters)
+    ids: list[int] = tokenizer.encode(o.prompt).ids
+    written, shown = [*ids], ""
+
+    def show(new: Any) -> None:
+        nonlocal shown
+        written.append(int(new[0]))
+        text: str = tokenizer.decode(written)
+        # A character may be several tokens, of which the first are none.
+        if not text.endswith("\N{REPLACEMENT CHARACTER}"):
+            print(text.removeprefix(shown), end="", flush=True)
+            shown = text
+
+    how = {"max_new": o.max_new, "temperature": o.temperature, "top_k": o.top_k, "top_p": o.top_p}
+    generate(model, np.array(ids), seed=o.seed, stop=ends_of(o.folder), stream=show, **how)
+    print()
+    return tokenizer.decode(written)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except oc.OcannlError as error:
+        sys.exit(str(error))

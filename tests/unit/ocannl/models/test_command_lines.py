@@ -1,0 +1,48 @@
+"""The command lines that generate and finetune, with a tokenizer of characters."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.model_folders import GPT2, gpt2_weights, write_model
+
+import ocannl as oc
+from ocannl.models import finetune, generate
+
+CHARACTERS = " .abcdefghijklmnopqrstuvwxyz"
+
+
+def folder_with_tokenizer(folder: Path) -> Path:
+    tokenizers: Any = pytest.importorskip("tokenizers")
+    write_model(folder, {**GPT2, "eos_token_id": 1}, gpt2_weights(GPT2))
+    vocabulary = {character: number for number, character in enumerate(CHARACTERS)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys: Any):
+    folder = folder_with_tokenizer(tmp_path / "model")
+    with oc.Context.cpu():
+        text = generate.main([str(folder), "the cat", "--max-new", "6", "--seed", "3"])
+        assert text.startswith("the cat")
+        assert capsys.readouterr().out == text + "\n"
+        written, out = tmp_path / "text.txt", tmp_path / "adapters.safetensors"
+        written.write_text("abc " * 30)
+        settings = ["--steps", "20", "--length", "16", "--rank", "2", "--rate", "0.02"]
+        losses = finetune.main([str(folder), str(written), "--out", str(out), *settings])
+        assert losses[-1] < losses[0] - 0.8
+        options = ["--max-new", "4", "--temperature", "0", "--adapters", str(out)]
+        assert generate.main([str(folder), "abc ", *options])[:4] == "abc "
+
+
+def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(oc.OcannlError, match=r"pip install 'ocannl\[models\]'"):
+        generate.main([str(tmp_path), "a"])
+    monkeypatch.undo()
+    pytest.importorskip("tokenizers")
+    with pytest.raises(oc.OcannlError, match=r"has no tokenizer\.json"):
+        generate.main([str(tmp_path), "a"])
