@@ -61,6 +61,12 @@ class RepeatBase(IRDLOperation):
         """The nodes of the caller by the labels that they have in the body."""
         return {label.data: node for label, node in zip(self.labels.data, self.inputs, strict=False)}
 
+    def bind(self, label: str, node: SSAValue) -> None:
+        """Gives the body a further node."""
+        count, operands = len(self.labels.data), list(self.operands)
+        self.properties["labels"] = ArrayAttr([*self.labels.data, StringAttr(label)])
+        self.operands = [*operands[:count], node, *operands[count:]]
+
     @property
     def flag(self) -> SSAValue | None:
         """The node of one element that is 0 where the loop stops."""

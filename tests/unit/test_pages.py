@@ -108,6 +108,7 @@ def test_pipelines_are_as_the_pages_say():
     assert names("gpu")[:at] == names("cpu")[:at]
     assert names("gpu")[at:] == [
         "unfold-layers",
+        "hoist-from-loops",
         "split-k",
         "fuse-rows",
         "plan-memory",
