@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation
 
 from ocannl.lowering.llvm.types import ValueType, vector
 
@@ -61,7 +61,7 @@ class FunctionBuilder:
         compared: frozenset[str] = frozenset(),
         checks: bool = False,
         fuses: bool = True,
-        place_of: Callable[[LocationAttr], str] | None = None,
+        place_of: Callable[[Operation], str] | None = None,
     ) -> None:
         self.place_of = place_of
         self.checks = checks
@@ -105,10 +105,10 @@ class FunctionBuilder:
     def emit_void(self, instruction: str) -> None:
         self.lines.append(f"  {instruction}{self.place}")
 
-    def at(self, location: LocationAttr) -> None:
-        """Says where the instructions that follow come from."""
+    def at(self, op: Operation) -> None:
+        """Says for which operation the instructions that follow are."""
         if self.place_of is not None:
-            self.place = self.place_of(location)
+            self.place = self.place_of(op)
 
     @property
     def depth(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation
 
 from ocannl.dialects.ir.origins import at
 
@@ -13,6 +13,9 @@ class DebugInfo:
     """The metadata of a module. A function is written at the line of its first origin, and an instruction at
     that of the scalar operation that it is for.
     """
+
+    is_shared = False
+    """Whether equal steps are one function, of which one has the lines."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, int] = {}
@@ -24,13 +27,15 @@ class DebugInfo:
         self._count = 0
         self._files: dict[str, str] = {}
 
-    def function(self, name: str, location: LocationAttr) -> str | None:
-        """The node of a function, which its definition names as `!dbg`; None without a line."""
-        where = at(location)
+    def function(self, name: str, op: Operation) -> str | None:
+        """The node of a function that runs an operation, which its definition names as `!dbg`; None without a
+        line.
+        """
+        where = self.place_of(op)
         if where is None:
             return None
         self._count += 1  # Functions at one line differ.
-        file, line, own = self._file(where.filename.data), where.line.data, _quoted(name)
+        file, line, own = self._file(where[0]), where[1], _quoted(name)
         names = f'name: "{own}", linkageName: "{own}.{self._count}", scope: {file}, file: {file}'
         type = self._node("!DISubroutineType(types: !{})")
         kind = f"type: {type}, spFlags: DISPFlagDefinition, unit: {self._unit}"
@@ -38,16 +43,21 @@ class DebugInfo:
         self._files[scope] = file
         return scope
 
-    def place(self, function: str, location: LocationAttr) -> str:
-        """What follows an instruction in a function; nothing without a line."""
-        where = at(location)
+    def place(self, function: str, op: Operation) -> str:
+        """What follows an instruction for an operation in a function; nothing without a line."""
+        where = self.place_of(op)
         if where is None:
             return ""
-        file = self._file(where.filename.data)
+        file = self._file(where[0])
         scope = function
         if file != self._files[function]:
             scope = self._node(f"!DILexicalBlockFile(scope: {function}, file: {file}, discriminator: 0)")
-        return f", !dbg {self._node(f'!DILocation(line: {where.line.data}, scope: {scope})')}"
+        return f", !dbg {self._node(f'!DILocation(line: {where[1]}, scope: {scope})')}"
+
+    def place_of(self, op: Operation) -> tuple[str, int] | None:
+        """The file and the line of an operation."""
+        where = at(op.location)
+        return None if where is None else (where.filename.data, where.line.data)
 
     def text(self) -> str:
         """The metadata, for the end of the module."""

@@ -117,7 +117,11 @@ class ModuleEmitter:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
         if isinstance(step, RepeatOp):
             return self.call_repeat(func, step, places)
-        if isinstance(step, NestOp | GroupOp) and not self.checks and self.debug is None:
+        if (
+            isinstance(step, NestOp | GroupOp)
+            and not self.checks
+            and (self.debug is None or self.debug.is_shared)
+        ):
             what, nodes = self.structures.number_and_nodes(step)
         else:
             what, nodes = step, used_names(step, func.ranges)[0]
@@ -149,7 +153,7 @@ class ModuleEmitter:
         """Emits the function of a step; `apart` tells which of its nodes alias no other."""
         label = step.properties["label"]
         assert isinstance(label, StringAttr)
-        debug = None if self.debug is None else self.debug.function(label.data, step.location)
+        debug = None if self.debug is None else self.debug.function(label.data, step)
         place_of = None if self.debug is None or debug is None else partial(self.debug.place, debug)
         b = FunctionBuilder(
             self.target.converted, fuses=self.target.fuses, checks=self.checks, place_of=place_of

@@ -87,7 +87,7 @@ class TileEmitter(ABC):
 
     def emit_ops(self, ops: Sequence[Operation]) -> None:
         for op in ops:
-            self.b.at(op.location)
+            self.b.at(op)
             match op:
                 case LoadOp():
                     self.values[op.result] = self.load(op)

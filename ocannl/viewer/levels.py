@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
-from xdsl.ir import Operation
 
-from ocannl.dialects.ir.origins import at, in_layer, name_of, origins, union
+from ocannl.dialects.ir.origins import at, in_layer, name_of, origins
 from ocannl.dialects.ir.text_printer import op_lines
-from ocannl.lowering.kernels_to_llvm import to_llvm_with_steps
+from ocannl.lowering.kernels_to_llvm import TracedText, traced_llvm
 from ocannl.lowering.pipelines import PassMaker, run_passes
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import emit_assembly
@@ -91,10 +90,10 @@ def read_levels(
     observe("as built", module, 0.0)
     run_passes(module, passes, observe=observe)
     if to_machine_code:
-        text, steps = to_llvm_with_steps(module, target)
-        levels.add("llvm", "llvm", 0.0, _of_functions(text, steps, _DEFINED))
-        assembly = emit_assembly(text, target)
-        levels.add("machine code", "machine code", 0.0, _of_functions(assembly, steps, _LABELLED))
+        traced = traced_llvm(module, target)
+        levels.add("llvm", "llvm", 0.0, _of_functions(traced, traced.lines(), _DEFINED))
+        assembly = _assembly_lines(emit_assembly(traced.text, target))
+        levels.add("machine code", "machine code", 0.0, _of_functions(traced, assembly, _LABELLED))
     return levels
 
 
@@ -107,18 +106,43 @@ def level_of(module: ModuleOp) -> str:
 # How functions begin in LLVM IR and in assembly, by name, and where they end.
 _DEFINED = re.compile(r'define [^@]*@"([^"]+)"'), re.compile(r"}")
 _LABELLED = re.compile(r'"?([^".\s#][^"#]*?)"?:(?:\s|$)'), re.compile(r"\s*\.(?:cfi_endproc|size)\b")
+# Lines of assembly that are for debuggers alone, and the number of the operation in one.
+_FOR_DEBUGGERS = re.compile(r"\s*\.(?:loc|file\s+\d|cfi_\w+)\b|\.?L(?:tmp|func_begin|func_end)\w*:")
+_LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 
 
 def _of_functions(
-    text: str, steps: dict[str, list[Operation]], marks: tuple[re.Pattern[str], re.Pattern[str]]
+    traced: TracedText,
+    lines: Iterable[tuple[str, int | None]],
+    marks: tuple[re.Pattern[str], re.Pattern[str]],
 ) -> Iterator[tuple[str, LocationAttr]]:
+    """Lines with their origins: those of the operation that they are for, or the one before in the same
+    function, and before the first those of the function.
+    """
     begin, end = marks
+    name: str | None = None
     where: LocationAttr = UNKNOWN_LOC
-    for line in text.splitlines():
+    for line, number in lines:
         match = begin.match(line)
         if match:
-            name = match[1].removesuffix(".on_frame")
-            where = union(*(step.location for step in steps.get(name, ()))) if name in steps else UNKNOWN_LOC
+            own = traced.of_function(match[1])
+            name, where = (None, UNKNOWN_LOC) if own is None else (match[1], own)
+        elif number and name is not None:
+            where = traced.of_operation(name, number)
         yield line, where
         if end.match(line):
-            where = UNKNOWN_LOC
+            name, where = None, UNKNOWN_LOC
+
+
+def _assembly_lines(assembly: str) -> Iterator[tuple[str, int | None]]:
+    """The lines that are no debugger's, each with the number that is in force."""
+    number: int | None = None
+    for line in assembly.splitlines():
+        if line.lstrip().startswith(".section") and ".debug" in line:
+            return
+        if match := _LOC.match(line):
+            number = int(match[1])
+        elif _LABELLED[0].match(line):
+            number = None
+        if not _FOR_DEBUGGERS.match(line):
+            yield line, number

@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import ocannl as oc
-from ocannl import nn, train
+from ocannl import Code, nn, train
 from ocannl.dialects.ir.text_printer import op_lines, op_text
 from ocannl.lowering.pipelines import PIPELINES, for_target
 from ocannl.passes.analysis.target import DEFAULT_TARGET
@@ -84,17 +84,30 @@ def test_every_computed_expression_has_its_way_down_to_machine_code(code: Callab
         assert stored <= {origin for linked in stage.lines[1::2] for origin in sets[linked]}
 
 
-def test_lines_of_functions_are_those_of_their_steps():
-    levels = read(dense)
+def test_instructions_are_those_of_their_operations():
+    """In a fused nest, those of one expression are told from those of another."""
+    a, b = oc.data(np.ones((8, 16), np.float32), label="a"), oc.data(np.ones((8, 16), np.float32), label="b")
+    root = oc.sqrt(a).named("root")
+    both = (root / b).named("both")
+    module = extract(oc.forward(both).statements, "step").module
+    passes = for_target(PIPELINES["cpu"], DEFAULT_TARGET)
+    levels = read_levels(module, passes, DEFAULT_TARGET, lambda *_: None, to_machine_code=True)
     texts, sets, origins = list(levels.texts), list(levels.sets), list(levels.origins)
-    for level in ("llvm", "machine code"):
+    for level, words in (("llvm", (".sqrt.", "fdiv")), ("machine code", ("vsqrtps", "vdivps"))):
         stage = next(stage for stage in levels.stages if stage.level == level)
         lines = [(texts[n], sets[s]) for n, s in zip(stage.lines[::2], stage.lines[1::2], strict=True)]
-        names = {
-            origins[o][0] for text, linked in lines if "relu" in text and "step.relu" in text for o in linked
-        }
-        assert "relu" in names
-        assert any(linked for text, linked in lines if "fma" in text)
+        for word, name in zip(words, ("root", "both"), strict=True):
+            code = [own for text, own in lines if word in text and "declare" not in text]
+            assert {origins[own[0]][0] for own in code} == {name}
+
+
+@pytest.mark.parametrize("code", [dense, convolutions, layers])
+def test_the_text_is_that_which_is_compiled(code: Callable[[], oc.Code]):
+    levels, made = read(code), code()
+    texts, llvm = list(levels.texts), levels.stages[-2]
+    text = "\n".join(texts[number] for number in llvm.lines[::2])
+    wanted = Code(made.statements, "step").ir("llvm", target=DEFAULT_TARGET.cpu)
+    assert text.rstrip() == wanted.rstrip()
 
 
 def test_a_line_is_of_the_operation_that_begins_there():
