@@ -79,6 +79,7 @@ from ocannl.program.threefry import (
 )
 from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
+from ocannl.program.why import why
 from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
 from ocannl.shipping.export import export
@@ -215,6 +216,7 @@ __all__ = [
     "view",
     "virtual",
     "vjp",
+    "why",
     "zero_grads",
     "zeros",
 ]

@@ -21,6 +21,7 @@ from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
+from ocannl.execute.node_reasons import node_reasons
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
@@ -33,6 +34,7 @@ from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
 from ocannl.program.html import text_html
 from ocannl.program.needed import needed
+from ocannl.program.reasons import Reasons
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
@@ -463,6 +465,22 @@ class Routine(Exclusive, Viewable):
     def memory(self) -> str:
         """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
         return memory_table(self._executable.func)
+
+    def why(self, node: TensorLike | str) -> Reasons:
+        """Why a tensor, or a node by its name in `memory()`, has memory of its own in this routine or is
+        computed where it is used, and where it is computed and read, by which schedule.
+
+        Raises `OcannlError` where the routine has no such node.
+        """
+        return node_reasons(self._executable.func, node if isinstance(node, str) else self._name_of(node))
+
+    def _name_of(self, tensor: TensorLike) -> str:
+        value = as_tensor(tensor).ir_value
+        label, copy = self.keys.get(memory_key(value)), self._program.copies.get(value)
+        name = label or (None if copy is None else copy.name_hint)
+        if name is None:
+            raise OcannlError(f"routine {self.name!r} does not compute `{as_tensor(tensor).label}`")
+        return name
 
     @property
     def compile_seconds(self) -> dict[str, float]:

@@ -33,6 +33,11 @@ class ShapeView(Generic[DimT]):
         self._dim = dim
 
     @property
+    def value(self) -> Value:
+        """Whose shape it is."""
+        return self._value
+
+    @property
     def batch(self) -> tuple[int | DimT | EllipsisType, ...]:
         """The sizes of the batch axes."""
         return self._axes(self._shape.batch)

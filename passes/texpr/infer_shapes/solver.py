@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 
 from ocannl.passes.texpr.infer_shapes.closing import Closing
@@ -76,6 +76,20 @@ class Solver:
     def shape(self, shape: Shape) -> Shape:
         """`shape` as known now."""
         return Shape(self.row(shape.batch), self.row(shape.input), self.row(shape.output))
+
+    def origins(self, shape: Shape) -> Iterator[object]:
+        """The origins of constraints on the variables that a shape was written with."""
+        store = self._store
+        for row in shape:
+            if row.var is not None:
+                bound = store.row_bindings.get(row.var.id)
+                rules = [*store.row_rules(row.var), *([] if bound is None else [bound.rule])]
+                yield from (rule.origin for rule in rules)
+            for axis in row.axes:
+                if isinstance(axis, DimVar):
+                    found = [table.get(axis.id) for table in (store.dim_bindings, store.lower)]
+                    rules = [*store.dim_rules(axis), *(one.rule for one in found if one is not None)]
+                    yield from (rule.origin for rule in rules)
 
     @contextmanager
     def attempt(self) -> Generator[None]:

@@ -1,0 +1,148 @@
+"""Which lines of a program a shape follows from.
+
+A line is an operation: one that computes puts constraints on shapes, a leaf says the rows that it was given.
+Lines prove a shape if inference on them alone gives it, closing included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.ir.op_helpers import operands_of
+from ocannl.dialects.shapes.shape import ROW_KINDS, Row, Shape
+from ocannl.dialects.texpr import TensorOp
+from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.passes.texpr.infer_shapes.constraints import Origin, ValueRow, demands_of
+from ocannl.passes.texpr.infer_shapes.errors import ShapeInferenceError
+from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variables
+from ocannl.passes.texpr.infer_shapes.solver import Solver
+from ocannl.passes.texpr.infer_shapes.terms import Constraint, Leaf, LeafKind, RowEq, RowLe
+from ocannl.program import graph
+from ocannl.program.values import Value
+
+MOST_LINES = 7
+"""So many lines are searched for the fewest that prove; of more, none can be left out alone."""
+
+Answer = Callable[[Shape], object]
+"""What is asked of a shape."""
+
+
+def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None:
+    """Lines, the nearest first, that prove what is asked of the shape of a value: the fewest of those found,
+    and no part of them does. None where expressions that are gone have determined it, or other programs.
+    """
+
+    def proves(lines: Collection[TensorOp]) -> bool:
+        shape = shape_by(value, lines)
+        return shape is not None and answer(shape) == wanted
+
+    lines = next((near for near in _neighbourhoods(value) if proves(near)), None)
+    if lines is None:
+        return None
+    # Closing is not monotonic: with less known, a line that was needed may be needed no more.
+    before = len(lines) + 1
+    while len(lines) < before:
+        before = len(lines)
+        for line in reversed(lines):
+            fewer = [other for other in lines if other is not line]
+            lines = fewer if proves(fewer) else lines
+    if len(lines) <= MOST_LINES:
+        parts = (part for size in range(len(lines)) for part in combinations(lines, size))
+        lines = next((list(part) for part in parts if proves(part)), lines)
+    return lines or [value.op]
+
+
+def shape_by(value: Value, lines: Collection[TensorOp]) -> Shape | None:
+    """The final shape of a value by some lines alone; None where they contradict closing."""
+    return _Inference(lines).shape(value)
+
+
+def _neighbourhoods(value: Value) -> Iterator[list[TensorOp]]:
+    """The lines that are near a value: its own; with those of its operands, and those that constrain its
+    rows; with those that are near these, until there are no more.
+    """
+    found = {value.op: None}
+    edge = [value.op]
+    while edge:
+        near = dict.fromkeys(other for op in edge for other in _next_to(op))
+        edge = [op for op in near if op not in found]
+        found |= dict.fromkeys(edge)
+        yield list(found)
+
+
+def _next_to(op: TensorOp) -> Iterator[TensorOp]:
+    for operand in operands_of(op):
+        if isinstance(operand.owner, TensorOp):
+            yield operand.owner
+    for origin in graph.solver().origins(shape_of(op.result)):
+        made = origin.op if isinstance(origin, Origin) else None
+        if isinstance(made, TensorOp) and isinstance(made.result, Value):
+            yield made
+
+
+@dataclass
+class _Inference:
+    """The shapes that follow from some lines."""
+
+    lines: Collection[TensorOp]
+    given: dict[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
+    """The rows of leaves, unknown ones of those that are no line."""
+    leaves: list[Leaf] = field(default_factory=list[Leaf])
+    solver: Solver = field(default_factory=Solver)
+
+    def shape(self, value: Value) -> Shape | None:
+        lines = sorted(self.lines, key=_when_made)
+        self._take_leaves(value, lines)
+        try:
+            for op in lines:
+                demands = demands_of(op, self.solver)
+                self.solver.add(*map(self._replaced, demands.found))
+                for name, dim in demands.new.items():
+                    rows = Shape(Row(), Row(), Row((dim,)))
+                    self.leaves.append(Leaf(rows, LeafKind.CONSTANT, name))
+            self.solver.close(self.leaves)
+        except ShapeInferenceError:
+            return None
+        return self.solver.shape(self.given.get(value) or shape_of(value))
+
+    def _take_leaves(self, value: Value, lines: Sequence[TensorOp]) -> None:
+        operands = [operand for op in lines for operand in operands_of(op)]
+        values = dict.fromkeys([value, *(op.result for op in lines), *operands])
+        ops = dict.fromkeys(v.owner for v in values if isinstance(v.owner, TensorOp))
+        self.solver.reserve(*variables([*ops]))
+        for op in ops:
+            for leaf in leaves_of(op):
+                shape = leaf.shape if op in self.lines else self._unknown()
+                self.given[op.result] = shape
+                self.leaves.append(replace(leaf, shape=shape, kind=_kind(leaf)))
+
+    def _unknown(self) -> Shape:
+        batch, input, output = (Row((), self.solver.fresh_row(), ()) for _ in ROW_KINDS)
+        return Shape(batch, input, output)
+
+    def _replaced(self, constraint: Constraint) -> Constraint:
+        """With the rows of leaves as they are known here."""
+        origin = constraint.origin
+        if not isinstance(constraint, RowEq | RowLe) or not isinstance(origin, Origin):
+            return constraint
+        left = self._row(constraint.left, origin.left)
+        right = self._row(constraint.right, origin.right)
+        return type(constraint)(left, right, origin)
+
+    def _row(self, row: Row, place: ValueRow) -> Row:
+        given = self.given.get(place.value)
+        is_own = given is not None and row == shape_of(place.value).row(place.kind)
+        return given.row(place.kind) if given is not None and is_own else row
+
+
+def _kind(leaf: Leaf) -> LeafKind:
+    """Parameters may stay open here: it is shapes that are asked for, not whether they are determined."""
+    return LeafKind.CONSTANT if leaf.kind is LeafKind.PARAM else leaf.kind
+
+
+def _when_made(op: TensorOp) -> int:
+    return op.result.made if isinstance(op.result, Value) else -1

@@ -1,0 +1,154 @@
+"""Answers to why: the lines that are listed prove the answer, and no part of them does."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.program import graph
+from ocannl.program.shape_proofs import proof, shape_by
+
+
+def model() -> dict[str, oc.Tensor]:
+    x = oc.data(np.zeros((10, 3), np.float32), label="x")
+    with oc.scope("layer"):
+        w = oc.param("w", output=16)
+    b = oc.param("b")
+    h = oc.relu(w @ x + b)
+    y = oc.param("v", output=2) @ h
+    loss = (y * y).sum()
+    oc.infer(loss)
+    return {"x": x, "w": w, "b": b, "h": h, "y": y, "loss": loss}
+
+
+def places(reasons: Any) -> list[int]:
+    """The lines of this file, counted from that of `x` in `model`."""
+    first = model.__code__.co_firstlineno + 1
+    found = [line.place for line in reasons.lines]
+    assert all(re.fullmatch(rf"{re.escape(__file__)}:\d+", place) for place in found)
+    return [int(place.rpartition(":")[2]) - first for place in found]
+
+
+def test_shapes():
+    tensors = model()
+    reasons = oc.why(tensors["w"].shape)
+    assert reasons.answer == "`layer.w` has the shape 3->16"
+    texts = [line.text for line in reasons.lines]
+    assert texts == ["parameter `layer.w`: ...->16", "`layer.w @ x`", "data `x`: 10|3"]
+    assert places(reasons) == [2, 4, 0]
+    assert places(oc.why(tensors["b"])) == [4, 4, 2]
+    assert places(oc.why(tensors["h"].shape)) == [4, 4, 4, 2, 0]
+    assert places(oc.why(tensors["h"], "output", 0)) == [4, 4, 4, 2]
+    assert places(oc.why(tensors["h"], "batch")) == [4, 4, 4, 0]
+    assert places(oc.why(tensors["w"], "input", -1)) == [4, 0]
+    assert oc.why(tensors["h"], "output", 0).answer == "axis 0 of the output row of `relu` is 16"
+    assert str(oc.why(tensors["loss"].shape)).count("\n") == 1
+    assert "<pre>" in oc.why(tensors["x"])._repr_html_()
+
+
+def test_what_is_open_stays_open():
+    w = oc.param("w", output=16)
+    reasons = oc.why(w.shape)
+    assert reasons.answer == "`w` has the shape ...->16 so far"
+    y = w @ oc.data(np.zeros((10, 3)), label="x")
+    assert oc.why(w.shape).answer == "`w` has the shape ...,3->16 so far"
+    assert not w.shape.is_final
+    assert oc.why(y, "output").answer == "`(w @ x)` has the output row 16"
+
+
+def test_dtypes_and_names():
+    tensors = model()
+    x = oc.data(np.zeros((10, 3)), label="double")
+    y = oc.relu(x * tensors["w"].sum())
+    assert [line.text for line in oc.why(y, "dtype").lines][-1] == "data `double`: float64"
+    assert oc.why(x > 1.0, "dtype").answer == "`(1 < double)` has the dtype bool"
+    assert "`w`, in `layer`" in oc.why(tensors["w"], "name").lines[0].text
+    assert oc.why((x + 1.0).named("more"), "name").answer == "`more` has the name that it was given"
+
+
+def test_expressions_that_are_gone():
+    w = oc.param("w", output=2)
+    w @ oc.data(np.zeros((10, 3)), label="x")
+    assert "expressions that are gone" in oc.why(w, "input", -1).answer
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda t: oc.why(t, "size"), oc.ArgumentError),
+        (lambda t: oc.why(3), oc.ArgumentError),
+        (lambda t: oc.why(t, "shape", 0), oc.ArgumentError),
+        (lambda t: oc.why(t, "output", 1), IndexError),
+        (lambda t: oc.why(oc.param("w"), "output", 0), IndexError),
+    ],
+)
+def test_other_questions(ask: Any, error: type[Exception]):
+    with pytest.raises(error):
+        ask(oc.data(np.zeros((2, 3)), label="x"))
+
+
+def operations(x: oc.Tensor) -> dict[str, Any]:
+    return {
+        "relu": oc.relu,
+        "bias": lambda t: t + oc.param("b"),
+        "layer": lambda t: oc.param("w", output=3) @ t,
+        "hidden": lambda t: oc.param("v", output=4) @ oc.relu(oc.param("w", output=3) @ t),
+        "sum": lambda t: t + (oc.param("u", output=3) @ x),
+        "norm": nn.layer_norm(label="norm"),
+        "swap": lambda t: oc.einsum("b | o => o | b", t),
+        "cut": lambda t: t[1:],
+        "joined": lambda t: oc.concat("b | ...; c | ... => b^c | ...", t, t),
+        "mean": lambda t: t - oc.mean(t, "output", keep=True),
+    }
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.sampled_from([*operations(oc.constant(0.0))]), min_size=1, max_size=3))
+def test_the_lines_prove_the_shape_and_no_part_does(names: list[str]):
+    x = oc.data(np.zeros((6, 3)), label="x")
+    known = operations(x)
+    try:
+        y = x
+        for name in names:
+            y = known[name](y)
+        loss = (y * y).sum()
+        oc.infer(loss)
+    except oc.ShapeError:
+        return
+    for tensor in [y, *oc.params(loss).values()]:
+        value = tensor.ir_value
+        wanted = graph.known_shape(value)
+        lines = proof(value, lambda shape: shape, wanted)
+        assert lines is not None
+        assert shape_by(value, lines) == wanted
+        sizes = range(len(lines)) if len(lines) <= 5 else [len(lines) - 1]
+        parts = (part for size in sizes for part in combinations(lines, size))
+        if len(lines) > 1:
+            assert not any(shape_by(value, part) == wanted for part in parts)
+
+
+def test_nodes_of_a_routine():
+    tensors, ctx = model(), oc.Context.cpu(1)
+    loss = tensors["loss"]
+    step = ctx.compile(train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1))
+    reasons = step.why(tensors["h"])
+    assert reasons.answer.endswith("of the arena: intermediate value")
+    assert reasons.lines[0].text.startswith("computed in the nest 'relu' over b=10 o=16, ")
+    assert set(places(reasons)) <= {4, 5, 6}
+    assert step.why("relu").lines == reasons.lines
+    assert step.why(tensors["w"]).answer == "`layer.w` has memory that stays between runs: parameter"
+    assert len(step.why(tensors["w"]).lines) >= 2
+    virtual = next(row.split()[0] for row in step.memory().splitlines() if " virtual " in row)
+    assert step.why(virtual).answer == f"`{virtual}` has no memory: computed where it is used"
+    with pytest.raises(oc.OcannlError, match="no node `other`; there are"):
+        step.why("other")
+    with pytest.raises(oc.OcannlError, match="does not compute"):
+        step.why(oc.data(np.zeros(3)) + 1.0)
