@@ -11,9 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.loops import FuncOp, RepeatOp
 from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
-from ocannl.passes.analysis.nests import all_steps, nodes
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import all_steps, declaration, nodes
 from ocannl.passes.analysis.parallel_tasks import task_count
 
 
@@ -64,7 +66,10 @@ def entry_symbol(routine: str) -> str:
 
 
 def entry_layout(func: FuncOp) -> EntryLayout:
-    """The slots of a routine's entry."""
+    """The slots of a routine's entry. Raises `OcannlError` for memory that was not planned."""
+    for step in all_steps(func):
+        if isinstance(step, RepeatOp):
+            check_workspace(step)
     arena_bytes = 0
     labels: list[str] = []
     for node in nodes(func):
@@ -73,6 +78,14 @@ def entry_layout(func: FuncOp) -> EntryLayout:
         elif has_own_memory(node):
             labels.append(node.label.data)
     return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes, is_parallel(func))
+
+
+def check_workspace(repeat: RepeatOp) -> None:
+    """Raises `OcannlError` for a loop whose workspace is smaller than the arena of its body."""
+    needed, node = entry_layout(repeat.func).arena_bytes, repeat.workspace
+    if needed > (0 if node is None else byte_size(declaration(node))):
+        message = f"@{repeat.body.data} needs a workspace of {needed} bytes at least: run plan-memory"
+        raise OcannlError(at_line(repeat, message))
 
 
 def is_parallel(func: FuncOp) -> bool:

@@ -46,14 +46,16 @@ def box_of(indices: Map, space: Mapping[str, int]) -> Box | None:
 def _interval(index: Linear, space: Mapping[str, int]) -> Interval | None:
     """The interval that an index reaches if its terms are digits of a mixed-radix number, else None.
 
-    Then each coefficient is the product of the sizes of the variables with smaller coefficients.
+    Then each coefficient is the product of the sizes of the variables with smaller coefficients. A variable
+    with a negative one counts down.
     """
-    extent = 1
-    for name, coefficient in sorted(index.terms, key=lambda term: term[1]):
-        if coefficient != extent:
+    start, extent = index.constant, 1
+    for name, coefficient in sorted(index.terms, key=lambda term: abs(term[1])):
+        if abs(coefficient) != extent:
             return None
+        start += min(coefficient, 0) * (space[name] - 1)
         extent *= space[name]
-    return index.constant, extent
+    return start, extent
 
 
 def _overlap(a: Box, b: Box) -> bool:

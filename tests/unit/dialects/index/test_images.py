@@ -33,13 +33,19 @@ def array(sizes: Sequence[int]) -> Counter[tuple[int, ...]]:
 
 @st.composite
 def mixed_radix(draw: st.DrawFn, axis: int, start: int, extent: int) -> tuple[Linear, dict[str, int]]:
-    """An index that reaches an interval once, by variables for the factors of its length."""
+    """An index that reaches an interval once, by variables for the factors of its length, some of which count
+    down.
+    """
     digits: list[int] = []
     while extent > 1:
         digits.append(draw(st.sampled_from([d for d in range(2, extent + 1) if extent % d == 0])))
         extent //= digits[-1]
     names = draw(st.permutations([f"v{axis}_{k}" for k in range(len(digits))]))
     terms = {name: prod(digits[:k]) for k, name in enumerate(names)}
+    for name, size in zip(names, digits, strict=True):
+        if draw(st.booleans()):
+            start += terms[name] * (size - 1)
+            terms[name] *= -1
     return Linear.of(terms, start), dict(zip(names, digits, strict=True))
 
 
@@ -100,7 +106,7 @@ def test_what_is_taken_for_a_bijection_is_one(indices: list[Linear], space: dict
     else:
         assert box is None
     sizes = [*sizes, 1, 1][: len(indices)]
-    if box is not None and all(s + n <= size for (s, n), size in zip(box, sizes, strict=True)):
+    if box is not None and all(0 <= s <= size - n for (s, n), size in zip(box, sizes, strict=True)):
         assert covers(indices, space, sizes) == (cells(tuple(indices), space) == array(sizes))
 
 

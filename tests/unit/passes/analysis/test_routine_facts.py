@@ -69,3 +69,61 @@ def test_limits(size: int, indices: list[str], limits: dict[str, tuple[int, int]
     """The values of a static index for which all accesses stay inside an axis of 8."""
     found = facts(*((size, f"%v = loops.load %x[{index}]", "loops.store %v, %y[0]") for index in indices))
     assert {" + ".join(n for n, _ in one.terms): (one.least, one.greatest) for one in found.limits} == limits
+
+
+REPEATED = """
+loops.func @body indices (t = 4, n) {{
+  %x = assign.node "x" on_device : memref<8x8xf32>
+  %h = assign.node "h" on_device : memref<8xf32>
+  %ys = assign.node "ys" on_device : memref<4x8xf32>
+  %first = assign.node "first" on_device : memref<8xf32>
+  loops.nest "h" (i = 8) {{
+    %0 = loops.load %x[2*t + n, i]
+    loops.store %0, %h[i]
+  }}
+  loops.nest "ys" (i = 8) {{
+    %0 = loops.load %h[i]
+    %1 = loops.load %first[i]
+    %2 = arith.addf %0, %1 : f32
+    loops.store %2, %ys[{row}, i]
+  }}
+}}
+loops.func @main indices (n) {{
+  %x = assign.node "xs" on_device : memref<8x8xf32>
+  %h = assign.node "state" on_device : memref<8xf32>
+  %ys = assign.node "ys" on_device : memref<4x8xf32>
+  %first = assign.node "start" on_device : memref<8xf32>
+  %going = assign.node "going" on_device : memref<1xi1>
+  {before}
+  loops.repeat @body t = 4 {flag}("x" = %x, "h" = %h, "ys" = %ys, "first" = %first)
+  loops.nest "h" (b = 4, i = 8) {{
+    %0 = loops.load %ys[b, i]
+    loops.store %0, %x[b, i]
+  }}
+}}"""
+SET_START = """loops.nest "start" (i = 8) {
+    %0 = arith.constant 1.0 : f32
+    loops.store %0, %first[i]
+  }"""
+
+
+@pytest.mark.parametrize(
+    ("row", "flag", "before", "reads", "parts"),
+    [
+        ("t", "", "", {"xs", "start"}, {"xs"}),
+        ("-t + 3", "", SET_START, {"xs"}, {"xs"}),
+        ("0", "", SET_START, {"xs", "ys"}, {"xs", "ys"}),
+        ("t", "while %going ", SET_START, {"xs", "ys", "going"}, {"xs", "ys", "state"}),
+    ],
+    ids=["all rows are written", "in reverse", "only one row", "perhaps no row"],
+)
+def test_facts_of_a_loop_are_those_of_its_body(
+    row: str, flag: str, before: str, reads: set[str], parts: set[str]
+):
+    module = parse_module(REPEATED.format(row=row, flag=flag, before=before))
+    found = routine_facts(the_func(module))
+    assert found.reads == reads
+    assert found.writes == {"xs", "state", "ys"} | ({"start"} if before else set())
+    assert found.parts == parts
+    (limit,) = found.limits
+    assert (limit.terms, limit.least, limit.greatest) == ((("n", 1),), 0, 1)
