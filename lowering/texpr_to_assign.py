@@ -21,7 +21,7 @@ from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
 from ocannl.dialects.ir.origins import merge, union
 from ocannl.dialects.scalar.combination import Combination
-from ocannl.dialects.scalar.terms import Arg, Term, simplify, substitute
+from ocannl.dialects.scalar.terms import Arg, Const, Term, simplify, substitute
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.lowering.expression_nodes import ExpressionNodes, memory_of
@@ -229,7 +229,12 @@ class Lowering(ExpressionNodes):
         self.bodies.append(body.run({}, op.location))
         given = [self.node(value) for value in op.operands[carried:]]
         bound = dict(zip(body.given, [*results[:carried], *given, *results[carried:]], strict=True))
-        self._emit(op, assign.RepeatOp(body.name, op.index, op.size, bound))
+        flag = None if op.flag is None else results[op.flag]
+        if flag is not None:
+            for node, result in zip(results[carried:], op.results[carried:], strict=True):
+                maps, space = self._whole(result)
+                self._emit(op, assign.AccumOp(node, maps, Combination(Const(0.0), (), ()), space))
+        self._emit(op, assign.RepeatOp(body.name, op.index, op.size, bound, flag))
         for result in op.results:
             self._mark_written(result)
             self.computed[result] = self.clock

@@ -38,6 +38,7 @@ from ocannl.program.along_axis import (
     unfold,
 )
 from ocannl.program.along_ids import put_along_axis, take_along_axis
+from ocannl.program.associative_scans import associative_scan
 from ocannl.program.block import Block
 from ocannl.program.block_summary import Summary
 from ocannl.program.blocks import block, configurable
@@ -50,6 +51,7 @@ from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16,
 from ocannl.program.einsums import concat, einmax, einmin, einsum, outer_sum, stack, tropical
 from ocannl.program.encoding import one_hot
 from ocannl.program.errors import ArgumentError, PositionError
+from ocannl.program.fixed_points import fixed_point
 from ocannl.program.functions import OPERATORS, clip
 from ocannl.program.gathers import gather, scatter
 from ocannl.program.grids import meshgrid
@@ -63,7 +65,7 @@ from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.rearranging import rearrange, reduce, repeat
 from ocannl.program.reducers import all, any, argmax, argmin, logsumexp, max, mean, min, prod, std, sum, var
-from ocannl.program.scan import scan
+from ocannl.program.scan import cond, scan, while_loop
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView
@@ -119,6 +121,7 @@ __all__ = [
     "argmin",
     "argsort",
     "as_tensor",
+    "associative_scan",
     "backprop",
     "bfloat16",
     "block",
@@ -128,6 +131,7 @@ __all__ = [
     "clip",
     "code",
     "concat",
+    "cond",
     "config",
     "configurable",
     "constant",
@@ -144,6 +148,7 @@ __all__ = [
     "einsum",
     "export",
     "eye",
+    "fixed_point",
     "flip",
     "float8_e4m3fn",
     "float8_e5m2",
@@ -216,6 +221,7 @@ __all__ = [
     "view",
     "virtual",
     "vjp",
+    "while_loop",
     "why",
     "zero_grads",
     "zeros",

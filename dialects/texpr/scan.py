@@ -111,7 +111,8 @@ class ScanOp(TensorOp, Indexed):
     The body sees its arguments only: carries, which begin with a value and are then what the iteration before
     has yielded; positions of sequences along an axis; and captured values. The results are the last carries,
     and then the stacks of what each iteration yields, at the position that it reads. The index counts the
-    iterations.
+    iterations. With `while %h` the loop ends before the first iteration at which that carry is 0; stacks are
+    0 where it did not run.
     """
 
     name = "texpr.scan"
@@ -120,6 +121,7 @@ class ScanOp(TensorOp, Indexed):
     axes = prop_def(AxesAttr)
     dims = prop_def(DimsAttr)
     reversed = opt_prop_def(UnitAttr)
+    going = opt_prop_def(IntAttr)
     result = result_def(TensorType)
     others = var_result_def(TensorType)
     body = region_def("single_block")
@@ -137,6 +139,7 @@ class ScanOp(TensorOp, Indexed):
         body: Region,
         *,
         reverse: bool = False,
+        going: int | None = None,
     ) -> None:
         Operation.__init__(
             self,
@@ -146,6 +149,7 @@ class ScanOp(TensorOp, Indexed):
                 axes=AxesAttr(tuple(axis for _, axis in sequences)),
                 dims=DimsAttr(((index, count),)),
                 reversed=UnitAttr() if reverse else None,
+                going=None if going is None else IntAttr(going),
             ),
             result_types=types,
             regions=[body],
@@ -170,6 +174,11 @@ class ScanOp(TensorOp, Indexed):
     @property
     def ranges(self) -> dict[str, int | None]:
         return {self.index: self.count.size if isinstance(self.count, Dim) else None}
+
+    @property
+    def flag(self) -> int | None:
+        """The number of the carry that ends the loop where it is 0."""
+        return None if self.going is None else self.going.data
 
     @property
     def inits(self) -> tuple[SSAValue, ...]:
@@ -257,6 +266,8 @@ class ScanOp(TensorOp, Indexed):
         printer.print_string(f" {self.index} = {self.count}")
         if self.reversed is not None:
             printer.print_string(" reverse")
+        if self.flag is not None:
+            print_parts(printer, " while ", self.carry_arguments[self.flag])
         carried, axes, arguments = self.carried.data, self.axes.data, self.arguments
         operands = tuple(self.operands)
 
@@ -288,6 +299,7 @@ class ScanOp(TensorOp, Indexed):
         parser.parse_punctuation("=")
         count = parse_dim(parser)
         reverse = parser.parse_optional_keyword("reverse") is not None
+        flag = parser.parse_argument(expect_type=False) if parser.parse_optional_keyword("while") else None
         arguments: list[Parser.Argument] = []
 
         def one(has_axis: bool, has_type: bool) -> tuple[SSAValue, Axis | None]:
@@ -314,11 +326,17 @@ class ScanOp(TensorOp, Indexed):
         sequences = [(value, axis) for value, axis in found if axis is not None]
         captured = [value for value, _ in group("with", has_axis=False, has_type=False)]
         body = parser.parse_region(arguments)
+        going = None
+        if flag is not None:
+            names = [argument.name.text for argument in arguments[: len(inits)]]
+            if flag.name.text not in names:
+                parser.raise_error(f"{flag.name.text} is no carry", flag.name)
+            going = names.index(flag.name.text)
         parser.parse_punctuation(":")
         types = [parse_tensor_type(parser)]
         while parser.parse_optional_punctuation(","):
             types.append(parse_tensor_type(parser))
-        return cls(index, count, inits, sequences, captured, types, body, reverse=reverse)
+        return cls(index, count, inits, sequences, captured, types, body, reverse=reverse, going=going)
 
     def verify_(self) -> None:
         arguments, inside = self.arguments, set[SSAValue](self.arguments)
@@ -341,6 +359,8 @@ class ScanOp(TensorOp, Indexed):
             )
         if not self.results:
             raise VerifyException("a scan has results: carries or stacks")
+        if self.flag is not None and not 0 <= self.flag < self.carried.data:
+            raise VerifyException("the flag of a scan is one of its carries")
         self._verify_shapes()
 
     def _verify_shapes(self) -> None:

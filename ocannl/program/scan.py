@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Region
@@ -22,7 +22,7 @@ from ocannl.program.id_checks import IdCheck
 from ocannl.program.memory_axes import MemoryAxes
 from ocannl.program.needed import needed
 from ocannl.program.scan_bodies import scan_body
-from ocannl.program.tensor import Tensor, as_tensor
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.trees import built, form_of, leaves_of, paths_of
 from ocannl.program.values import Value, now, value_of
 
@@ -67,6 +67,49 @@ def scan(
     return _with(y, stacks), _with(init, lasts)
 
 
+def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], init: Any, most: int) -> Any:
+    """The state after `state = body(state)` as long as `cond(state)`, a tensor of one number, is not 0, and
+    `most` times at most: a loop that runs when the program runs. It may run 0 times.
+
+    `init` and what `body` returns are tensors or trees of them, of the same form and shapes. Derivatives go
+    through it; in reverse mode there is memory for the states of `most` iterations. Raises as `oc.scan`.
+    """
+    since, count = now(), Dim(integer(most, "the most iterations of a loop"))
+    inits = [as_tensor(cond(init)).ir_value, *(as_tensor(leaf).ir_value for leaf in _tensors(init))]
+    carries = [_argument(value, None, count) for value in inits]
+    found = body(_with(init, carries[1:]))
+    _check_form(found, init)
+    flag = as_tensor(cond(found)).ir_value
+    loop = _Loop(count, inits, [], carries, False, since, going=0)
+    lasts, _ = loop.results([flag, *(as_tensor(leaf).ir_value for leaf in _tensors(found))], [])
+    return _with(init, lasts[1:])
+
+
+def cond(flag: TensorLike, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
+    """`f(*operands)` where a number is not 0, else `g(*operands)`; only that one runs. Both return tensors,
+    or trees of them, of one form and the same shapes.
+    """
+    is_so = pointwise("ne", as_tensor(flag), 0)
+    first = _if(is_so, f, operands, None)
+    return _if(pointwise("not", is_so), g, operands, first)
+
+
+def _if(flag: TensorLike, function: Callable[..., Any], operands: Sequence[Any], other: Any) -> Any:
+    """What a function returns if a flag holds, else another tree, by default of zeros."""
+    since, count = now(), Dim(1)
+    found = function(*operands)
+    if other is not None:
+        _check_form(found, other, "the results of both functions have one form: that of f")
+    values = [as_tensor(leaf).ir_value for leaf in _tensors(found)]
+    zeros = [expressions.constant(0) for _ in values]
+    begin = zeros if other is None else [as_tensor(leaf).ir_value for leaf in _tensors(other)]
+    inits = [as_tensor(flag).ir_value, *begin]
+    carries = [_argument(value, None, count) for value in inits]
+    loop = _Loop(count, inits, [], carries, False, since, going=0, whole=True)
+    lasts, _ = loop.results([carries[0], *values], [])
+    return _with(found, lasts[1:])
+
+
 def _tensors(tree: Any) -> list[Any]:
     """The leaves of a tree without None."""
     return [leaf for leaf in leaves_of(tree) if leaf is not None]
@@ -92,17 +135,20 @@ def _argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:
     return graph.add(ArgumentOp(value, axis, count, graph.fresh_type()), value.name_hint)
 
 
-def _pair(found: object, init: Any) -> tuple[Any, Any]:
+def _pair(found: Any, init: Any) -> tuple[Any, Any]:
     """What a cell has returned: a carry of the form of `init`, and `y`."""
-    if not isinstance(found, tuple) or len(found) != 2:
+    if not isinstance(found, tuple) or len(cast("tuple[Any, ...]", found)) != 2:
         raise ArgumentError(f"the cell of a scan returns (carry, y), found {type(found).__name__}")
-    carry, y = found
-    if form_of(carry) != form_of(init) or len(_tensors(carry)) != len(_tensors(init)):
-        names = [", ".join(paths_of(form_of(tree), "carry")) or "nothing" for tree in (init, carry)]
-        raise ArgumentError(
-            f"the carry keeps its form: it begins as {names[0]}, and the cell returns {names[1]}"
-        )
+    carry, y = cast("tuple[Any, Any]", found)
+    _check_form(carry, init)
     return carry, y
+
+
+def _check_form(carry: Any, init: Any, what: str = "the carry keeps its form: it begins as") -> None:
+    if form_of(carry) != form_of(init) or len(_tensors(carry)) != len(_tensors(init)):
+        forms = form_of(init), form_of(carry)
+        names = [", ".join(paths_of(form, "carry")) or "nothing" for form in forms]
+        raise ArgumentError(f"{what} {names[0]}, and then {names[1]} is returned")
 
 
 @dataclass
@@ -115,6 +161,8 @@ class _Loop:
     arguments: Sequence[Value]
     reverse: bool
     since: int
+    going: int | None = None
+    whole: bool = False
 
     def results(
         self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]
@@ -123,7 +171,7 @@ class _Loop:
         checks = self._id_checks([*carries, *(value for value, _ in stacked)])
         least = [(check.statement.operands[0], LAST_BATCH_AXIS) for check in checks]
         own = [*stacked, *((value, axis) for value, axis in least if isinstance(value, Value))]
-        body = scan_body(self.arguments, carries, own, self.since)
+        body = scan_body(self.arguments, carries, own, self.since, self.whole)
         types = [graph.fresh_type() for _ in (*carries, *own)]
         if not types:
             raise ArgumentError("a scan has a carry, or its cell returns a y")
@@ -136,6 +184,7 @@ class _Loop:
             types[:1],
             Region(body.block),
             reverse=self.reverse,
+            going=self.going,
         )
         op.attributes["results"] = ArrayAttr(types)
         # So that references alone free the operation.

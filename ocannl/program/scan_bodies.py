@@ -13,9 +13,9 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied, operands_of
 from ocannl.dialects.texpr.axes import Axis
-from ocannl.dialects.texpr.derivatives import DerivativeOp
+from ocannl.dialects.texpr.derivatives import JvpOp, VjpOp
 from ocannl.dialects.texpr.scan import ScanOp, YieldOp
-from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
+from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.program.needed import needed
@@ -34,16 +34,20 @@ class ScanBody:
 
 
 def scan_body(
-    arguments: Sequence[Value], carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]], since: int
+    arguments: Sequence[Value],
+    carries: Sequence[Value],
+    stacked: Sequence[tuple[Value, Axis]],
+    since: int,
+    whole: bool,
 ) -> ScanBody:
     """The body that yields values made from arguments. What depends on no argument stays outside, but random
-    numbers that were made `since` the body began.
+    numbers that were made `since` the body began; of a `whole` body, nothing but memory that was made since.
 
     Raises `OcannlError` for memory and updates of values inside.
     """
     yielded = [*carries, *(value for value, _ in stacked)]
     ops = needed([texpr.ForwardOp(value) for value in yielded])
-    inside = _inside(ops, arguments, since)
+    inside = _inside(ops, arguments, since, whole)
     for op in inside:
         _check(op)
     block = Block(arg_types=[value.type for value in arguments])
@@ -65,25 +69,45 @@ def scan_body(
     return body
 
 
-def _inside(ops: Sequence[texpr.TensorOp], arguments: Sequence[Value], since: int) -> list[texpr.TensorOp]:
-    """The operations of the body, operands first. Beside derivatives, all expressions are inside, since those
-    follow what they are taken of to its operands.
+def _inside(
+    ops: Sequence[texpr.TensorOp], arguments: Sequence[Value], since: int, whole: bool
+) -> list[texpr.TensorOp]:
+    """The operations of the body, operands first: those that depend on arguments; and what such a derivative
+    follows, from the value that it is taken of to what it is taken with respect to.
     """
-    found = {value.op for value in arguments}
-    inside: list[texpr.TensorOp] = []
+    given = {value.op for value in arguments}
+    found = set(given)
+    inside = {op for op in ops if op not in given and _depends(op, found, since, whole)}
+    waiting = [op for op in inside if isinstance(op, VjpOp | JvpOp)]
+    while waiting:
+        path = _path(waiting.pop(), ops) - inside - given
+        waiting += [op for op in path if isinstance(op, VjpOp | JvpOp)]
+        inside |= path
+    return [op for op in ops if op in inside]
+
+
+def _path(derivative: VjpOp | JvpOp, ops: Sequence[texpr.TensorOp]) -> set[texpr.TensorOp]:
+    """The operations among some, operands first, through which a derivative goes."""
+    wrt = [derivative.wrt] if isinstance(derivative, VjpOp) else derivative.wrt
+    found = {value.op for value in values_of(derivative) if value in wrt}
+    tensor = values_of(derivative)[0]
+    needed_ops = {*needed([tensor.op]), tensor.op}
+    path: set[texpr.TensorOp] = set()
     for op in ops:
-        is_drawn = isinstance(op, UniformOp) and value_of(op).made > since
-        if op not in found and (is_drawn or any(value.op in found for value in values_of(op))):
+        if op in needed_ops and any(value.op in found for value in values_of(op)):
             found.add(op)
-            inside.append(op)
-    if any(isinstance(op, DerivativeOp) for op in inside):
-        own = {value.op for value in arguments}
-        return [op for op in ops if op not in own and not _stays_outside(op)]
-    return inside
+            path.add(op)
+    return path
 
 
-def _stays_outside(op: texpr.TensorOp) -> bool:
-    return isinstance(op, (*NUMBERS, texpr.MemoryOp, texpr.OfOp, ArgumentOp))
+def _depends(op: texpr.TensorOp, found: set[texpr.TensorOp], since: int, whole: bool) -> bool:
+    """Whether an operation is found, depends on one that is, or is of the body for when it was made."""
+    is_own = isinstance(op, UniformOp) or (whole and not isinstance(op, (*NUMBERS, texpr.MemoryOp)))
+    is_new = is_own and value_of(op).made > since
+    if op in found or is_new or any(value.op in found for value in values_of(op)):
+        found.add(op)
+        return True
+    return False
 
 
 def _check(op: texpr.TensorOp) -> None:

@@ -13,10 +13,21 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import merge
 from ocannl.dialects.scalar.terms import Arg
-from ocannl.dialects.texpr import AssignOp, BackpropOp, GradOp, ParamOp, TensorOp, TexprRoutineOp, ZeroGradsOp
+from ocannl.dialects.texpr import (
+    AssignOp,
+    BackpropOp,
+    GradOp,
+    ParamOp,
+    ScanOp,
+    TensorOp,
+    TexprRoutineOp,
+    ZeroGradsOp,
+)
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, DerivativeOp, JvpOp, VjpOp
+from ocannl.dialects.texpr.scan import nested
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.passes.analysis.derivative_paths import (
     all_operands,
@@ -98,16 +109,16 @@ def set_pointwise(target: SSAValue, value: SSAValue, accum: str | None, before: 
 
 @dataclass
 class Derivatives:
-    """The derivatives of one routine that are expressions."""
+    """The derivatives of one block that are expressions."""
 
-    routine: TexprRoutineOp
+    block: Block
     given: set[Operation] = field(init=False)
     """Values that exist before, or stand for one derivative already."""
     adjoint_of: dict[VjpOp, SSAValue] = field(default_factory=dict[VjpOp, SSAValue])
     tangents: dict[Directions, Tangents] = field(default_factory=dict[Directions, Tangents])
 
     def __post_init__(self) -> None:
-        self.given = set(self.routine.body.block.ops)
+        self.given = set(self.block.ops)
 
     def vjp(self, op: VjpOp) -> None:
         if op not in self.adjoint_of:
@@ -117,12 +128,12 @@ class Derivatives:
     def _sweep(self, op: VjpOp) -> None:
         """All adjoints of one value from one cotangent, in one sweep."""
         sweep = op.tensor, op.cotangent
-        others = [other for other in self.routine.body.block.ops if isinstance(other, VjpOp)]
+        others = [other for other in self.block.ops if isinstance(other, VjpOp)]
         together = [other for other in others if (other.tensor, other.cotangent) == sweep]
         for other in together:
             check_float(other.wrt, other)
         targets = dict.fromkeys(other.wrt for other in together)
-        path = dependencies(self.routine.body.block, [op.tensor])
+        path = dependencies(self.block, [op.tensor])
         found = dict(adjoints(path, op.tensor, self._seed(op), targets, op))
         for other in together:
             adjoint = found.get(other.wrt)
@@ -142,7 +153,7 @@ class Derivatives:
             check_float(x, op)
         directions = tuple(zip(op.wrt, op.tangents, strict=True))
         if directions not in self.tangents:
-            self.tangents[directions] = Tangents(self.routine.body.block, directions, op)
+            self.tangents[directions] = Tangents(self.block, directions, op)
         tangent = self.tangents[directions].of(op.tensor, op)
         self._replace(op, zero_like(op, op) if tangent is None else tangent)
 
@@ -172,9 +183,12 @@ def check_float(value: SSAValue, op: Operation) -> None:
         raise OcannlError(at_line(op, f"{name} holds integers ({element}), which have no derivatives"))
 
 
-def settle_custom_gradients(routine: TexprRoutineOp) -> None:
+def settle_custom_gradients(block: Block) -> None:
     """Replaces `texpr.custom` by its values, once derivatives are expanded. Raises `OcannlError`."""
-    ops = list(routine.body.block.ops)
+    ops = list(block.ops)
+    for op in ops:
+        if isinstance(op, ScanOp):
+            settle_custom_gradients(op.block)
     adjoint_ops = [op for op in ops if isinstance(op, AdjointOp)]
     for op in ops:
         if isinstance(op, CustomOp):
@@ -183,7 +197,7 @@ def settle_custom_gradients(routine: TexprRoutineOp) -> None:
             op.result.replace_all_uses_with(value)
             Rewriter.erase_op(op)
     if adjoint_ops:
-        _erase_rules(list(routine.body.block.ops), [op.result for op in adjoint_ops])
+        _erase_rules(list(block.ops), [op.result for op in adjoint_ops])
 
 
 def _erase_rules(ops: Sequence[Operation], placeholders: Sequence[SSAValue]) -> None:
@@ -205,7 +219,7 @@ def params_of(block: Block, value: SSAValue) -> list[SSAValue]:
 def differentiate(routine: TexprRoutineOp) -> None:
     """Raises `OcannlError` where there is no derivative, or where an earlier pass is missing."""
     block = routine.body.block
-    expressions = [op for op in block.ops if isinstance(op, DerivativeOp)]
+    expressions = [op for op in nested(block) if isinstance(op, DerivativeOp)]
     code = [op for op in block.ops if isinstance(op, ZeroGradsOp | BackpropOp)]
     for op in (*expressions, *code):
         check_shapes(op)
@@ -214,7 +228,7 @@ def differentiate(routine: TexprRoutineOp) -> None:
     # A parameter whose second derivative is zero still has a gradient, which is zero.
     params = {op: params_of(block, op.tensor) for op in code if expressions}
     if expressions:
-        expand_derivatives(routine, expressions)
+        expand_derivatives(block)
     gradients = Gradients(routine)
     for op in code:
         if isinstance(op, ZeroGradsOp):
@@ -223,14 +237,16 @@ def differentiate(routine: TexprRoutineOp) -> None:
             gradients.backprop(op)
         Rewriter.erase_op(op)
     if expressions:
-        settle_custom_gradients(routine)
+        settle_custom_gradients(block)
 
 
-def expand_derivatives(routine: TexprRoutineOp, ops: Iterable[DerivativeOp]) -> None:
+def expand_derivatives(block: Block) -> None:
     """Expands derivatives in program order, so that a differentiated value contains none."""
-    derivatives = Derivatives(routine)
-    for op in ops:
-        if isinstance(op, VjpOp):
+    derivatives = Derivatives(block)
+    for op in operations_of(block):
+        if isinstance(op, ScanOp):
+            expand_derivatives(op.block)
+        elif isinstance(op, VjpOp):
             derivatives.vjp(op)
         elif isinstance(op, JvpOp):
             derivatives.jvp(op)

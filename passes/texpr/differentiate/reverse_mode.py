@@ -57,7 +57,7 @@ def adjoints_of(
     contributions = {value: [*given] for value, given in seeds.items()}
     for step in reversed(path):
         reached = [result for result in step.results if result in contributions and result in active]
-        found = {result: _total(contributions.pop(result), before) for result in reached}
+        found: dict[SSAValue, SSAValue] = {r: _total(contributions.pop(r), before) for r in reached}
         yield from ((result, adjoint) for result, adjoint in found.items() if result in targets)
         for operand, contribution in _contributions(step, found, active, before):
             contributions.setdefault(operand, []).append(contribution)
@@ -94,15 +94,15 @@ def _is_box(value: SSAValue) -> bool:
 
 
 def _contributions(
-    op: Operation, found: Mapping[SSAValue, SSAValue], active: Collection[SSAValue], before: Operation
+    op: Operation, adjoints: Mapping[SSAValue, SSAValue], active: Collection[SSAValue], before: Operation
 ) -> Iterator[tuple[SSAValue, SSAValue]]:
     """The contributions of an operation, by the adjoints of its results, to those of its active operands."""
-    if not found:
+    if not adjoints:
         return
     if isinstance(op, ScanOp):
-        yield from through_scan(op, found, active, before, adjoints_of)
+        yield from through_scan(op, adjoints, active, before, adjoints_of)
         return
-    (adjoint,) = found.values()
+    (adjoint,) = adjoints.values()
     if isinstance(op, CustomOp):
         yield from _pulled_back(op, adjoint, active, before)
     elif isinstance(op, ApplyOp):

@@ -6,14 +6,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.op_helpers import copied, operands_of, operations_of
+from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.precisions import is_float
-from ocannl.dialects.scalar.terms import App, Arg
-from ocannl.dialects.texpr import ConstantOp, EmbedOp, RangeOp, ScanOp, YieldOp
+from ocannl.dialects.scalar.terms import App, Arg, Const
+from ocannl.dialects.shapes.shape import Row, Shape
+from ocannl.dialects.texpr import ApplyOp, ConstantOp, EmbedOp, RangeOp, ScanOp, YieldOp
 from ocannl.dialects.texpr.axes import Axis
+from ocannl.dialects.texpr.derivatives import CustomOp
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.passes.analysis.derivative_paths import dependencies, dependents
 from ocannl.passes.analysis.slices import operands_with_body, slice_in
@@ -21,6 +25,7 @@ from ocannl.passes.texpr.differentiate.derivative_builder import (
     combined,
     constant,
     gradient_type,
+    identity,
     insert,
     sum_to,
 )
@@ -37,7 +42,7 @@ SAVED = Axis("batch", 0)
 def active_arguments(scan: ScanOp, active: Collection[SSAValue]) -> set[SSAValue]:
     """The arguments of the body that depend on active operands, through carries too."""
     pairs = zip(scan.arguments, scan.operands, strict=True)
-    found = {argument for argument, value in pairs if value in active and is_differentiable(value)}
+    found: set[SSAValue] = {a for a, value in pairs if value in active and is_differentiable(value)}
     carries = [*zip(scan.carry_arguments, scan.yielded.carries, strict=True)]
     while True:
         reached = dependents(scan.steps, found)
@@ -85,12 +90,15 @@ class _Reverse:
     """The adjoints of what the body yields, by the result whose adjoint they have; else by the argument."""
     steps: list[Operation] = field(default_factory=list[Operation])
     """The operations that compute the adjoints."""
+    forward: set[Operation] = field(default_factory=set[Operation])
+    """The operations of the body that what it yields depends on."""
 
     def differentiate(self, sweep: Sweep) -> None:
         """Computes the adjoints of the body in the body, for a moment."""
         scan, block = self.scan, self.scan.block
         self.carries = [argument for argument in scan.carry_arguments if argument in self.active]
         own = set(operations_of(block))
+        self.forward = {*slice_in(block, scan.yielded.values, values_read)}
         given: dict[SSAValue, list[SSAValue]] = {}
         for argument, value in zip(scan.carry_arguments, scan.yielded.carries, strict=True):
             if argument in self.active:
@@ -116,7 +124,7 @@ class _Reverse:
     def build(self) -> ScanOp:
         """The scan of the adjoints; the body is then as it was, and yields what the adjoints read of it."""
         scan = self.scan
-        builder = _Builder(scan)
+        builder = _Builder(scan, self.forward)
         for argument in self.carries:
             init = self.adjoints.get(scan.results[argument.index]) or self._zero(argument)
             builder.carry(self.seeds[argument], init)
@@ -131,16 +139,21 @@ class _Reverse:
         for value in dict.fromkeys(read):
             if value not in results and value not in builder.copies:
                 builder.saved(value)
+        flag = None if scan.flag is None else self._ran(builder)
         builder.add(self.steps)
         end = YieldOp((), ())
         builder.block.add_op(end)
-        yielded = [self._carried(argument, builder, end) for argument in self.carries]
+        yielded: list[SSAValue] = []
+        for argument in self.carries:
+            kept = builder.copies[self.seeds[argument]]
+            yielded.append(where_ran(flag, self._carried(argument, builder, end), kept, end))
         for argument, total in zip(sums, totals, strict=True):
             part = builder.copies[self.found[argument]]
             term = App("add", (Arg(0), Arg(1)))
-            yielded.append(combined(term, [total, part], tensor_type(total), end))
+            added = combined(term, [total, part], tensor_type(total), end)
+            yielded.append(where_ran(flag, added, total, end))
         stacks = [
-            (builder.copies[self.found[argument]], axis)
+            (where_ran(flag, builder.copies[self.found[argument]], None, end), axis)
             for argument, (_, axis) in zip(scan.sequence_arguments, scan.sequences, strict=True)
             if argument in self.found
         ]
@@ -152,6 +165,13 @@ class _Reverse:
             assert isinstance(seed, BlockArgument)
             scan.block.erase_arg(seed)
         return made
+
+    def _ran(self, builder: _Builder) -> SSAValue:
+        """An argument that is 1 in the iterations that ran, and 0 in the others."""
+        type = TensorType.of(Shape(Row(), Row(), Row()), f32)
+        one = constant(1.0, type, self.scan.yielded)
+        builder.sequence(one, *self.scan.stack(one, SAVED))
+        return builder.copies[one]
 
     def _zero(self, like: SSAValue) -> SSAValue:
         return constant(0.0, gradient_type(like), self.before)
@@ -177,11 +197,29 @@ class _Reverse:
                 number += 1
 
 
+def values_read(op: Operation) -> Sequence[SSAValue]:
+    """The operands that the value of an operation depends on."""
+    return [op.source] if isinstance(op, CustomOp) else op.operands
+
+
+def where_ran(flag: SSAValue | None, value: SSAValue, other: SSAValue | None, before: Operation) -> SSAValue:
+    """A value in the iterations that ran, and another, or 0, in those that did not."""
+    if flag is None:
+        return value
+    maps, space = identity(value, before)
+    operands = [flag, value] if other is None else [flag, value, other]
+    term = App("where", (Arg(0), Arg(1), Const(0.0) if other is None else Arg(2)))
+    combination = Combination.of(term, operands, [(), *[maps] * (len(operands) - 1)])
+    made = ApplyOp.projected(combination, tensor_type(value), None, maps, space)
+    return insert(made, before, value).result
+
+
 @dataclass
 class _Builder:
     """A scan in the other direction of the positions of another one."""
 
     source: ScanOp
+    forward: set[Operation]
     block: Block = field(default_factory=Block)
     copies: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The values of the new body, by those of the other one that they stand for."""
@@ -202,7 +240,9 @@ class _Builder:
         self.sequences.append((whole, axis))
 
     def saved(self, value: SSAValue) -> None:
-        """An argument or number that stands for a value of the other body, which yields it if need be."""
+        """An argument or number that stands for a value of the other body, which yields it if need be. What
+        that computes for its derivative alone is computed here.
+        """
         source, owner = self.source, value.owner
         if isinstance(owner, ConstantOp | RangeOp):
             self.block.add_op(copied(owner, self.copies))
@@ -218,6 +258,11 @@ class _Builder:
             self.captured.append(operand)
         elif value in source.sequence_arguments:
             self.sequence(value, *source.sequences[source.sequence_arguments.index(value)])
+        elif isinstance(owner, Operation) and owner not in self.forward:
+            for operand in operands_of(owner):
+                if operand not in self.copies:
+                    self.saved(operand)
+            self.block.add_op(copied(owner, self.copies))
         else:
             self.sequence(value, *source.stack(value, SAVED))
 

@@ -83,14 +83,18 @@ def tangents_of_scan(
             types,
             Region(block_copied(block, {})),
             reverse=scan.reversed is not None,
+            going=scan.flag,
         ),
         before,
         scan,
     )
     copy.detach()
     copy.erase()
-    found = {scan.results[number]: made.results[carried + place] for place, number in enumerate(carries)}
-    found |= {result: made.results[len(inits) + place] for place, (result, _) in enumerate(stacks)}
+    found: dict[SSAValue, SSAValue] = {}
+    for place, number in enumerate(carries, carried):
+        found[scan.results[number]] = made.results[place]
+    for place, (result, _) in enumerate(stacks, len(inits)):
+        found[result] = made.results[place]
     for result, tangent in found.items():
         tangent.name_hint = f"{result.name_hint}_tangent" if result.name_hint else None
     return found

@@ -29,8 +29,9 @@ def distribute(block: Block) -> None:
         if isinstance(op, ScanOp):
             distribute(op.block)
             forward_copies(op)
-            if op.size:
+            if op.size and op.flag is None:
                 move_behind(op)
+            if op.size:
                 move_ahead(op)
             pruned(op)
 

@@ -15,6 +15,7 @@ def needed_carries(scan: ScanOp) -> set[int]:
     """The carries that results which are used depend on."""
     carried = scan.carried.data
     needed = {number for number, result in enumerate(scan.results[:carried]) if result.uses}
+    needed |= {scan.flag} if scan.flag is not None and any(result.uses for result in scan.results) else set()
     stacks = scan.yielded.stacked
     values = [v for (v, _), r in zip(stacks, scan.results[carried:], strict=True) if r.uses]
     while True:
@@ -71,6 +72,7 @@ def pruned(scan: ScanOp) -> None:
         [tensor_type(result) for result in remaining],
         Region(block_copied(scan.block, {})),
         reverse=scan.reversed is not None,
+        going=None if scan.flag is None else kept.index(scan.flag),
     )
     made.location = scan.location
     parent.insert_op_before(made, scan)

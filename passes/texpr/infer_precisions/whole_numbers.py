@@ -58,26 +58,27 @@ class WholeNumbers:
                 self.read(op, numbers)
 
     def read_scan(self, op: ScanOp, numbers: set[SSAValue]) -> None:
-        """Notes the types of a scan's results and of all values in its body. A carry that begins as a whole
-        number, and then is a float, is one from the start.
+        """Notes the types of a scan's results and of all values in its body. A carry that begins with a
+        number that could have other types has that of what is yielded.
         """
         for argument, value in zip(op.arguments, op.operands, strict=True):
             self.settle(argument, given_element(argument) or self.kinds[value] or i32)
-        while True:
+        for _ in range(1 + op.carried.data):
             self.read_all(op.steps, numbers)
-            carries = [*zip(op.carry_arguments, op.yielded.carries, strict=True)]
             wider = [
                 (argument, kind)
-                for argument, value in carries
+                for argument, init, value in zip(
+                    op.carry_arguments, op.inits, op.yielded.carries, strict=True
+                )
                 if (kind := self.kinds[value]) is not None
-                and is_float(kind)
-                and not is_float(self.kinds[argument] or i32)
+                and kind != self.kinds[argument]
+                and (init in self.soft or is_float(kind) > is_float(self.kinds[argument] or i32))
             ]
             if not wider:
                 break
             for argument, kind in wider:
                 self.settled.pop(argument, None)
-                self.kinds[argument] = kind
+                self.settle(argument, kind)
         for result, value in zip(op.results, op.yielded.values, strict=True):
             self.settle(result, given_element(result) or self.kinds[value] or i32)
         for result, argument in zip(op.results, op.carry_arguments, strict=False):

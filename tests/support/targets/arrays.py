@@ -102,6 +102,14 @@ def scans(ctx: oc.Context, dtype: Any) -> Values:
         loss = number(ys) + number(last)
         grads = zip("wux", oc.grad(loss, [w, u, x]), strict=True)
         found |= {f"{key} {reverse}": t for key, t in [("ys", ys), ("last", last), *grads]}
+    roots = oc.while_loop(
+        lambda s: oc.max(abs(s * s - 2 - x * x)) > 1e-2, lambda s: s / 2 + (1 + x * x / 2) / s, 2, 9
+    )
+    chosen = oc.cond(oc.sum(x) < 1e6, lambda x: oc.sin(x), lambda x: x * x, roots)
+    point = oc.fixed_point(lambda y, x: oc.cos(y) / 2 + x, 0.0, x, tolerance=1e-5)
+    sums = oc.associative_scan(lambda a, b: a + b, x, axis=1)
+    for name, t in [("roots", roots), ("chosen", chosen), ("point", point), ("sums", sums)]:
+        found |= {name: t, f"{name} grad": oc.grad(number(t), x)}
     return computed(ctx, found)
 
 

@@ -43,7 +43,7 @@ def check_resources(routine: oc.Routine, dtype: DType) -> None:
     assert table == routine.schedule()
     head, *rows = table.splitlines()
     assert head.endswith("shared bytes  registers a thread  spilled bytes")
-    for row in rows:
+    for row in (row for row in rows if "@" not in row):  # those of loops have no kernel
         shared, registers, spilled = map(int, row.split()[-3:])
         assert 0 < registers <= 255, row
         assert spilled == 0 or (dtype == np.float64 and not shared), row

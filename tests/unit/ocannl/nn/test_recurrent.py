@@ -83,7 +83,7 @@ def _begin(torch: Any, module: Any, kind: str) -> tuple[Any, ...]:
 def _run(
     torch: Any, module: Any, x: Any, begin: tuple[Any, ...], lengths: list[int] | None
 ) -> tuple[Any, Any]:
-    state = begin if len(begin) > 1 else begin[0]
+    state: Any = begin if len(begin) > 1 else next(iter(begin))
     if lengths is None:
         return module(x, state)
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)

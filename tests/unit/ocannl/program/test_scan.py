@@ -218,7 +218,7 @@ def test_the_input_half_is_one_product() -> None:
 
 def test_a_carry_keeps_its_form() -> None:
     x = oc.data(np.ones((2, 3, 4)))
-    with pytest.raises(oc.ArgumentError, match=r"begins as carry.0, carry.1, and the cell returns carry"):
+    with pytest.raises(oc.ArgumentError, match=r"begins as carry.0, carry.1, and then carry is returned"):
         oc.scan(lambda c, x: (c[0], x), (0.0, 0.0), x)
     with pytest.raises(oc.ArgumentError, match=r"returns \(carry, y\), found Tensor"):
         oc.scan(lambda c, x: c + x, 0.0, x)

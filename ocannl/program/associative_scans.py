@@ -1,0 +1,65 @@
+"""Scans of associative functions, which run in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ocannl.dialects.shapes.shape import Dim
+from ocannl.program.along_axis import Along
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import spec_apply
+from ocannl.program.tensor import Tensor, as_tensor
+from ocannl.program.tensor_parts import ALL, part_of
+from ocannl.program.trees import built, form_of, leaves_of
+
+TreeT = TypeVar("TreeT")
+
+
+def associative_scan(
+    combine: Callable[[Any, Any], Any], xs: TreeT, axis: int = -1, *, reverse: bool = False
+) -> TreeT:
+    """What `combine` makes of all elements up to each one along an axis, in the order of memory: `x[0]`,
+    `combine(x[0], x[1])`, `combine(combine(x[0], x[1]), x[2])`, ...; with `reverse`, from the last one on.
+
+    `combine` is associative, works on many positions at once, and returns tensors of the same shapes. `xs` is
+    a tensor or a tree of them, of one known number n of positions. The function is applied log2(n) times, to
+    whole tensors (Hillis and Steele, "Data parallel algorithms", 1986). Raises `ArgumentError` for another
+    form, `ShapeError` where the axis is not known.
+    """
+    form = form_of(xs)
+    leaves = [as_tensor(leaf) for leaf in leaves_of(xs)]
+    sizes = {Along.of(leaf, axis).size for leaf in leaves}
+    if len(sizes) != 1:
+        raise ArgumentError(f"an associative scan is of tensors with one number of positions, found {sizes}")
+    (size,) = sizes
+    apart = 1
+    while apart < size:
+        ahead = [_cut(leaf, axis, slice(0, size - apart)) for leaf in leaves]
+        behind = [_cut(leaf, axis, slice(apart, size)) for leaf in leaves]
+        first, second = (built(form, iter(part)) for part in (ahead, behind))
+        found = combine(second, first) if reverse else combine(first, second)
+        if form_of(found) != form:
+            raise ArgumentError("what an associative scan combines has the form of its elements")
+        combined = [as_tensor(leaf) for leaf in leaves_of(found)]
+        kept = slice(size - apart, size) if reverse else slice(0, apart)
+        ends = [_cut(leaf, axis, kept) for leaf in leaves]
+        pairs = zip(combined, ends, strict=True) if reverse else zip(ends, combined, strict=True)
+        leaves = [_joined(one, other, axis) for one, other in pairs]
+        apart *= 2
+    return built(form, iter(leaves))
+
+
+def _cut(tensor: Tensor, axis: int, positions: slice) -> Tensor:
+    """The tensor at some positions of an axis."""
+    key = [*[ALL] * axis, positions] if axis >= 0 else [..., positions, *[ALL] * (-axis - 1)]
+    return Tensor(part_of(tensor.ir_value, key))
+
+
+def _joined(one: Tensor, other: Tensor, axis: int) -> Tensor:
+    """Two tensors one after the other along an axis."""
+    first, second = Along.of(one, axis), Along.of(other, axis)
+    joined = first.with_axis("ahead^behind")
+    spec = f"{first.with_axis('ahead')}; {first.with_axis('behind')} => {joined}"
+    dims = [("ahead", Dim(first.size)), ("behind", Dim(second.size))]
+    return Tensor(spec_apply(spec, "add", "add", [first.value, second.value], dims))

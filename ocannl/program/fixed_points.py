@@ -1,0 +1,60 @@
+"""Fixed points, with derivatives by the implicit function theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
+from ocannl.program import graph
+from ocannl.program.derivatives import stop_gradient, vjp
+from ocannl.program.parameters import params
+from ocannl.program.scan import while_loop
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
+from ocannl.program.values import Value
+
+Pair: TypeAlias = tuple[Tensor, Tensor]
+"""A value, and the next one."""
+
+
+def fixed_point(
+    f: Callable[..., TensorLike], x0: TensorLike, *args: TensorLike, tolerance: float = 1e-6, most: int = 100
+) -> Tensor:
+    """The `x` for which `x = f(x, *args)`, by iteration from `x0` until no element changes by more than
+    `tolerance`, `most` times at most.
+
+    In reverse mode the gradient is that of the implicit function theorem, which a second iteration solves, so
+    that no iteration is saved (Bai et al., "Deep Equilibrium Models", 2019). It goes to `args` and to
+    parameters, not to `x0` nor to other tensors that `f` uses. Where `f` does not contract, neither of them
+    converges.
+    """
+    given = [as_tensor(arg) for arg in args]
+    constants = [stop_gradient(arg).named(f"{arg.label}_fixed") for arg in given]
+    begin = stop_gradient(x0)
+    _, found = _iterated(lambda x: as_tensor(f(x, *constants)), begin, tolerance, most)
+    x = stop_gradient(found).named("fixed_point")
+    y = as_tensor(f(x, *constants))
+    value = y.ir_value
+    adjoint = Tensor(graph.add(AdjointOp(value, _like(value)), "cotangent"))
+    _, cotangent = _iterated(lambda u: adjoint + vjp(y, x, u), adjoint, tolerance, most)
+    trained = [*params(y, trained=True).values()]
+    pulled = vjp(y, [*constants, *trained], cotangent)
+    wrt, by = [t.ir_value for t in (*given, *trained)], [t.ir_value for t in pulled]
+    return Tensor(graph.add(CustomOp(value, adjoint.ir_value, wrt, by, _like(value)), "fixed_point"))
+
+
+def _iterated(step: Callable[[Tensor], Tensor], begin: Tensor, tolerance: float, most: int) -> Pair:
+    """The last two values of an iteration."""
+
+    def moves(pair: Pair) -> Tensor:
+        return pointwise("abs", pair[1] - pair[0]).max() > tolerance
+
+    def body(pair: Pair) -> Pair:
+        return pair[1], step(pair[1])
+
+    return while_loop(moves, body, (begin, step(begin)), most)
+
+
+def _like(value: Value) -> TensorType:
+    return TensorType.of(shape_of(value))

@@ -1,0 +1,54 @@
+"""Fixed points, and scans of associative functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+
+
+def test_gradients_of_a_fixed_point_are_implicit() -> None:
+    """Those of `x = cos(w x + b)`: `x' = -sin(w x + b) (x + w x')`, and so for `b`."""
+    w, b = oc.param("w", np.array([0.5, -0.7])), oc.data(np.array([0.3, 0.1]), label="b")
+    x = oc.fixed_point(lambda x, b: oc.cos(w * x + b), 0.0, b, tolerance=1e-13, most=200)
+    by_w, by_b = oc.grad((x * x).sum(), [w, b])
+    ctx = oc.Context()
+    code = x.forward + by_w.forward + by_b.forward
+    ctx.init_params(code)
+    ctx.compile(code)()
+    found, slopes = np.array(ctx[x]), np.array([0.5, -0.7])
+    np.testing.assert_allclose(found, np.cos(slopes * found + ctx[b]), atol=1e-12)
+    inner = -np.sin(slopes * found + ctx[b])
+    np.testing.assert_allclose(ctx[by_w], 2 * found * inner * found / (1 - inner * slopes), atol=1e-10)
+    np.testing.assert_allclose(ctx[by_b], 2 * found * inner / (1 - inner * slopes), atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scans_of_pairs(size: int, reverse: bool) -> None:
+    """The recurrence `h = a h + b`, as products of its steps."""
+    rng = np.random.default_rng(2)
+    arrays = rng.normal(size=(2, 3, size, 2))
+    a, b = (oc.data(array) for array in arrays)
+
+    def combine(one: Any, other: Any) -> dict[str, oc.Tensor]:
+        return {"a": one["a"] * other["a"], "b": other["a"] * one["b"] + other["b"]}
+
+    found = oc.associative_scan(combine, {"a": a, "b": b}, axis=1, reverse=reverse)["b"]
+    ctx = oc.Context()
+    ctx.compile(found.forward)()
+    h, wanted = np.zeros((3, 2)), np.zeros((3, size, 2))
+    for t in reversed(range(size)) if reverse else range(size):
+        h = wanted[:, t] = arrays[0][:, t] * h + arrays[1][:, t]
+    np.testing.assert_allclose(ctx[found], wanted, atol=1e-12)
+
+
+def test_associative_scans_keep_form_and_size() -> None:
+    x, y = oc.data(np.ones((2, 3))), oc.data(np.ones((2, 4)))
+    with pytest.raises(oc.ArgumentError, match="one number of positions"):
+        oc.associative_scan(lambda a, b: a, (x, y))
+    with pytest.raises(oc.ArgumentError, match="the form of its elements"):
+        oc.associative_scan(lambda a, b: a[0], (x, x))

@@ -1,0 +1,77 @@
+"""Loops with a condition, and branches: values, derivatives, and what runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.tensors import Array
+
+import ocannl as oc
+
+A = np.array([2.0, 9.0, 0.25])
+
+
+def values_of(*tensors: oc.Tensor) -> list[Array]:
+    ctx = oc.Context()
+    code = sum((tensor.forward for tensor in tensors), oc.Code())
+    ctx.init_params(code)
+    ctx.compile(code)()
+    return [np.array(ctx[tensor]) for tensor in tensors]
+
+
+def root(a: oc.Tensor, most: int = 50) -> tuple[oc.Tensor, oc.Tensor]:
+    """The square root by Newton's method, and the number of steps."""
+
+    def body(state: tuple[oc.Tensor, oc.Tensor]) -> tuple[oc.Tensor, oc.Tensor]:
+        return 0.5 * (state[0] + a / state[0]), state[1] + 1
+
+    def is_far(state: tuple[oc.Tensor, oc.Tensor]) -> oc.Tensor:
+        return oc.max(abs(state[0] * state[0] - a)) > 1e-9
+
+    return oc.while_loop(is_far, body, (a * 0 + 1.0, 0), most=most)
+
+
+def test_derivatives_go_through_the_iterations_that_ran() -> None:
+    a = oc.param("a", A)
+    found, steps = root(a)
+    gradient = oc.grad(found.sum(), a)
+    along = oc.jvp(found, a, oc.data(np.ones(3)))
+    values = values_of(found, steps, gradient, oc.grad(gradient.sum(), a), along)
+    np.testing.assert_allclose(values[0], np.sqrt(A), rtol=1e-12)
+    assert 4 < values[1] < 12
+    np.testing.assert_allclose(values[2], 0.5 / np.sqrt(A), rtol=1e-9)
+    np.testing.assert_allclose(values[3], -0.25 * A**-1.5, rtol=1e-6)
+    np.testing.assert_allclose(values[4], 0.5 / np.sqrt(A), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("begin", "most", "wanted"), [(3.0, 4, 48.0), (3.0, 0, 3.0), (200.0, 4, 200.0)])
+def test_a_loop_ends_by_its_condition_or_its_bound(begin: float, most: int, wanted: float) -> None:
+    start = oc.param("start", begin, output=[])
+    end = oc.while_loop(lambda s: s < 100, lambda s: s * 2, start, most=most)
+    found = values_of(end, oc.grad(end, start))
+    assert found == [wanted, wanted / begin]
+
+
+def test_one_branch_runs() -> None:
+    a, flag = oc.param("a", A), oc.data(np.array(1.0), label="flag")
+    found = oc.cond(flag, lambda v: {"y": oc.log(v), "n": 2}, lambda v: {"y": v * v, "n": 3}, a)
+    gradient = oc.grad(found["y"].sum(), a)
+    ctx = oc.Context()
+    step = ctx.compile(found["y"].forward + found["n"].forward + gradient.forward)
+    ctx.init_params(gradient.forward)
+    for value, y, slope, n in ((1.0, np.log(A), 1 / A, 2), (0.0, A * A, 2 * A, 3)):
+        ctx[flag] = value
+        step()
+        np.testing.assert_allclose(ctx[found["y"]], y, rtol=1e-6)
+        np.testing.assert_allclose(ctx[gradient], slope, rtol=1e-6)
+        assert ctx[found["n"]] == n
+    text = found["y"].forward.ir("assign")
+    caller = text[text.rindex("assign.routine") :]
+    assert "log(" in text
+    assert "log(" not in caller
+    assert "mul(" not in caller
+
+
+def test_branches_have_one_form() -> None:
+    with pytest.raises(oc.ArgumentError, match="both functions have one form"):
+        oc.cond(oc.data(np.array(1.0)), lambda: (oc.constant(1.0),), lambda: oc.constant(1.0))
