@@ -21,6 +21,7 @@ from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
 from ocannl.lowering.loops_to_llvm.placement import Placement, place
+from ocannl.lowering.loops_to_llvm.rows_ahead import rows_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
@@ -34,7 +35,7 @@ class TileEmitter(ABC):
 
     `positions` hold the static indices and, while loops are open, their variables. `first` tells which
     element of a node its pointer is that of, if not of the first one. `ahead` tells of loads how many
-    elements further the next point of a group will be.
+    elements further the next point of a group, or the next tile, will be.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class TileEmitter(ABC):
         self.pointers = pointers
         self.positions = positions
         self.first = first
-        self.ahead = ahead or {}
         self.placement: Placement = place(nest, schedule)
+        self.ahead = {**rows_ahead(self.placement, schedule), **(ahead or {})}
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
         self.chains = schedule.chains
@@ -188,7 +189,7 @@ class TileEmitter(ABC):
             access.row(row).store_vector(wide, row * row_stride, lane_stride, lanes, past)
 
     def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
-        """Prefetches the first elements that the next point of a group loads."""
+        """Prefetches the first elements that the next point of a group, or the next tile, loads."""
         distance = self.ahead.get(op)
         if distance is None or access.lane_stride != 1:
             return
