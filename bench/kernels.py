@@ -152,6 +152,7 @@ ODD = ["1000x17x512", "2048x64x2048", "33x65x129", "1x768x3072"]
 # Groups that are measured only where they are asked for.
 MORE_GROUPS = {
     "sizes": [f"gemm_{n}x{n}x{n}" for n in sorted(set(SQUARES))] + [f"gemm_{shape}" for shape in ODD],
+    "decoding": [f"gemm{form}_{rows}x768x3072" for form in ("", "_nt") for rows in (1, 2, 4, 8, 16)],
     "gradients": [f"gemm_tn_{shape}" for shape in ("768x256x768", "3072x256x768", "768x256x3072")],
 }
 

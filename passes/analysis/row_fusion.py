@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 
 from ocannl.passes.analysis.cache_lines import LINE
-from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.divisors import divisors, largest_divisor
 from ocannl.passes.analysis.footprints import AccessFootprint, NestFootprint
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import FAR, FARTHEST
 
 # Points of a nest that make up for its start; blocks of rows grow to these while they stay in the cache.
 POINTS_OF_A_BLOCK, POINTS_OF_A_CONTRACTION = 2048, 2**15
+# The rows that a sum over them reads side by side, to load and store its partial results less often.
+SUMMED_TOGETHER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,8 @@ class NestChain:
 
         The tiles of a contraction need many rows, which then stay in the second-level cache.
         """
-        blocks = dict.fromkeys(self.rows, 1)
         contracts = self.contracts
+        blocks = dict.fromkeys(self.rows, 1) | self.summed_together()
         enough = POINTS_OF_A_CONTRACTION if contracts else POINTS_OF_A_BLOCK
         near = target.l2_bytes // 2 if contracts else target.l1_bytes // 2
         for row in reversed(self.ordered_rows()):
@@ -154,6 +156,15 @@ class NestChain:
                     return blocks
                 blocks = larger
         return blocks
+
+    def summed_together(self) -> dict[str, int]:
+        """The block of the innermost row at least, where there is a single nest, which sums along it: such a
+        nest finds nothing in a cache.
+        """
+        row = self.ordered_rows()[-1]
+        if len(self.members) > 1 or self.contracts or not self.members[0].sums_along((row,)):
+            return {}
+        return {row: largest_divisor(self.rows[row], SUMMED_TOGETHER)}
 
     def points(self, blocks: Mapping[str, int]) -> int:
         """The points of the largest nest in a block of rows, without contractions that sum over the rows."""

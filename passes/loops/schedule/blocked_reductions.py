@@ -21,8 +21,9 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.divisors import divisors
+from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import operations
+from ocannl.passes.analysis.nests import declaration, names_in, operations
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.pack import after_declarations
@@ -33,6 +34,8 @@ from ocannl.passes.rewrites.rfactor import rfactor
 LEAST, MOST, LONG = 64, 256, 1024
 # Those of a sum that is so long that blocks of most sizes would be too many for the error that is promised.
 MOST_OF_LONG, VERY_LONG = 512, 2**16
+# The rows of results with which an operand streams from memory, and how many of its rows side by side.
+FEW_ROWS, STREAMED = 16, ((8, 16), (17, 32), (33, 64))
 # The blocks of results that threads share.
 SHARED = 6
 # The cycles to load and store a line of partial sums in the second-level cache, and beyond it.
@@ -43,54 +46,90 @@ PRODUCT = (LoadOp, arith.MulfOp, arith.ExtFOp, YieldOp)
 
 @dataclass(frozen=True)
 class Blocking:
-    """A block of a sum: the outer loops, and the part of one loop, if any, that is in a block."""
+    """A block of a sum: the outer loops, and the part of one loop, if any, that is in a block; and whether an
+    operand is read in the order of memory.
+    """
 
     outer: Space
     variable: str
     size: int
+    streams: bool
 
 
-def long_sum(nest: NestOp) -> ReduceOp | None:
-    """The long sum of products of a nest over outer axes of both operands, such as batch and space, on which
-    all of its points depend, and which reads nothing that it writes.
+def blocked_sum(nest: NestOp, target: TargetDescription) -> ReduceOp | None:
+    """The sum of products of a nest that may pay to be added up in blocks: a long or a streaming one."""
+    found = sum_of_products(nest)
+    return found if found is not None and (is_long(found) or is_streaming(nest, found, target)) else None
+
+
+def sum_of_products(nest: NestOp) -> ReduceOp | None:
+    """The sum of products of two operands of a nest, on which all of its points depend, and which reads
+    nothing that it writes.
     """
     ops = list(nest.body.block.ops)
     sums = [op for op in ops if isinstance(op, ReduceOp)]
     if len(sums) != 1 or nest.clashing or not isinstance(nest.parent_op(), FuncOp):
         return None
     (found,) = sums
-    loads = [op for op in found.body.block.ops if isinstance(op, LoadOp)]
+    loads = loads_in(found)
     written = {op.node for op in ops if isinstance(op, StoreOp)}
-    used = {name for op in loads for index in op.indices.data for name in index.names}
-    is_product = all(isinstance(op, PRODUCT) for op in found.body.block.ops)
-    is_long = math.prod(size for _, size in found.space.data) >= LONG
+    used = {name for op in loads for name in names_in(op.indices.data)}
     return (
         found
-        if is_long
-        and is_product
+        if all(isinstance(op, PRODUCT) for op in found.body.block.ops)
         and found.accum.data == "add"
         and isinstance(found.result.type, Float32Type | Float64Type)
         and len(loads) == 2
         and not any(op.positions or op.node in written for op in loads)
         and used >= set(nest.space.names)
-        and not any(address_of(op).stride(name) == 1 for op in loads for name in found.space.names)
         else None
     )
+
+
+def is_long(found: ReduceOp) -> bool:
+    """Whether a sum is a long one over outer axes of both operands, such as batch and space."""
+    return math.prod(size for _, size in found.space.data) >= LONG and not any(
+        address_of(op).stride(name) == 1 for op in loads_in(found) for name in found.space.names
+    )
+
+
+def is_streaming(nest: NestOp, found: ReduceOp, target: TargetDescription) -> bool:
+    """Whether the second-level cache does not hold an operand that few rows of results need, and whose rows
+    are summed: in blocks of some of these it is read in the order of memory, and once.
+    """
+    own = dict(nest.space.data)
+    first, second = loads_in(found)
+    for op, other in ((first, second), (second, first)):
+        address, around = address_of(op), names_in(other.indices.data)
+        rows = math.prod(size for name, size in own.items() if name in around)
+        if (
+            byte_size(declaration(op.node)) > target.l2_bytes
+            and 1 < rows <= FEW_ROWS
+            and around.isdisjoint(name for name in own if address.stride(name))
+            and any(address.stride(name) == 1 for name in own)
+        ):
+            return True
+    return False
+
+
+def loads_in(reduction: ReduceOp) -> list[LoadOp]:
+    return [op for op in reduction.body.block.ops if isinstance(op, LoadOp)]
 
 
 def cheapest(
     nest: NestOp, reduction: ReduceOp, found: tuple[float, Choice], target: TargetDescription
 ) -> tuple[Blocking | None, Choice]:
     """The blocking with the fewest cycles, and the choice for one block; None where the sum as a whole is as
-    fast.
+    fast, which one that reads a large operand across the order of memory never is.
     """
-    least, best, choice = found[0], None, found[1]
+    streamed = list(streamed_blockings(nest, reduction, target))
+    least, best, choice = math.inf if streamed else found[0], None, found[1]
     points = math.prod(size for _, size in reduction.space.data)
     results = math.prod(size for _, size in nest.space.data) * (
         4 if isinstance(reduction.result.type, Float32Type) else 8
     )
     line = NEAR_LINE if results <= target.l2_bytes // 2 else FAR_LINE
-    for blocking, inside in blockings(reduction.space.data):
+    for blocking, inside in streamed or (long_blockings(reduction) if is_long(reduction) else ()):
         count = points // math.prod(size for _, size in inside)
         block = nest.clone()
         (inner,) = (op for op in block.body.block.ops if isinstance(op, ReduceOp))
@@ -104,16 +143,32 @@ def cheapest(
     return best, choice
 
 
-def blockings(space: Space) -> Iterator[tuple[Blocking, Space]]:
+def streamed_blockings(
+    nest: NestOp, reduction: ReduceOp, target: TargetDescription
+) -> Iterator[tuple[Blocking, Space]]:
+    """The blocks of a streaming sum: of few points, or of more where those would be too many."""
+    if is_streaming(nest, reduction, target):
+        tried = (list(blockings(reduction.space.data, *sizes, streams=True)) for sizes in STREAMED)
+        yield from next(filter(None, tried), ())
+
+
+def long_blockings(reduction: ReduceOp) -> Iterator[tuple[Blocking, Space]]:
+    """The blocks of a long sum."""
+    points = math.prod(size for _, size in reduction.space.data)
+    return blockings(reduction.space.data, LEAST, MOST_OF_LONG if points > VERY_LONG else MOST)
+
+
+def blockings(
+    space: Space, least: int, most: int, *, streams: bool = False
+) -> Iterator[tuple[Blocking, Space]]:
     """The blocks of the inner loops of a sum and a part of one more, with the loops in a block."""
     inner, points = 1, math.prod(size for _, size in space)
-    most = MOST_OF_LONG if points > VERY_LONG else MOST
     for place in reversed(range(len(space))):
         name, size = space[place]
         for part in divisors(size):
             is_part = part > 1 and (place > 0 or part < size)
-            if is_part and LEAST <= inner * part <= most and is_accurate(inner * part, points):
-                yield Blocking(space[:place], name, part), ((name, part), *space[place + 1 :])
+            if is_part and least <= inner * part <= most and is_accurate(inner * part, points):
+                yield Blocking(space[:place], name, part, streams), ((name, part), *space[place + 1 :])
         inner *= size
 
 
@@ -137,7 +192,7 @@ def blocked(
     sizes = dict(reduction.space.data)
     factored = rfactor(nest, reduction, labels.fresh(f"{nest.label.data}.sums"), (), nest.space.data)
     inside = factored.inside
-    shared = split_results(inside, choice.schedule, names)
+    shared = split_results(inside, choice.schedule, blocking, names)
     (part,) = (op for op in inside.body.block.ops if isinstance(op, ReduceOp))
     outer = list(blocking.outer)
     kept = tuple(entry for entry in part.space.data if entry not in outer)
@@ -154,9 +209,9 @@ def blocked(
     return [factored.before, group]
 
 
-def split_results(inside: NestOp, schedule: Schedule, names: Names) -> Space:
+def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names: Names) -> Space:
     """Takes loops out of the nest of a block, which threads can share: those outside of the tile, and a part
-    of the rows.
+    of the rows, or of the lanes where these are many more.
     """
     tile = {name for loop, _ in schedule.tiles for name in loop.split("*")}
     own, shared = dict(inside.space.data), list[tuple[str, int]]()
@@ -164,14 +219,15 @@ def split_results(inside: NestOp, schedule: Schedule, names: Names) -> Space:
         if name in own and name not in tile and math.prod(size for _, size in shared) < SHARED:
             shared.append((name, own.pop(name)))
     missing = -(-SHARED // math.prod(size for _, size in shared))
-    if schedule.rows is not None and schedule.rows[0] in own:
-        rows, height = schedule.rows
-        whole, rest = divmod(own[rows], height)
+    tiled = schedule.lanes if blocking.streams else schedule.rows
+    if tiled is not None and tiled[0] in own:
+        name, extent = tiled
+        whole, rest = divmod(own[name], extent)
         parts = max((d for d in divisors(whole) if d <= missing), default=1) if not rest else 1
         if parts > 1:
-            shared.append((names.fresh(f"{rows}_block"), parts))
-            own[rows] //= parts
-            split = Linear.of({shared[-1][0]: own[rows], rows: 1})
-            substitute_indices(operations(inside.body.block), {rows: split})
+            shared.append((names.fresh(f"{name}_block"), parts))
+            own[name] //= parts
+            split = Linear.of({shared[-1][0]: own[name], name: 1})
+            substitute_indices(operations(inside.body.block), {name: split})
     inside.properties["space"] = SpaceAttr(tuple(own.items()))
     return tuple(shared)

@@ -12,7 +12,7 @@ from ocannl.passes.analysis.nests import nests_of
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
-from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, cheapest, long_sum
+from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, blocked_sum, cheapest
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
@@ -43,8 +43,8 @@ class Scheduler:
             self.share(step, cycles)
 
     def blocks_of(self, nest: NestOp) -> list[NestOp | GroupOp]:
-        """The steps before a nest that add up its long sum in blocks, if that pays."""
-        reduction = None if nest.schedule is not None else long_sum(nest)
+        """The steps before a nest that add up its sum in blocks, if that pays."""
+        reduction = None if nest.schedule is not None else blocked_sum(nest, self.target)
         key = self.structures.number(nest)
         found = None if reduction is None else self.best(nest, key)
         if reduction is None or found is None:

@@ -486,3 +486,29 @@ loops.func @copied_twice {
     loops.store %sum, %z[b, o]
   }
 }
+
+// -----
+
+// A matrix that no cache holds is read once, and in the order of memory, for few rows of results: threads
+// share the columns.
+// CHECK-LABEL: loops.func @few_rows
+// CHECK:         assign.node "y.sums" local because "partial results of y" : memref<4x3072xf32>
+// CHECK:         loops.nest "y.sums reset"
+// CHECK:         loops.group "y.sums" (o_block = 6, i_block = 48) schedule <parallel = (o_block : 1)> {
+// CHECK-NEXT:      loops.nest "y.sums" (b = 4, o = 512) schedule <{{.*}}rows = b : 4, lanes = o : 32
+// CHECK-NEXT:        %{{.*}} = loops.reduce add (i = 16) : f32 {
+// CHECK:         loops.nest "y" (b = 4, o = 3072)
+loops.func @few_rows {
+  %w = assign.node "w" on_device : memref<768x3072xf32>
+  %x = assign.node "x" on_device : memref<4x768xf32>
+  %y = assign.node "y" on_device : memref<4x3072xf32>
+  loops.nest "y" (b = 4, o = 3072) {
+    %sum = loops.reduce add (i = 768) : f32 {
+      %xv = loops.load %x[b, i]
+      %wv = loops.load %w[i, o]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, o]
+  }
+}

@@ -201,7 +201,7 @@ loops.func @channels {
 
 // A nest that could come before a group waits for its own: both sums of %y are added up in one pass.
 // CHECK-LABEL: loops.func @other_sums
-// CHECK:         loops.group "m" (b_part = 16, b_block = 128)
+// CHECK:         loops.group "m" (b_part = 16, b_block = 32)
 // CHECK:         loops.group "s .. t" (b_part = 16, b_block = 128)
 // CHECK-NEXT:      loops.nest "s.partial" (o = 1024)
 // CHECK:           loops.nest "t.partial" (o = 1024)
@@ -396,5 +396,29 @@ loops.func @together {
     %2 = loops.load %e[b, -o + 1023]
     %3 = math.fma %1, %2, %0 : f32
     loops.store %3, %z[b, o]
+  }
+}
+
+// -----
+
+// A nest that sums over rows by itself adds some of them before it goes through the partial results again.
+// CHECK-LABEL: loops.func @vector_by_matrix
+// CHECK:         loops.group "y" (k_part = 16, k_block = 6) {
+// CHECK-NEXT:      loops.nest "y.partial" (j = 3072) {
+// CHECK-NEXT:        %{{.*}} = loops.reduce add (k = 8) : f32 {
+// CHECK-NEXT:          %{{.*}} = loops.load %x[k + 8*k_block + 48*k_part]
+// CHECK-NEXT:          %{{.*}} = loops.load %w[k + 8*k_block + 48*k_part, j]
+loops.func @vector_by_matrix {
+  %x = assign.node "x" on_device : memref<768xf32>
+  %w = assign.node "w" on_device : memref<768x3072xf32>
+  %y = assign.node "y" on_device : memref<3072xf32>
+  loops.nest "y" (j = 3072) {
+    %0 = loops.reduce add (k = 768) : f32 {
+      %1 = loops.load %x[k]
+      %2 = loops.load %w[k, j]
+      %3 = arith.mulf %1, %2 : f32
+      loops.yield %3
+    }
+    loops.store %0, %y[j]
   }
 }

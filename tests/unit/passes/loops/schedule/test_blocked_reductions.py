@@ -1,4 +1,6 @@
-"""Long sums of products are added up in blocks where that keeps operands near, and are right."""
+"""Sums of products are added up in blocks where that keeps operands near, or reads them in the order of
+memory, and are right.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,22 @@ loops.func @gradient {
     %v = loops.load %old[o, i, j, c]
     %d = arith.subf %v, %sum : f32
     loops.store %d, %dk[o, i, j, c]
+  }
+}"""
+
+FEW_ROWS = """
+loops.func @few_rows {
+  %x = assign.node "x" on_device : memref<3x2560xf32>
+  %w = assign.node "w" on_device : memref<2560x333xf32>
+  %y = assign.node "y" on_device : memref<3x333xf32>
+  loops.nest "y" (b = 3, o = 333) {
+    %sum = loops.reduce add (i = 2560) : f32 {
+      %xv = loops.load %x[b, i]
+      %wv = loops.load %w[i, o]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, o]
   }
 }"""
 
@@ -97,5 +115,38 @@ def test_other_sums_are_whole(before: str, after: str):
     text = GRADIENT.replace(before, after)
     if "%xv, %xv" in text:
         text = text.replace("      %gv = loops.load %g[b, h, w, o]\n", "")
+    module = scheduled(text, "x86-64-v3")
+    assert not any("sums" in group.label.data for group in groups(module))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_few_rows_of_a_product_are_right(target: str):
+    module = scheduled(FEW_ROWS, target)
+    (group,) = groups(module)
+    assert group.space.names == ("i_block",)
+    found = run(module, target)
+    expected = found["x"].astype(np.float64) @ found["w"]
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("summed", "size"), [(2560, 16), (9216, 64), (8192, 32)])
+def test_few_rows_are_summed_as_accurately_as_in_blocks_of_256(summed: int, size: int):
+    (group,) = groups(scheduled(FEW_ROWS.replace("2560", str(summed)), "x86-64-v3"))
+    assert dict(group.space.data)["i_block"] == summed // size
+    assert size + summed / size <= 256 + summed / 256
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("3x", "17x"), ("2560", "384"), ("%w[i, o]", "%w[o, i]"), ("2560", "2557")]
+)
+def test_what_does_not_stream_is_whole(before: str, after: str):
+    """Many rows, a matrix that the second-level cache holds, one that is summed along its memory, a sum that
+    has no blocks.
+    """
+    text = FEW_ROWS.replace(before, after)
+    if before == "3x":
+        text = text.replace("b = 3", "b = 17")
+    if "[o, i]" in text:
+        text = text.replace("2560x333", "333x2560")
     module = scheduled(text, "x86-64-v3")
     assert not any("sums" in group.label.data for group in groups(module))
