@@ -24,6 +24,8 @@ FEW_OPERATIONS = 4
 TRANSPOSED = 8
 # Accumulators enough to keep the multipliers busy; more of them cost code.
 ACCUMULATORS = 16
+# The bytes of a page of memory, and how many of them a TLB of the second level has, with room for others.
+PAGE_BYTES, KNOWN_PAGES = 4096, 1024
 # Rows of memory that are fetched ahead at the same time.
 STREAMS = 8
 
@@ -202,7 +204,7 @@ class Chooser:
         """
         order = sorted(self.facts.space, key=self.store_stride, reverse=True)
         if self.dominant is None:
-            return tuple(order)
+            return tuple(order if schedule.rows else self.on_few_pages(order, schedule))
         varies = self.dominant.varies
         outer, inner = [n for n in order if n in varies], [n for n in order if n not in varies]
         lanes = schedule.lanes[0] if schedule.lanes else None
@@ -212,6 +214,22 @@ class Chooser:
             outer = [*(name for name in outer if name not in tile), *tile]
             self.move_out(outer, lanes)
         return (*outer, *inner)
+
+    def on_few_pages(self, order: Sequence[str], schedule: Schedule) -> Sequence[str]:
+        """The order with the loop of the fewest pages around the lanes, where the one there touches more of
+        them than the processor knows the places of.
+        """
+        tiles = [name for name in order if schedule.lanes is not None and name == schedule.lanes[0]]
+        outer = [name for name in order if name not in tiles]
+        if not outer or order != [*outer, *tiles] or self.pages(outer[-1]) <= KNOWN_PAGES:
+            return order
+        fewest = min(outer, key=self.pages)
+        return [*(name for name in outer if name != fewest), fewest, *tiles]
+
+    def pages(self, name: str) -> int:
+        """The pages that a loop touches of one array."""
+        strides = [abs(a.strides.get(name, 0)) * a.bytes for a in self.facts.accesses]
+        return self.facts.space[name] * min(max(strides), PAGE_BYTES) // PAGE_BYTES
 
     def fits_near(self, lanes: str) -> bool:
         """Whether the operands of the reduction along the lanes stay in the first-level cache in any loop
