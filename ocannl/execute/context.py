@@ -30,6 +30,7 @@ from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_
 from ocannl.program.html import table_html, text_html
 from ocannl.program.initial_values import ExpressionSample
 from ocannl.program.leaves import numbers
+from ocannl.program.location import here
 from ocannl.program.memory_parts import Part
 from ocannl.program.needed import needed
 from ocannl.program.parameters import params
@@ -375,10 +376,8 @@ class Context:
                 self._refuse_unwritten(target)
             write_part(node.memory, part, contents)
         elif contents.shape != node.memory.shape and contents.ndim:
-            raise ShapeError(
-                f"`{target.label}` has shape {target.shape}, an array of {node.memory.shape}; "
-                f"found {contents.shape}"
-            )
+            message = f"`{target.label}` has shape {target.shape}, an array of {node.memory.shape}"
+            raise ShapeError(here(f"{message}; found {contents.shape}"))
         else:
             node.memory.write(contents)
         node.written = True

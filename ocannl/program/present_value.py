@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ocannl.dialects.ir.errors import UninitializedError
 from ocannl.program.default_context import DEFAULT
+from ocannl.program.location import here
+from ocannl.program.retracing import is_tracing
 
 
 class PresentValue:
@@ -24,7 +27,14 @@ class PresentValue:
         return self._look()
 
     def _look(self) -> NDArray[Any]:
-        return DEFAULT.get()[self]
+        try:
+            return DEFAULT.get()[self]
+        except UninitializedError:
+            if not is_tracing():
+                raise
+            message = "a function is traced before it runs: what depends on its arguments has no value"
+            hint = "leave it a tensor, or make the argument static: oc.function(static=...)"
+            raise UninitializedError(here(f"{message}; {hint}")) from None
 
     def item(self) -> float:
         """The value of one element as a number of Python. Raises `ValueError` if there are more."""

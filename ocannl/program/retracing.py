@@ -55,6 +55,11 @@ def retracing(memory: TracedMemory) -> Generator[None]:
         _open.reset(token)
 
 
+def is_tracing() -> bool:
+    """Whether a function is being traced."""
+    return _open.get() is not None
+
+
 def earlier_memory(op: texpr.MemoryOp, path: str) -> Value | None:
     """The memory that an earlier trace of the open function made in place of this operation."""
     memory = _open.get()

@@ -144,7 +144,8 @@ class Derivatives:
             return broadcast_to(op.cotangent, op.tensor, op)
         shape = shape_of(op.tensor)
         if any(size != 1 for size in shape.memory_sizes):
-            message = f"the gradient of one number is asked for, found {shape}: give a cotangent"
+            message = f"the gradient of one number is asked for, found {shape}"
+            message += ": give a cotangent, or add them up"
             raise OcannlError(at_line(op, message))
         return constant(1.0, gradient_type(op.tensor), op)
 
@@ -180,7 +181,8 @@ def check_float(value: SSAValue, op: Operation) -> None:
     element = tensor_type(value).element
     if isinstance(element, IntegerType):
         name = f"`{value.name_hint}`" if value.name_hint else "this tensor"
-        raise OcannlError(at_line(op, f"{name} holds integers ({element}), which have no derivatives"))
+        message = f"{name} holds integers ({element}), which have no derivatives: cast it to a float"
+        raise OcannlError(at_line(op, message))
 
 
 def settle_custom_gradients(block: Block) -> None:

@@ -26,7 +26,7 @@ texpr.routine @r {
   %g = texpr.vjp %y wrt %w : !texpr.tensor<3, f32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: the gradient of one number is asked for, found 3: give a cotangent
+// CHECK: {{:[0-9]+:[0-9]+}}: the gradient of one number is asked for, found 3: give a cotangent, or add them up
 
 // -----
 
@@ -36,7 +36,7 @@ texpr.routine @r {
   %g = texpr.vjp %y wrt %i : !texpr.tensor<3, f32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives
+// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives: cast it to a float
 
 // -----
 

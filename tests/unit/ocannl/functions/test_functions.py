@@ -341,6 +341,17 @@ class TestSignatures:
             clash(np.ones(3), np.ones(2, int))
         assert f"{__file__}:" in str(caught.value)
 
+    @pytest.mark.parametrize("look", [float, np.asarray, lambda t: t.item(), lambda t: t.tolist()])
+    def test_what_depends_on_an_argument_has_no_value_yet(self, look: Callable[[Any], Any]):
+        @oc.function
+        def scaled(x: oc.Tensor):
+            return x * look(x.sum())
+
+        with pytest.raises(
+            oc.UninitializedError, match=r"\.py:\d+: a function is traced before"
+        ):
+            scaled(np.ones(3, np.float32))
+
     def test_an_error_without_ids_is_told_first(self, ctx: oc.Context):
         """That with ids as well, if it is another one."""
         rows, numbers = np.ones((4, 2)), np.arange(4)
