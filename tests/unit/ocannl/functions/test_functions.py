@@ -347,9 +347,7 @@ class TestSignatures:
         def scaled(x: oc.Tensor):
             return x * look(x.sum())
 
-        with pytest.raises(
-            oc.UninitializedError, match=r"\.py:\d+: a function is traced before"
-        ):
+        with pytest.raises(oc.UninitializedError, match=r"\.py:\d+: a function is traced before"):
             scaled(np.ones(3, np.float32))
 
     def test_an_error_without_ids_is_told_first(self, ctx: oc.Context):
