@@ -16,6 +16,7 @@ from ocannl.dialects.ir.errors import (
     UninitializedError,
 )
 from ocannl.execute.context import Context, default_context
+from ocannl.execute.debugging import debug, diff
 from ocannl.execute.eager_engine import eager
 from ocannl.execute.inference import infer
 from ocannl.execute.printing import print
@@ -141,7 +142,9 @@ __all__ = [
     "cumsum",
     "custom_gradient",
     "data",
+    "debug",
     "default_context",
+    "diff",
     "eager",
     "einmax",
     "einmin",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self
 from weakref import WeakKeyDictionary
@@ -19,9 +20,10 @@ from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, wri
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
 from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
+from ocannl.execute.traced_routine import TracedRoutine
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.program import graph
-from ocannl.program.checks import integer
+from ocannl.program.checks import flag, integer
 from ocannl.program.code import Code, computing
 from ocannl.program.default_context import DEFAULT
 from ocannl.program.eager import ENGINE, RECORDER
@@ -49,6 +51,7 @@ from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
 from ocannl.runtime.settings import config
+from ocannl.runtime.traced import KEPT, Assignment, compile_traced
 
 
 class Context:
@@ -168,19 +171,32 @@ class Context:
         return f"<context {self.backend}: {self.device.name or self.team}>"
 
     def compile(
-        self, code: Code | TensorLike, name: str | None = None, tunings: Tunings | None = None
+        self,
+        code: Code | TensorLike,
+        name: str | None = None,
+        tunings: Tunings | None = None,
+        *,
+        trace: bool = False,
+        check_nans: bool = False,
     ) -> Routine:
         """Compiles code, or the computation of a tensor, into a routine.
 
         Schedules are those of `tunings` where it has any, by default those that `oc.tune` left in the cache
-        on disk. Raises `ShapeError` and `SpecError` where shape inference fails.
+        on disk. With `trace`, the routine keeps the values of all assignments, and `routine.trace` has those
+        of the last run; with `check_nans`, it raises at the first that is NaN or infinite.
+
+        Raises `ShapeError` and `SpecError` where shape inference fails.
         """
         if not isinstance(code, Code):
             tensor = as_tensor(code)
             code = computing(tensor.ir_value, tensor.label)
         if name is not None and not isinstance(name, str):
             raise ArgumentError(f"a routine is named by a string, found {name!r}")
-        routine = self._compile(code, name or code.label or "routine", tunings)
+        name = name or code.label or "routine"
+        if flag(trace, "trace") or flag(check_nans, "check_nans"):
+            routine: Routine = self._compile_traced(code, name, check_nans)
+        else:
+            routine = self._compile(code, name, tunings)
         for value, _ in routine.keys:
             self._evaluations.pop(value, None)
         return routine
@@ -194,12 +210,30 @@ class Context:
             return program, executable
 
         program, executable = decided(compiled)
-        interface = executable.interface
-        nodes = {
-            label: self._nodes.allocate(*origin_of(program, label), array_in(interface, label))
-            for label in interface.layout.nodes
-        }
+        nodes = self._nodes_of(program, executable, executable.interface.layout.nodes)
         return Routine(self, code, name, program, executable, nodes)
+
+    @collector_paused()
+    def _compile_traced(self, code: Code, name: str, check_nans: bool) -> TracedRoutine:
+        def compiled() -> tuple[ExtractedRoutine, Executable, list[Assignment]]:
+            program = extract(code.statements, name, self.numbering)
+            executable, assignments = compile_traced(program.module, self.target, self.device)
+            commit(program)
+            return program, executable, assignments
+
+        program, executable, assignments = decided(compiled)
+        interface = executable.interface
+        kept = [label for label in interface.layout.nodes if interface.nodes[label].why == KEPT]
+        own = [label for label in interface.layout.nodes if label not in kept]
+        nodes = self._nodes_of(program, executable, own)
+        traced = {label: Node(self.device.memory(*array_in(interface, label))) for label in kept}
+        return TracedRoutine(self, code, name, program, executable, nodes, traced, assignments, check_nans)
+
+    def _nodes_of(
+        self, program: ExtractedRoutine, executable: Executable, labels: Iterable[str]
+    ) -> dict[str, Node]:
+        array = partial(array_in, executable.interface)
+        return {label: self._nodes.allocate(*origin_of(program, label), array(label)) for label in labels}
 
     def init_params(self, tensor: TensorLike | Code, *, seed: int = 1, reinit: bool = False) -> None:
         """Gives initial values to the parameters that a tensor or code depends on: to those that have none,

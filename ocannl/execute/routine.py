@@ -62,7 +62,15 @@ class Compiler(Protocol):
     @property
     def arch(self) -> str: ...
 
-    def compile(self, code: Code, name: str | None = None, tunings: Tunings | None = None) -> Routine: ...
+    def compile(
+        self,
+        code: Code,
+        name: str | None = None,
+        tunings: Tunings | None = None,
+        *,
+        trace: bool = False,
+        check_nans: bool = False,
+    ) -> Routine: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,7 @@ class Routine(Exclusive, Viewable):
         program: ExtractedRoutine,
         executable: Executable,
         nodes: Mapping[str, Node],
+        traced: Mapping[str, Node] | None = None,
     ) -> None:
         super().__init__(name)
         self.context = context
@@ -95,7 +104,7 @@ class Routine(Exclusive, Viewable):
         self.tunings = executable.tunings
         self._program = program
         self._executable = executable
-        self._nodes = dict(nodes)
+        self._nodes = {**nodes, **(traced or {})}
         self.keys = {origin_of(program, label): label for label in nodes}
         self._written = [
             key for key, label in self.keys.items() if label in executable.interface.facts.writes
@@ -408,6 +417,14 @@ class Routine(Exclusive, Viewable):
 
         Raises as a run does.
         """
+        restore = self.restoring()
+        try:
+            yield restore
+        finally:
+            restore()
+
+    def restoring(self) -> Callable[[], None]:
+        """What gives the nodes that a run writes the values that they have now. Raises as a run does."""
         if not self._ready:
             self.prepare()
         written = [self._nodes[label].memory for label in self._facts.writes if label in self._nodes]
@@ -417,10 +434,13 @@ class Routine(Exclusive, Viewable):
             for memory, values in zip(written, before, strict=True):
                 memory.write(values)
 
-        try:
-            yield restore
-        finally:
-            restore()
+        return restore
+
+    def traced(self) -> Routine:
+        """The routine of the same code that keeps the values of all assignments, with indices as here."""
+        traced = self.context.compile(self.code, self.name, trace=True)
+        traced.take_indices(self)
+        return traced
 
     def view(self, path: str | os.PathLike[str] | None = None) -> Path:
         """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""

@@ -45,6 +45,6 @@ def lines_of(ops: Iterable[TensorOp], given: dict[TensorOp, str]) -> tuple[Line,
 
 def _text(op: TensorOp, given: str) -> str:
     name = f"`{tensor_name(op.result) if isinstance(op, MemoryOp) else describe(op)}`"
-    kinds = {DataOp: "data", ParamOp: "parameter", NodeOp: "node"}
+    kinds: dict[type[TensorOp], str] = {DataOp: "data", ParamOp: "parameter", NodeOp: "node"}
     head = f"{kinds[type(op)]} {name}" if type(op) in kinds else name
     return f"{head}: {given}" if given else head

@@ -22,7 +22,7 @@ from ocannl.passes.texpr.infer_shapes.infer_shapes import leaves_of, variables
 from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.terms import Constraint, Leaf, LeafKind, RowEq, RowLe
 from ocannl.program import graph
-from ocannl.program.values import Value
+from ocannl.program.values import Value, operation_of
 
 MOST_LINES = 7
 """So many lines are searched for the fewest that prove; of more, none can be left out alone."""
@@ -53,7 +53,7 @@ def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None
     if len(lines) <= MOST_LINES:
         parts = (part for size in range(len(lines)) for part in combinations(lines, size))
         lines = next((list(part) for part in parts if proves(part)), lines)
-    return lines or [value.op]
+    return lines or [operation_of(value)]
 
 
 def shape_by(value: Value, lines: Collection[TensorOp]) -> Shape | None:
@@ -65,8 +65,8 @@ def _neighbourhoods(value: Value) -> Iterator[list[TensorOp]]:
     """The lines that are near a value: its own; with those of its operands, and those that constrain its
     rows; with those that are near these, until there are no more.
     """
-    found = {value.op: None}
-    edge = [value.op]
+    edge = [operation_of(value)]
+    found = dict.fromkeys(edge)
     while edge:
         near = dict.fromkeys(other for op in edge for other in _next_to(op))
         edge = [op for op in near if op not in found]

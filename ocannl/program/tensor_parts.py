@@ -59,7 +59,9 @@ def _are_apart(items: Sequence[Item]) -> bool:
     """Whether axes of ids go to the front, as in NumPy: another item stands between ids or integers."""
     ids = [isinstance(item, Value | np.ndarray) for item in items]
     chosen = [number for number, item in enumerate(items) if ids[number] or isinstance(item, int)]
-    between = items[chosen[0] : chosen[-1]] if any(ids) else []
+    if not any(ids):
+        return False
+    between = items[chosen[0] : chosen[-1]]
     return any(item is None or item is ... or isinstance(item, slice) for item in between)
 
 

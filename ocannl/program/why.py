@@ -21,7 +21,7 @@ from ocannl.program.reasons import Line, Reasons, lines_of
 from ocannl.program.shape_proofs import Answer, proof
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.tensor import Tensor
-from ocannl.program.values import Value, is_memory, label_of, values_of
+from ocannl.program.values import Value, is_memory, label_of, operation_of, values_of
 
 QUESTIONS = ("shape", "dtype", "name")
 
@@ -93,7 +93,7 @@ def _proven(value: Value, text: str, answer: Answer, wanted: object) -> Reasons:
     lines = proof(value, answer, wanted)
     if lines is None:
         text = f"{text}, by expressions that are gone, or by other code that was compiled"
-        return Reasons(text, lines_of([value.op], _given([value.op])))
+        return Reasons(text, lines_of([operation_of(value)], _given([operation_of(value)])))
     return Reasons(text, lines_of(lines, _given(lines)))
 
 
@@ -127,12 +127,13 @@ def _row_fits(found: Row, known: Row) -> bool:
 
 def _dtype(value: Value) -> Reasons:
     """The way from a value to what says its dtype: at each step the first operand that has it."""
-    element, lines = element_now(value), [value.op]
+    element, lines = element_now(value), [operation_of(value)]
     while True:
-        found = [v for v in values_of(lines[-1]) if v.op not in lines and element_now(v) == element]
-        if is_memory(lines[-1].result) or not found:
+        operands = () if is_memory(lines[-1].result) else values_of(lines[-1])
+        found = [operation_of(v) for v in operands if v.op not in lines and element_now(v) == element]
+        if not found:
             break
-        lines.append(found[0].op)
+        lines.append(found[0])
     dtype = dtype_of(element)
     source = lines[-1].result
     said = "" if source.type.element_or_none is not None else ", unless its uses say otherwise"

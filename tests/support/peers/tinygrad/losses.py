@@ -45,7 +45,7 @@ class Losses(Values):
             if any(n > most for n, most in zip(index.shape, src.shape, strict=True)):
                 raise RuntimeError("there are fewer values than ids")
             src = self.__class__(src.t[tuple(map(slice, index.shape))]).pad(more).t
-        settings = {"accum": accum, "include_self": include_self, "out_of_range": "drop"}
+        settings: dict[str, Any] = {"accum": accum, "include_self": include_self, "out_of_range": "drop"}
         return type(self)(oc.put_along_axis(self.t, ids, src, dim, **settings))
 
     def one_hot(self, classes: int) -> Self:

@@ -170,7 +170,7 @@ def test_windows_of_an_axis(axis: int, size: int, step: int):
     array = array_of(5, 4, 7)
     x = oc.data(array, label="x")
     windows = np.lib.stride_tricks.sliding_window_view(array, size, axis)
-    every = [slice(None)] * 3
+    every: list[Any] = [slice(None)] * 3
     every[axis] = slice(None, None, step)
     wanted = windows[tuple(every)]
     found = oc.unfold(x, axis, size, step)

@@ -76,7 +76,7 @@ def test_dtypes_and_names():
 
 def test_expressions_that_are_gone():
     w = oc.param("w", output=2)
-    w @ oc.data(np.zeros((10, 3)), label="x")
+    _ = w @ oc.data(np.zeros((10, 3)), label="x")
     assert "expressions that are gone" in oc.why(w, "input", -1).answer
 
 
@@ -84,7 +84,7 @@ def test_expressions_that_are_gone():
     ("ask", "error"),
     [
         (lambda t: oc.why(t, "size"), oc.ArgumentError),
-        (lambda t: oc.why(3), oc.ArgumentError),
+        (lambda t: oc.why(t.ir_value), oc.ArgumentError),
         (lambda t: oc.why(t, "shape", 0), oc.ArgumentError),
         (lambda t: oc.why(t, "output", 1), IndexError),
         (lambda t: oc.why(oc.param("w"), "output", 0), IndexError),

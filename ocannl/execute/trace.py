@@ -1,0 +1,156 @@
+"""The values of all assignments of a run, in the order in which they were computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.program.html import text_html
+from ocannl.program.number_tables import line_of
+from ocannl.runtime.traced import Assignment
+
+DIGITS, MOST = 4, 4
+ROUNDING = {2: 1e-2, 4: 1e-4, 8: 1e-10}
+"""How much values that are computed in another order may differ, of the greatest, by the bytes of a float."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An assignment and what it computed. Of memory that is assigned several times, the value is the last."""
+
+    assignment: Assignment
+    value: NDArray[Any]
+
+    def __str__(self) -> str:
+        return _described(self.assignment.label, self.value)
+
+
+def _described(label: str, array: NDArray[Any]) -> str:
+    sizes = "x".join(map(str, array.shape)) or "()"
+    return f"{label}: {sizes} {array.dtype} = {line_of(array, DIGITS, MOST)}"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The steps of one run. As text it is a tree: the lines of the program in time, under each what it
+    computed, and from what.
+    """
+
+    routine: str
+    steps: Sequence[Step]
+    before: Mapping[str, NDArray[Any]]
+    """What memory held that the run reads."""
+
+    def __getitem__(self, label: str) -> NDArray[Any]:
+        """The value of a node by its label. Raises `KeyError`."""
+        found = next((step.value for step in self.steps if step.assignment.label == label), None)
+        if found is None:
+            raise KeyError(f"the run of {self.routine!r} has computed no `{label}`")
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the tree to a file, to be compared with that of another run."""
+        Path(path).write_text(f"{self}\n", "utf-8")
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
+
+    def _lines(self) -> Iterator[str]:
+        yield self.routine
+        groups = [(place, [*steps]) for place, steps in groupby(self.steps, lambda s: s.assignment.place)]
+        for number, (place, steps) in enumerate(groups):
+            is_last = number == len(groups) - 1
+            yield f"{'└─' if is_last else '├─'} {place or 'without a line'}"
+            before = "   " if is_last else "│  "
+            for step in steps:
+                yield f"{before}{'└─' if step is steps[-1] else '├─'} {step}"
+                if step.assignment.operands:
+                    inner = "   " if step is steps[-1] else "│  "
+                    yield f"{before}{inner}of {', '.join(step.assignment.operands)}"
+
+    def check_finite(self, besides: frozenset[str]) -> None:
+        """Raises `OcannlError` at the first step with a value that is NaN or infinite: with the user's line,
+        what was computed, and the values that it was computed from.
+        """
+        for number, step in enumerate(self.steps):
+            label, value = step.assignment.label, step.value
+            if label not in besides and value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise OcannlError(self._message(step, self.steps[:number]))
+
+    def _message(self, step: Step, earlier: Sequence[Step]) -> str:
+        label, value = step.assignment.label, step.value
+        at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
+        where = "" if step.assignment.place is None else f"{step.assignment.place}: "
+        position = "" if not at else f" at {', '.join(map(str, at))}"
+        lines = [f"{where}in {self.routine!r}, `{label}` is the first to hold {value[at]}{position}"]
+        lines.append(f"  {step.assignment.text}")
+        known = {**self.before, **{other.assignment.label: other.value for other in earlier}}
+        operands = [name for name in step.assignment.operands if name in known]
+        lines += [f"  {_described(name, known[name])}" for name in operands]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first step in which two runs differ."""
+
+    first: Step
+    second: Step
+    greatest: float
+
+    def __str__(self) -> str:
+        place = self.first.assignment.place
+        where = "" if place is None else f"{place}: "
+        return (
+            f"{where}`{self.first.assignment.label}` differs by {self.greatest:.3g}\n"
+            f"  {self.first}\n  {self.second}\n  {self.first.assignment.text}"
+        )
+
+    __repr__ = __str__
+
+
+def first_difference(a: Trace, b: Trace) -> Difference | None:
+    """The first step of two runs of one program that differs by more than rounding; None if none does.
+
+    Raises `OcannlError` where the programs differ.
+    """
+    names = [[step.assignment.label for step in trace.steps] for trace in (a, b)]
+    if names[0] != names[1]:
+        other = next(
+            (pair for pair in zip(*names, strict=False) if pair[0] != pair[1]), ("its end", "its end")
+        )
+        raise OcannlError(f"{a.routine!r} and {b.routine!r} are other programs: {other[0]} beside {other[1]}")
+    for one, two in zip(a.steps, b.steps, strict=True):
+        greatest = _difference(one.value, two.value)
+        if greatest > 0:
+            return Difference(one, two, greatest)
+    return None
+
+
+def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """The greatest difference, 0 if it is rounding."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return float("inf")
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    if same.all():
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, np.abs(x - y))
+    greatest = float(np.where(np.isnan(apart), np.inf, apart).max())
+    finite = np.abs(np.where(np.isfinite(x), x, 0.0)).max()
+    allowed = ROUNDING.get(a.dtype.itemsize, 0.0) if a.dtype.kind == "f" else 0.0
+    return greatest if greatest > allowed * max(finite, 1e-30) else 0.0

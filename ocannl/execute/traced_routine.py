@@ -1,0 +1,68 @@
+"""Routines that keep the values of all assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ocannl.dialects.ir.errors import OcannlError
+from ocannl.execute.node import Node
+from ocannl.execute.routine import Compiler, Routine
+from ocannl.execute.trace import Step, Trace
+from ocannl.program.code import Code
+from ocannl.program.errors import ArgumentError
+from ocannl.program.extract import ExtractedRoutine
+from ocannl.runtime.compile import Executable
+from ocannl.runtime.traced import Assignment
+
+
+class TracedRoutine(Routine):
+    """A routine whose `trace` has the values of all assignments of the last run. With `check_nans`, a run
+    raises `OcannlError` at the first that is NaN or infinite, and leaves memory as it was.
+    """
+
+    def __init__(
+        self,
+        context: Compiler,
+        code: Code,
+        name: str,
+        program: ExtractedRoutine,
+        executable: Executable,
+        nodes: Mapping[str, Node],
+        traced: Mapping[str, Node],
+        assignments: Sequence[Assignment],
+        check_nans: bool,
+    ) -> None:
+        super().__init__(context, code, name, program, executable, nodes, traced)
+        self._assignments = assignments
+        self._check_nans = check_nans
+        self._read = {label for one in assignments for label in one.operands if label in nodes}
+        self._labels_of_checks = frozenset(self.keys[least, False] for _, least in program.checks)
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The values of the last run. Raises `ArgumentError` before the first one."""
+        if self._trace is None:
+            raise ArgumentError(f"routine {self.name!r} has not run yet, so there is no trace of it")
+        return self._trace
+
+    def set_indices(self, indices: Mapping[str, int]) -> None:
+        """Sets static indices by name, as a call does."""
+        with self._alone():
+            for name, value in indices.items():
+                self._set_index(name, value)
+
+    def __call__(self, **indices: int) -> None:
+        """Runs once, as any routine does, and notes what it has computed."""
+        self.set_indices(indices)
+        restore = self.restoring() if self._check_nans else None
+        before = {label: self._nodes[label].memory.read() for label in self._read}
+        super().__call__()
+        found = {one.label: self._nodes[one.label].memory.read() for one in self._assignments}
+        self._trace = Trace(self.name, [Step(one, found[one.label]) for one in self._assignments], before)
+        if restore is not None:
+            try:
+                self._trace.check_finite(self._labels_of_checks)
+            except OcannlError:
+                restore()
+                raise
