@@ -24,6 +24,7 @@ from ocannl.models.modernbert import modernbert
 from ocannl.models.phi import phi, phi3, phi3_weights
 from ocannl.models.qwen import qwen2, qwen3
 from ocannl.models.vit import vit, vit_weights
+from ocannl.models.whisper import whisper, whisper_weights
 from ocannl.program import graph
 
 
@@ -55,6 +56,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gemma3_text": Architecture(gemma3),
     "bert": Architecture(bert, "bert.", LEFT_OUT),
     "modernbert": Architecture(modernbert, left_out=r"decoder\.weight"),
+    "whisper": Architecture(whisper, left_out=r"proj_out\.weight", convert=whisper_weights),
     "vit": Architecture(vit, "vit.", r"pooler\..*", vit_weights),
     "phi": Architecture(phi),
     "phi3": Architecture(phi3, convert=phi3_weights),

@@ -30,6 +30,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+WHISPER = {"layers": 2, "attention_heads": 4, "ffn_dim": 48}
 TWO_KINDS = ["sliding_attention", "full_attention"]
 # The names of classes before `Config` and `ForCausalLM`, and settings.
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -133,6 +134,35 @@ def test_vit(tmp_path: Path, kind: str):
         found = CTX[oc.models.load(tmp_path)(images)]
     wanted = module(torch.tensor(images).permute(0, 3, 1, 2))[0].detach()
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.exhaustive
+def test_whisper(tmp_path: Path):
+    sizes = {f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in WHISPER.items()}
+    ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    rest = {"vocab_size": 99, "d_model": 32, "num_mel_bins": 8, "max_source_positions": 20}
+    settings = sizes | ends | rest | {"max_target_positions": 64}
+    module = saved(tmp_path, "Whisper", "ForConditionalGeneration", settings)
+    features, wanted = np.random.default_rng(4).normal(size=(2, 40, 8)).astype(np.float32), IDS[:, :5]
+    sound = torch.tensor(features).transpose(1, 2)
+
+    def scores(ids: Any) -> Any:
+        return module(sound, decoder_input_ids=torch.tensor(ids)).logits.detach().numpy()
+
+    with CTX:
+        model = oc.models.load(tmp_path)
+        np.testing.assert_allclose(CTX[model(wanted, features)], scores(wanted), rtol=1e-4, atol=1e-4)
+        heard = oc.data(CTX[model.encode(features)], axes="bbo")
+
+        def decode(ids: Any, cache: Any = None, at: Any = None) -> Any:
+            return model(ids, heard=heard, cache=cache, at=at)
+
+        found = oc.generate(decode, wanted, max_new=20, temperature=0)
+        with pytest.raises(oc.ArgumentError, match="a sound is given by its features"):
+            model(wanted)
+    for _ in range(20):
+        wanted = np.append(wanted, scores(wanted)[:, -1:].argmax(-1), 1)
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.exhaustive
