@@ -9,6 +9,7 @@ from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.along_axis import Along
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
+from ocannl.program.memory_axes import MemoryAxes
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.tensor_parts import ALL, part_of
 from ocannl.program.trees import built, form_of, leaves_of
@@ -17,10 +18,11 @@ TreeT = TypeVar("TreeT")
 
 
 def associative_scan(
-    combine: Callable[[Any, Any], Any], xs: TreeT, axis: int = -1, *, reverse: bool = False
+    combine: Callable[[Any, Any], Any], xs: TreeT, axis: int | None = None, *, reverse: bool = False
 ) -> TreeT:
-    """What `combine` makes of all elements up to each one along an axis, in the order of memory: `x[0]`,
-    `combine(x[0], x[1])`, `combine(combine(x[0], x[1]), x[2])`, ...; with `reverse`, from the last one on.
+    """What `combine` makes of all elements up to each one along an axis: `x[0]`, `combine(x[0], x[1])`,
+    `combine(combine(x[0], x[1]), x[2])`, ...; with `reverse`, from the last one on. The axis is the last one
+    of the batch row, without any the last one, or that of a number in the order of memory.
 
     `combine` is associative, works on many positions at once, and returns tensors of the same shapes. `xs` is
     a tensor or a tree of them, of one known number n of positions. The function is applied log2(n) times, to
@@ -29,6 +31,9 @@ def associative_scan(
     """
     form = form_of(xs)
     leaves = [as_tensor(leaf) for leaf in leaves_of(xs)]
+    if axis is None:
+        batch = [place for place in MemoryAxes(leaves[0].ir_value).places if place.row == "batch"]
+        axis = len(batch) - 1
     sizes = {Along.of(leaf, axis).size for leaf in leaves}
     if len(sizes) != 1:
         raise ArgumentError(f"an associative scan is of tensors with one number of positions, found {sizes}")

@@ -9,7 +9,6 @@ from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import graph
 from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.parameters import params
 from ocannl.program.scan import while_loop
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.values import Value
@@ -25,23 +24,19 @@ def fixed_point(
     `tolerance`, `most` times at most.
 
     In reverse mode the gradient is that of the implicit function theorem, which a second iteration solves, so
-    that no iteration is saved (Bai et al., "Deep Equilibrium Models", 2019). It goes to `args` and to
-    parameters, not to `x0` nor to other tensors that `f` uses. Where `f` does not contract, neither of them
-    converges.
+    that no iteration is saved (Bai et al., "Deep Equilibrium Models", 2019). It goes to `args` and to all
+    else that `f` uses, but not to `x0`. Where `f` does not contract, neither of them converges.
     """
-    given = [as_tensor(arg) for arg in args]
-    constants = [stop_gradient(arg).named(f"{arg.label}_fixed") for arg in given]
     begin = stop_gradient(x0)
-    _, found = _iterated(lambda x: as_tensor(f(x, *constants)), begin, tolerance, most)
+    _, found = _iterated(lambda x: as_tensor(f(x, *args)), begin, tolerance, most)
     x = stop_gradient(found).named("fixed_point")
-    y = as_tensor(f(x, *constants))
+    y = as_tensor(f(x, *args))
     value = y.ir_value
     adjoint = Tensor(graph.add(AdjointOp(value, _like(value)), "cotangent"))
     _, cotangent = _iterated(lambda u: adjoint + vjp(y, x, u), adjoint, tolerance, most)
-    trained = [*params(y, trained=True).values()]
-    pulled = vjp(y, [*constants, *trained], cotangent)
-    wrt, by = [t.ir_value for t in (*given, *trained)], [t.ir_value for t in pulled]
-    return Tensor(graph.add(CustomOp(value, adjoint.ir_value, wrt, by, _like(value)), "fixed_point"))
+    # What comes back to the result goes on, solved, into one more application.
+    solved = CustomOp(value, adjoint.ir_value, [value], [cotangent.ir_value], _like(value))
+    return Tensor(graph.add(solved, "fixed_point"))
 
 
 def _iterated(step: Callable[[Tensor], Tensor], begin: Tensor, tolerance: float, most: int) -> Pair:

@@ -26,6 +26,28 @@ def test_gradients_of_a_fixed_point_are_implicit() -> None:
     np.testing.assert_allclose(ctx[by_b], 2 * found * inner / (1 - inner * slopes), atol=1e-10)
 
 
+def test_gradients_reach_what_a_fixed_point_uses() -> None:
+    """The square root by Newton's method, of a tensor that depends on others, more than once."""
+
+    @oc.function
+    def root(a: oc.Tensor, b: oc.Tensor):
+        both = a * b + a
+        return oc.fixed_point(
+            lambda x: (x + (both + 0 * a) / x) / 2, oc.cast(1.0, np.float64), tolerance=1e-14
+        )
+
+    a, b = np.float64(1.5), np.float64(1.0)
+    np.testing.assert_allclose(root(a, b), np.sqrt(3), rtol=1e-12)
+    np.testing.assert_allclose(oc.grad(root)(a, b), (1 + b) / (2 * np.sqrt(3)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2), (3, 5, 2)])
+def test_an_associative_scan_is_along_the_last_batch_axis(shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape)
+    found = oc.Context.cpu(1)[oc.associative_scan(lambda a, b: a * b, oc.data(array))]
+    np.testing.assert_allclose(found, np.cumprod(array, axis=max(0, len(shape) - 2)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("size", [1, 2, 7])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_associative_scans_of_pairs(size: int, reverse: bool) -> None:
@@ -49,6 +71,6 @@ def test_associative_scans_of_pairs(size: int, reverse: bool) -> None:
 def test_associative_scans_keep_form_and_size() -> None:
     x, y = oc.data(np.ones((2, 3))), oc.data(np.ones((2, 4)))
     with pytest.raises(oc.ArgumentError, match="one number of positions"):
-        oc.associative_scan(lambda a, b: a, (x, y))
+        oc.associative_scan(lambda a, b: a, (x, y), axis=1)
     with pytest.raises(oc.ArgumentError, match="the form of its elements"):
         oc.associative_scan(lambda a, b: a[0], (x, x))
