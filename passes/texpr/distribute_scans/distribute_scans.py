@@ -17,7 +17,7 @@ from ocannl.dialects.texpr import ApplyOp, ConstantOp, ScanOp, TexprRoutineOp
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.passes.analysis.derivative_paths import all_operands, dependents
 from ocannl.passes.analysis.slices import slice_in
-from ocannl.passes.texpr.distribute_scans.positions import FIRST, Positions, is_movable, users
+from ocannl.passes.texpr.distribute_scans.positions import Positions, is_movable, users
 from ocannl.passes.texpr.distribute_scans.prune import pruned
 
 SUM = App("add", (Arg(0), Arg(1)))
@@ -165,8 +165,9 @@ def move_ahead(scan: ScanOp) -> None:
     parent = scan.parent_block()
     assert parent is not None
     for op in wanted:
-        whole = positions.stack(op.result)
-        argument = scan.add_sequence(whole.value, FIRST, op.result)
+        assert isinstance(op, ApplyOp)
+        axis = positions.axis(op)
+        argument = scan.add_sequence(positions.stack(op.result).value, axis, op.result)
         op.result.replace_all_uses_with(argument)
     parent.insert_ops_before(positions.made, scan)
 

@@ -66,12 +66,22 @@ class Positions:
             return Stack(self.made[-1].results[0], None)
         if owner in self.moved:
             assert isinstance(owner, ApplyOp)
-            return Stack(
-                self.whole(owner, FIRST).result, FIRST.in_memory(scan.stack_type(value, FIRST).shape.data)
-            )
+            axis = self.axis(owner)
+            whole = self.whole(owner, axis).result
+            return Stack(whole, axis.in_memory(shape_of(whole)))
         assert not self.before, "what moves before a scan depends on nothing that stays"
         whole, axis = scan.stack(value, FIRST)
         return Stack(whole, axis.in_memory(shape_of(whole)))
+
+    def axis(self, op: ApplyOp) -> Axis:
+        """The axis of positions in the results of an operation. Before a scan it is that of the first
+        sequence which it reads, so that the axes of a batch of positions stay in one order, as one loop.
+        """
+        scan, axes = self.scan, list[Axis]()
+        for operand in op.args if self.before else ():
+            if operand in scan.sequence_arguments:
+                axes.append(scan.sequences[scan.sequence_arguments.index(operand)][1])
+        return axes[0] if axes and axes[0].row == "batch" else FIRST
 
     def whole(self, op: ApplyOp, axis: Axis) -> ApplyOp:
         """The results of an operation at all positions, along an axis."""
