@@ -59,10 +59,12 @@ class WholeNumbers:
 
     def read_scan(self, op: ScanOp, numbers: set[SSAValue]) -> None:
         """Notes the types of a scan's results and of all values in its body. A carry that begins with a
-        number that could have other types has that of what is yielded.
+        number that could have other types has that of what is yielded; one whose result is known has its.
         """
+        results = dict(zip(op.carry_arguments, op.results, strict=False))
         for argument, value in zip(op.arguments, op.operands, strict=True):
-            self.settle(argument, given_element(argument) or self.kinds[value] or i32)
+            given = given_element(results.get(argument, argument)) or given_element(argument)
+            self.settle(argument, given or self.kinds[value] or i32)
         for _ in range(1 + op.carried.data):
             self.read_all(op.steps, numbers)
             wider = [

@@ -68,6 +68,37 @@ def test_scans_run_on_gpus(
         assert not any(row.endswith("us") for row in rows if row.startswith("  "))
 
 
+def roots(ctx: oc.Context) -> list[np.ndarray]:
+    """Square roots by a loop that ends when they are close, how often it ran, and their gradient."""
+    a = oc.param("a", np.array([2.0, 3.0, 10.0], np.float32))
+
+    def body(state: tuple[oc.Tensor, ...]) -> tuple[oc.Tensor, ...]:
+        x, count, _ = state
+        new = 0.5 * (x + a / x)
+        return new, count + 1, ((new - x) * (new - x)).sum()
+
+    start = (1.0 * a, 0.0, 1.0)
+    x, count, _ = oc.while_loop(lambda state: state[2] > 1e-6, body, start, most=20)
+    gradient = oc.grad(x.sum(), a)
+    found: list[np.ndarray] = []
+    # Of the second program, types are known from the first.
+    for code in (x.forward + count.forward, x.forward + count.forward + gradient.forward):
+        ctx.init_params(code)
+        ctx.compile(code, name="step")()
+        found += [np.array(ctx[x]), np.array(ctx[count])]
+    return [*found, np.array(ctx[gradient])]
+
+
+@pytest.mark.parametrize("backend", [None, checked, cuda, pytest.param(metal, marks=NEEDS_COMPILER)])
+def test_loops_with_a_condition_end(
+    backend: Callable[[pytest.MonkeyPatch], oc.Context] | None, monkeypatch: pytest.MonkeyPatch
+):
+    root = np.sqrt([2.0, 3.0, 10.0])
+    found = roots(oc.Context.cpu(threads=1) if backend is None else backend(monkeypatch))
+    for array, expected in zip(found, [root, 5, root, 5, 0.5 / root], strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-5)
+
+
 def test_a_profile_has_a_line_for_each_loop():
     step, _ = scanned(oc.Context.cpu(threads=1))
     rows = step.profile(runs=1).splitlines()
