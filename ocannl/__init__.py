@@ -82,6 +82,7 @@ from ocannl.program.threefry import (
 )
 from ocannl.program.triangles import tril, triu
 from ocannl.program.updates import add_update, updates
+from ocannl.program.watching import breakpoint, print_values
 from ocannl.program.why import why
 from ocannl.runtime.settings import config
 from ocannl.sessions.session import Session
@@ -127,6 +128,7 @@ __all__ = [
     "bfloat16",
     "block",
     "block_comment",
+    "breakpoint",
     "cast",
     "checkpoint",
     "clip",
@@ -187,6 +189,7 @@ __all__ = [
     "params",
     "precision",
     "print",
+    "print_values",
     "prod",
     "put_along_axis",
     "range",

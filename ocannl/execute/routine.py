@@ -4,63 +4,44 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.checked_run import checked_run
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
-from ocannl.execute.node_reasons import node_reasons
-from ocannl.execute.report import memory_table, schedule_table
+from ocannl.execute.routine_texts import RoutineTexts, Target
 from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
-from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.pipelines import GPU_PIPELINES, PIPELINES, for_target, run_passes
+from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing
 from ocannl.program.eager import ENGINE, RECORDER
-from ocannl.program.extract import ExtractedRoutine, Numbering, extract, origin_of
-from ocannl.program.html import text_html
+from ocannl.program.extract import ExtractedRoutine, extract, origin_of
 from ocannl.program.needed import needed
-from ocannl.program.reasons import Reasons
-from ocannl.program.stages import lowered, stage_text
 from ocannl.program.state import Held
 from ocannl.program.tensor import Index, Tensor, TensorLike, as_tensor
 from ocannl.program.values import is_memory, memory_key
+from ocannl.program.watching import watches_of
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.compile import Executable
-from ocannl.runtime.cpu.team import Team
-from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import Resources
-from ocannl.runtime.device import Device, Memory
+from ocannl.runtime.device import Memory
 from ocannl.runtime.memory import ArgBlock
-from ocannl.viewer.page import Program
-from ocannl.viewer.show import Viewable, show
 
 
-class Compiler(Protocol):
+class Compiler(Target, Protocol):
     """The part of a context that its routines use."""
-
-    backend: str
-    target: str
-    device: Device
-    team: Team
-    numbering: Numbering
-
-    @property
-    def arch(self) -> str: ...
 
     def compile(
         self,
@@ -81,7 +62,7 @@ class Rerun:
     keeps: object
 
 
-class Routine(Exclusive, Viewable):
+class Routine(Exclusive, RoutineTexts):
     """Compiled code over the nodes of a context. Calling it runs it once.
 
     `step[i]` is the value of static index `i` in the next run, `step[i] = 3` sets it, `step(i=3)` sets it by
@@ -119,10 +100,31 @@ class Routine(Exclusive, Viewable):
         ]
         self._run = executable.program.bind(self._args)
         self._call = checked_run(self._run.call, self._checks) if self._checks else self._run.call
+        watches = watches_of(code.statements)
+        self._watches = [(watch, self._nodes[self.keys[watch.value, False]].memory) for watch in watches]
+        if self._watches:
+            self._call = self._watched(self._call)
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
         self._seconds: list[float] | None = None
         self._resources: list[Resources] | None = None
+
+    @property
+    def _target(self) -> Target:
+        return self.context
+
+    def _watched(self, run: Callable[[], None]) -> Callable[[], None]:
+        """A run that shows afterwards what the code watches."""
+
+        def run_and_show() -> None:
+            run()
+            self._show()
+
+        return run_and_show
+
+    def _show(self) -> None:
+        for watch, memory in self._watches:
+            watch.show(memory.read())
 
     def bind(self, layout: EntryLayout) -> ArgBlock:
         """Arguments for code over this routine's nodes, with slots as given."""
@@ -290,6 +292,8 @@ class Routine(Exclusive, Viewable):
         found = self._run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced
         self._indices.advance_unused(advance, runs)
+        if runs:
+            self._show()
         for (check, _), leasts in zip(self._checks, found[len(recorded) :], strict=True):
             check.raise_for(float(leasts.min(initial=math.inf)))
         return {t: a.reshape(-1) if self._is_number(t) else a for t, a in zip(recorded, found, strict=False)}
@@ -353,23 +357,6 @@ class Routine(Exclusive, Viewable):
         self._indices.take(other._indices)
         self._ready = False
 
-    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
-        """The text of what was compiled, at a stage of the pipeline; with `origins`, each operation is
-        followed by the expressions and lines that it comes from.
-        """
-        numbering = self.context.numbering.copy()
-        find = None if self.tunings is None else self.tunings.find
-        return stage_text(
-            self.code.statements,
-            self.name,
-            stage,
-            self.context.target,
-            numbering,
-            find,
-            origins,
-            self.context.device.target,
-        )
-
     def lowered(self, target: TargetDescription) -> ModuleOp:
         """The routine scheduled for a CPU; with the schedules that were tuned, if it is the context's."""
         program = extract(self.code.statements, self.name, self.context.numbering.copy())
@@ -388,17 +375,6 @@ class Routine(Exclusive, Viewable):
     def label_of(self, tensor: Tensor) -> str | None:
         """The label of the node of a tensor; None if it has none here."""
         return self.keys.get(memory_key(tensor.ir_value))
-
-    def schedule(self) -> str:
-        """A table of the kernels. Each has its loops, register tile, vectors and the work of one run: scalar
-        operations, and bytes of the cells that it accesses; after `profile()` also its time, GFLOP/s and
-        GB/s. The last line names the threads of parallel loops, if there are any. For a GPU, each kernel has
-        its blocks, threads and register variables; after `assemble()` also the registers of a thread.
-        """
-        kernels = schedule_table(self._executable.func, self._seconds, self._resources)
-        if not self._executable.interface.layout.is_parallel:
-            return kernels
-        return f"{kernels}\nparallel loops run on {self.context.team}"
 
     def profile(self, *, runs: int = 10) -> str:
         """Measures how long each kernel takes (the median of some runs), and returns the schedule with it.
@@ -441,74 +417,6 @@ class Routine(Exclusive, Viewable):
         traced = self.context.compile(self.code, self.name, trace=True)
         traced.take_indices(self)
         return traced
-
-    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
-        numbering = self.context.numbering.copy()
-        program = extract(self.code.statements, self.name, numbering)
-        find = None if self.tunings is None else self.tunings.find
-        target, pipeline = self.context.device.target, self.context.target
-        return show(Program(program.module, self.name, pipeline, target, find, self._seconds), path)
-
-    def ptx(self, arch: str | None = None) -> str:
-        """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
-        context's GPU, or `sm_80`. It ends in a description of the kernels for their host, as JSON.
-        """
-        return ptx_text(self._kernels(GPU_PIPELINES), arch or self.context.arch)
-
-    def metal(self) -> str:
-        """The Metal text of the routine's kernels for the GPU of a Mac.
-
-        It ends in a description of the kernels for their host, as JSON.
-        """
-        return to_metal(self._kernels(("metal",)))
-
-    def assemble(self, arch: str | None = None) -> str:
-        """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers of a thread of
-        each, and the bytes that are spilled to memory. The architecture is that of `ptx`.
-
-        For a context whose routines are kernels. Raises `DeviceError` where there is no ptxas.
-        """
-        if self.context.target not in GPU_PIPELINES:
-            raise DeviceError(f"a routine for {self.context.backend} has no kernels; see its ptx()")
-        self._resources = kernel_resources(self._kernels(GPU_PIPELINES), arch or self.context.arch)
-        return self.schedule()
-
-    def _kernels(self, pipelines: Sequence[str]) -> ModuleOp:
-        """The kernels by one of some pipelines: that of the context if it is one of them."""
-        if self.context.target not in pipelines:
-            return lowered(self.code.statements, self.name, pipelines[0], self.context.numbering.copy())
-        module = self._executable.func.parent_op()
-        assert isinstance(module, ModuleOp)
-        return module
-
-    def memory(self) -> str:
-        """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
-        return memory_table(self._executable.func)
-
-    def why(self, node: TensorLike | str) -> Reasons:
-        """Why a tensor, or a node by its name in `memory()`, has memory of its own in this routine or is
-        computed where it is used, and where it is computed and read, by which schedule.
-
-        Raises `OcannlError` where the routine has no such node.
-        """
-        return node_reasons(self._executable.func, node if isinstance(node, str) else self._name_of(node))
-
-    def _name_of(self, tensor: TensorLike) -> str:
-        value = as_tensor(tensor).ir_value
-        label, copy = self.keys.get(memory_key(value)), self._program.copies.get(value)
-        name = label or (None if copy is None else copy.name_hint)
-        if name is None:
-            raise OcannlError(f"routine {self.name!r} does not compute `{as_tensor(tensor).label}`")
-        return name
-
-    @property
-    def compile_seconds(self) -> dict[str, float]:
-        """The seconds of compilation, by pass."""
-        return dict(self._executable.seconds)
-
-    def _repr_html_(self) -> str:
-        return text_html(f"{self!r}\n{self.schedule()}")
 
     def __repr__(self) -> str:
         return (

@@ -76,7 +76,9 @@ def test_dtypes_and_names():
 
 def test_expressions_that_are_gone():
     w = oc.param("w", output=2)
-    _ = w @ oc.data(np.zeros((10, 3)), label="x")
+    y = w @ oc.data(np.zeros((10, 3)), label="x")
+    assert len(oc.why(w, "input", -1).lines) == 2
+    del y
     assert "expressions that are gone" in oc.why(w, "input", -1).answer
 
 

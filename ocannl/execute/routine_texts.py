@@ -1,0 +1,159 @@
+"""What a compiled routine says of itself: its text at each level, its schedule, memory and reasons."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.execute.node_reasons import node_reasons
+from ocannl.execute.report import memory_table, schedule_table
+from ocannl.lowering.kernels_to_metal import to_metal
+from ocannl.lowering.pipelines import GPU_PIPELINES
+from ocannl.program.code import Code
+from ocannl.program.extract import ExtractedRoutine, Numbering, extract
+from ocannl.program.html import text_html
+from ocannl.program.reasons import Reasons
+from ocannl.program.stages import lowered, stage_text
+from ocannl.program.tensor import TensorLike, as_tensor
+from ocannl.program.values import Value, memory_key
+from ocannl.runtime.cache.tunings import Tunings
+from ocannl.runtime.compile import Executable
+from ocannl.runtime.cpu.team import Team
+from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
+from ocannl.runtime.cuda.ptxas import Resources
+from ocannl.runtime.device import Device
+from ocannl.viewer.page import Program
+from ocannl.viewer.show import Viewable, show
+
+
+class Target(Protocol):
+    """The part of a context that says what its routines are compiled for."""
+
+    backend: str
+    target: str
+    device: Device
+    team: Team
+    numbering: Numbering
+
+    @property
+    def arch(self) -> str: ...
+
+
+class RoutineTexts(Viewable):
+    """Texts and tables about a routine. They change nothing."""
+
+    name: str
+    code: Code
+    tunings: Tunings | None
+    keys: Mapping[tuple[Value, bool], str]
+    _program: ExtractedRoutine
+    _executable: Executable
+    _seconds: list[float] | None
+    _resources: list[Resources] | None
+
+    @property
+    @abstractmethod
+    def _target(self) -> Target:
+        """The context."""
+
+    def ir(self, stage: str = "texpr", *, origins: bool = False) -> str:
+        """The text of what was compiled, at a stage of the pipeline; with `origins`, each operation is
+        followed by the expressions and lines that it comes from.
+        """
+        numbering = self._target.numbering.copy()
+        find = None if self.tunings is None else self.tunings.find
+        return stage_text(
+            self.code.statements,
+            self.name,
+            stage,
+            self._target.target,
+            numbering,
+            find,
+            origins,
+            self._target.device.target,
+        )
+
+    def schedule(self) -> str:
+        """A table of the kernels. Each has its loops, register tile, vectors and the work of one run: scalar
+        operations, and bytes of the cells that it accesses; after `profile()` also its time, GFLOP/s and
+        GB/s. The last line names the threads of parallel loops, if there are any. For a GPU, each kernel has
+        its blocks, threads and register variables; after `assemble()` also the registers of a thread.
+        """
+        kernels = schedule_table(self._executable.func, self._seconds, self._resources)
+        if not self._executable.interface.layout.is_parallel:
+            return kernels
+        return f"{kernels}\nparallel loops run on {self._target.team}"
+
+    def view(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Shows the routine at all levels of its compilation, as `oc.view`; after `profile()` with times."""
+        numbering = self._target.numbering.copy()
+        program = extract(self.code.statements, self.name, numbering)
+        find = None if self.tunings is None else self.tunings.find
+        target, pipeline = self._target.device.target, self._target.target
+        return show(Program(program.module, self.name, pipeline, target, find, self._seconds), path)
+
+    def ptx(self, arch: str | None = None) -> str:
+        """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
+        context's GPU, or `sm_80`. It ends in a description of the kernels for their host, as JSON.
+        """
+        return ptx_text(self._kernels(GPU_PIPELINES), arch or self._target.arch)
+
+    def metal(self) -> str:
+        """The Metal text of the routine's kernels for the GPU of a Mac.
+
+        It ends in a description of the kernels for their host, as JSON.
+        """
+        return to_metal(self._kernels(("metal",)))
+
+    def assemble(self, arch: str | None = None) -> str:
+        """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers of a thread of
+        each, and the bytes that are spilled to memory. The architecture is that of `ptx`.
+
+        For a context whose routines are kernels. Raises `DeviceError` where there is no ptxas.
+        """
+        if self._target.target not in GPU_PIPELINES:
+            raise DeviceError(f"a routine for {self._target.backend} has no kernels; see its ptx()")
+        self._resources = kernel_resources(self._kernels(GPU_PIPELINES), arch or self._target.arch)
+        return self.schedule()
+
+    def _kernels(self, pipelines: Sequence[str]) -> ModuleOp:
+        """The kernels by one of some pipelines: that of the context if it is one of them."""
+        if self._target.target not in pipelines:
+            return lowered(self.code.statements, self.name, pipelines[0], self._target.numbering.copy())
+        module = self._executable.func.parent_op()
+        assert isinstance(module, ModuleOp)
+        return module
+
+    def memory(self) -> str:
+        """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
+        return memory_table(self._executable.func)
+
+    def why(self, node: TensorLike | str) -> Reasons:
+        """Why a tensor, or a node by its name in `memory()`, has memory of its own in this routine or is
+        computed where it is used, and where it is computed and read, by which schedule.
+
+        Raises `OcannlError` where the routine has no such node.
+        """
+        return node_reasons(self._executable.func, node if isinstance(node, str) else self._name_of(node))
+
+    def _name_of(self, tensor: TensorLike) -> str:
+        value = as_tensor(tensor).ir_value
+        label, copy = self.keys.get(memory_key(value)), self._program.copies.get(value)
+        name = label or (None if copy is None else copy.name_hint)
+        if name is None:
+            raise OcannlError(f"routine {self.name!r} does not compute `{as_tensor(tensor).label}`")
+        return name
+
+    @property
+    def compile_seconds(self) -> dict[str, float]:
+        """The seconds of compilation, by pass."""
+        return dict(self._executable.seconds)
+
+    def _repr_html_(self) -> str:
+        return text_html(f"{self!r}\n{self.schedule()}")
