@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects import assign, loops
 from ocannl.dialects.index.addresses import flatten
@@ -246,6 +247,16 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
     return func
 
 
+def check_loops(func: loops.FuncOp) -> None:
+    """Raises `OcannlError` for a loop that does not fit to its body, which would write over other memory."""
+    for op in func.body.block.ops:
+        if isinstance(op, loops.RepeatOp):
+            try:
+                op.verify_()
+            except VerifyException as error:
+                raise OcannlError(at_line(op, str(error))) from None
+
+
 @dataclass(frozen=True)
 class LowerAssignToLoopsPass(ModulePass):
     """Turns every `assign.routine` into a `loops.func`."""
@@ -255,4 +266,6 @@ class LowerAssignToLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for routine in list(op.body.block.ops):
             if isinstance(routine, assign.AssignRoutineOp):
-                Rewriter.replace_op(routine, routine_to_func(routine))
+                func = routine_to_func(routine)
+                Rewriter.replace_op(routine, func)
+                check_loops(func)

@@ -14,9 +14,10 @@ from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
 from support.nests import compare, parse_module, run_compiled
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
 from ocannl.lowering.kernels_to_llvm import Emulation
-from ocannl.lowering.pipelines import PIPELINES, module_text, run_passes
+from ocannl.lowering.pipelines import PIPELINES, module_text, new_context, parse_text, run_passes
 from ocannl.runtime.cuda.device import CudaDevice
 from ocannl.runtime.device import Device
 from ocannl.runtime.interface import Interface, the_func
@@ -231,6 +232,15 @@ assign.routine @many {{ {nodes} {body} assign.repeat @many.body t = 3 ({bound}) 
     arrays: Arrays = {f"n{k}": np.full(k + 1, k, np.float32) for k in range(40)}
     for label, array in run(text, arrays).items():
         np.testing.assert_array_equal(array, arrays[label] + 4)
+
+
+def test_a_loop_that_does_not_fit_to_its_body_is_an_error():
+    """A text is verified when it is read; what other passes make is not."""
+    module = parse_text(
+        counting(3).replace('"total" on_device : memref<1xi32>', '"total" on_device : memref<1xi1>')
+    )
+    with pytest.raises(OcannlError, match="'n' is a memref<1xi32>, bound to a memref<1xi1>"):
+        LowerAssignToLoopsPass().apply(new_context(), module)
 
 
 def run_on(
