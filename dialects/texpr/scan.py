@@ -112,7 +112,8 @@ class ScanOp(TensorOp, Indexed):
     has yielded; positions of sequences along an axis; and captured values. The results are the last carries,
     and then the stacks of what each iteration yields, at the position that it reads. The index counts the
     iterations. With `while %h` the loop ends before the first iteration at which that carry is 0; stacks are
-    0 where it did not run.
+    0 where it did not run. What the adjoint reads of a scan with `recompute`, inside of another, is computed
+    again.
     """
 
     name = "texpr.scan"
@@ -122,6 +123,7 @@ class ScanOp(TensorOp, Indexed):
     dims = prop_def(DimsAttr)
     reversed = opt_prop_def(UnitAttr)
     going = opt_prop_def(IntAttr)
+    recompute = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     others = var_result_def(TensorType)
     body = region_def("single_block")
@@ -140,6 +142,7 @@ class ScanOp(TensorOp, Indexed):
         *,
         reverse: bool = False,
         going: int | None = None,
+        recompute: bool = False,
     ) -> None:
         Operation.__init__(
             self,
@@ -150,6 +153,7 @@ class ScanOp(TensorOp, Indexed):
                 dims=DimsAttr(((index, count),)),
                 reversed=UnitAttr() if reverse else None,
                 going=None if going is None else IntAttr(going),
+                recompute=UnitAttr() if recompute else None,
             ),
             result_types=types,
             regions=[body],
@@ -266,6 +270,8 @@ class ScanOp(TensorOp, Indexed):
         printer.print_string(f" {self.index} = {self.count}")
         if self.reversed is not None:
             printer.print_string(" reverse")
+        if self.recompute is not None:
+            printer.print_string(" recompute")
         if self.flag is not None:
             print_parts(printer, " while ", self.carry_arguments[self.flag])
         carried, axes, arguments = self.carried.data, self.axes.data, self.arguments
@@ -299,6 +305,7 @@ class ScanOp(TensorOp, Indexed):
         parser.parse_punctuation("=")
         count = parse_dim(parser)
         reverse = parser.parse_optional_keyword("reverse") is not None
+        recompute = parser.parse_optional_keyword("recompute") is not None
         flag = parser.parse_argument(expect_type=False) if parser.parse_optional_keyword("while") else None
         arguments: list[Parser.Argument] = []
 
@@ -336,7 +343,18 @@ class ScanOp(TensorOp, Indexed):
         types = [parse_tensor_type(parser)]
         while parser.parse_optional_punctuation(","):
             types.append(parse_tensor_type(parser))
-        return cls(index, count, inits, sequences, captured, types, body, reverse=reverse, going=going)
+        return cls(
+            index,
+            count,
+            inits,
+            sequences,
+            captured,
+            types,
+            body,
+            reverse=reverse,
+            going=going,
+            recompute=recompute,
+        )
 
     def verify_(self) -> None:
         arguments, inside = self.arguments, set[SSAValue](self.arguments)

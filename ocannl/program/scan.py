@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Region
@@ -19,18 +19,25 @@ from ocannl.program import expressions, graph
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.id_checks import IdCheck
-from ocannl.program.memory_axes import MemoryAxes
+from ocannl.program.memory_axes import MemoryAxes, Place, Slot
 from ocannl.program.needed import needed
 from ocannl.program.scan_bodies import scan_body
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
-from ocannl.program.trees import built, form_of, leaves_of, paths_of
+from ocannl.program.trees import built, children, form_of, leaves_of, paths_of
 from ocannl.program.values import Value, now, value_of
 
 Cell = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def scan(
-    cell: Cell, init: Any, xs: Any, reverse: bool = False, length: int | None = None, axis: int | None = None
+    cell: Cell,
+    init: Any,
+    xs: Any,
+    reverse: bool = False,
+    length: int | None = None,
+    axis: int | None = None,
+    *,
+    checkpoint_every: int | None = None,
 ) -> tuple[Any, Any]:
     """The stacked results `ys` and the last carry of a cell that runs at each position of `xs` in turn: a
     loop that runs when the program runs, as `jax.lax.scan`.
@@ -47,24 +54,148 @@ def scan(
     not depend on the number of positions. Raises `ArgumentError` for a carry of another form, `ShapeError`
     where shapes do not fit, and when compiled `OcannlError` for tensors of one iteration that are used
     outside.
+
+    With `checkpoint_every=k`, of a known number of positions, derivatives in reverse mode save the carry at
+    every k-th position, and compute the k iterations from there again (Chen et al., "Training deep nets with
+    sublinear memory cost", 2016). The cell is called once or twice then.
     """
-    since = now()
     sequences = [_sequence(leaf, axis) for leaf in _tensors(xs)]
     if length is None and not sequences:
         raise ArgumentError("a scan without xs needs its length=")
-    count: DimTerm = graph.fresh_dim() if length is None else Dim(integer(length, "the length of a scan"))
-    inits = [as_tensor(leaf).ir_value for leaf in _tensors(init)]
-    carries = [_argument(value, None, count) for value in inits]
-    positions = [_argument(value, at, count) for value, at in sequences]
-    found = cell(_with(init, carries), _with(xs, positions))
-    carry, y = _pair(found, init)
-    stacked = [as_tensor(leaf).ir_value for leaf in _tensors(y)]
-    at = sequences[0][1] if sequences else LAST_BATCH_AXIS
-    loop = _Loop(count, inits, sequences, [*carries, *positions], reverse, since)
-    lasts, stacks = loop.results(
-        [as_tensor(leaf).ir_value for leaf in _tensors(carry)], [(value, at) for value in stacked]
-    )
-    return _with(y, stacks), _with(init, lasts)
+    known = None if length is None else integer(length, "the length of a scan")
+    if checkpoint_every is not None:
+        every = integer(checkpoint_every, "the number of positions", least=1)
+        found = _Scan(cell, init, xs, sequences, reverse, known).in_blocks(every)
+    else:
+        found = _Scan(cell, init, xs, sequences, reverse, known).run()
+    return found
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """A scan of some sequences, along an axis of each."""
+
+    cell: Cell
+    init: Any
+    xs: Any
+    sequences: Sequence[tuple[Value, Axis]]
+    reverse: bool
+    length: int | None
+    along: Axis | None = None
+    """The axis of the positions in stacks; by default that of the first sequence."""
+
+    def run(self, *, recompute: bool = False) -> tuple[Any, Any]:
+        since = now()
+        count: DimTerm = graph.fresh_dim() if self.length is None else Dim(self.length)
+        inits = [as_tensor(leaf).ir_value for leaf in _tensors(self.init)]
+        carries = [_argument(value, None, count) for value in inits]
+        positions = [_argument(value, at, count) for value, at in self.sequences]
+        carry, y = _pair(self.cell(_with(self.init, carries), _with(self.xs, positions)), self.init)
+        stacked = [as_tensor(leaf).ir_value for leaf in _tensors(y)]
+        loop = _Loop(count, inits, self.sequences, [*carries, *positions], self.reverse, since)
+        loop.recompute = recompute
+        lasts, stacks = loop.results(
+            [as_tensor(leaf).ir_value for leaf in _tensors(carry)], [(v, self.axis) for v in stacked]
+        )
+        return _with(y, stacks), _with(self.init, lasts)
+
+    @property
+    def axis(self) -> Axis:
+        """That of the positions in stacks."""
+        return self.along or (self.sequences[0][1] if self.sequences else LAST_BATCH_AXIS)
+
+    def size(self) -> int:
+        """The number of positions. Raises `ShapeError` where it is not known."""
+        if self.length is not None:
+            return self.length
+        value, axis = self.sequences[0]
+        return MemoryAxes(value).known_size(Place(axis.row, axis.number))
+
+    def in_blocks(self, every: int) -> tuple[Any, Any]:
+        """A scan of scans of so many positions, and of the positions that are left."""
+        size = self.size()
+        blocks, left = divmod(size, every)
+        if blocks < 2:
+            return self.run()
+        if not left:
+            return self._of_blocks(every, blocks)
+        ends = [[_cut(*one, size - left, first=first) for one in self.sequences] for first in (True, False)]
+        whole, rest = (
+            replace(self, sequences=[(value, at) for value, (_, at) in zip(end, self.sequences, strict=True)])
+            for end in ends
+        )
+        whole, rest = replace(whole, length=size - left), replace(rest, length=left)
+        if self.reverse:
+            ys_rest, carry = rest.run(recompute=True)
+            ys, last = replace(whole, init=carry)._of_blocks(every, blocks)
+        else:
+            ys, carry = whole._of_blocks(every, blocks)
+            ys_rest, last = replace(rest, init=carry).run(recompute=True)
+        pairs = zip(_tensors(ys), _tensors(ys_rest), strict=True)
+        joined = [_joined(one.ir_value, other.ir_value, self.axis, size - left, left) for one, other in pairs]
+        return _with(ys, joined), last
+
+    def _of_blocks(self, every: int, blocks: int) -> tuple[Any, Any]:
+        split = [_split(value, axis, every) for value, axis in self.sequences]
+        outer = [_ahead(axis) for _, axis in self.sequences]
+
+        def block(carry: Any, xs: Any) -> tuple[Any, Any]:
+            given = [leaf.ir_value for leaf in _tensors(xs)]
+            sequences = [(v, axis) for v, (_, axis) in zip(given, self.sequences, strict=True)]
+            inner = _Scan(self.cell, carry, xs, sequences, self.reverse, every, self.axis)
+            ys, last = inner.run(recompute=True)
+            return last, ys
+
+        sequences = [*zip(split, outer, strict=True)]
+        along = _ahead(self.axis)
+        around = _Scan(block, self.init, self.xs, sequences, self.reverse, blocks, along)
+        ys, last = around.run()
+        return _with(ys, [_merged(y.ir_value, self.axis) for y in _tensors(ys)]), last
+
+
+def _ahead(axis: Axis) -> Axis:
+    """The axis of blocks, before that of the positions in them."""
+    return axis if axis.number >= 0 else Axis(axis.row, axis.number - 1)
+
+
+def _slot(value: Value, axis: Axis) -> tuple[Slot, str]:
+    """The axes of a value in a spec, and the name of one."""
+    slot = MemoryAxes(value).slot("x")
+    return slot, slot.at(Place(axis.row, axis.number))
+
+
+def _cut(value: Value, axis: Axis, at: int, *, first: bool) -> Value:
+    """The positions before one, or those from it on."""
+    slot, name = _slot(value, axis)
+    kept = "head" if first else "tail"
+    spec = f"{slot.with_axes({name: ('head^tail',)})} => {slot.with_axes({name: (kept,)})}"
+    return expressions.spec_apply(spec, "add", "mul", [value], [("head", Dim(at))])
+
+
+def _split(value: Value, axis: Axis, size: int) -> Value:
+    """With an axis of blocks of so many positions before that of positions in them."""
+    slot, name = _slot(value, axis)
+    spec = f"{slot.with_axes({name: ('block&place',)})} => {slot.with_axes({name: ('block', 'place')})}"
+    return expressions.spec_apply(spec, "add", "mul", [value], [("place", Dim(size))])
+
+
+def _merged(value: Value, axis: Axis) -> Value:
+    """With one axis for that of blocks and that of the positions in them."""
+    slot, _ = _slot(value, axis)
+    names = slot.rows[axis.row]
+    at = names.index(slot.at(Place(axis.row, axis.number))) - (axis.number < 0)
+    left, right = names[at : at + 2]
+    merged = slot.with_axes({left: (f"{left}&{right}",), right: ()})
+    return expressions.spec_apply(f"{slot} => {merged}", "add", "mul", [value], [])
+
+
+def _joined(one: Value, other: Value, axis: Axis, size: int, left: int) -> Value:
+    """Two values one after the other along an axis."""
+    slot, name = _slot(one, axis)
+    own, rest = (slot.with_axes({name: (end,)}) for end in ("head", "tail"))
+    spec = f"{own}; {rest} => {slot.with_axes({name: ('head^tail',)})}"
+    dims = [("head", Dim(size)), ("tail", Dim(left))]
+    return expressions.spec_apply(spec, "add", "add", [one, other], dims)
 
 
 def while_loop(cond: Callable[[Any], TensorLike], body: Callable[[Any], Any], init: Any, most: int) -> Any:
@@ -137,9 +268,10 @@ def _argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:
 
 def _pair(found: Any, init: Any) -> tuple[Any, Any]:
     """What a cell has returned: a carry of the form of `init`, and `y`."""
-    if not isinstance(found, tuple) or len(cast("tuple[Any, ...]", found)) != 2:
-        raise ArgumentError(f"the cell of a scan returns (carry, y), found {type(found).__name__}")
-    carry, y = cast("tuple[Any, Any]", found)
+    parts, name = children(found), type(found).__name__
+    if not isinstance(found, tuple) or parts is None or len(parts) != 2:
+        raise ArgumentError(f"the cell of a scan returns (carry, y), found {name}")
+    carry, y = parts.values()
     _check_form(carry, init)
     return carry, y
 
@@ -163,6 +295,7 @@ class _Loop:
     since: int
     going: int | None = None
     whole: bool = False
+    recompute: bool = False
 
     def results(
         self, carries: Sequence[Value], stacked: Sequence[tuple[Value, Axis]]
@@ -185,6 +318,7 @@ class _Loop:
             Region(body.block),
             reverse=self.reverse,
             going=self.going,
+            recompute=self.recompute,
         )
         op.attributes["results"] = ArrayAttr(types)
         # So that references alone free the operation.

@@ -76,7 +76,7 @@ def _inside(
     follows, from the value that it is taken of to what it is taken with respect to.
     """
     given = {value.op for value in arguments}
-    found = set(given)
+    found: set[Operation] = set(given)
     inside = {op for op in ops if op not in given and _depends(op, found, since, whole)}
     waiting = [op for op in inside if isinstance(op, VjpOp | JvpOp)]
     while waiting:
@@ -92,7 +92,7 @@ def _path(derivative: VjpOp | JvpOp, ops: Sequence[texpr.TensorOp]) -> set[texpr
     found = {value.op for value in values_of(derivative) if value in wrt}
     tensor = values_of(derivative)[0]
     needed_ops = {*needed([tensor.op]), tensor.op}
-    path: set[texpr.TensorOp] = set()
+    path = set[texpr.TensorOp]()
     for op in ops:
         if op in needed_ops and any(value.op in found for value in values_of(op)):
             found.add(op)
@@ -100,7 +100,7 @@ def _path(derivative: VjpOp | JvpOp, ops: Sequence[texpr.TensorOp]) -> set[texpr
     return path
 
 
-def _depends(op: texpr.TensorOp, found: set[texpr.TensorOp], since: int, whole: bool) -> bool:
+def _depends(op: texpr.TensorOp, found: set[Operation], since: int, whole: bool) -> bool:
     """Whether an operation is found, depends on one that is, or is of the body for when it was made."""
     is_own = isinstance(op, UniformOp) or (whole and not isinstance(op, (*NUMBERS, texpr.MemoryOp)))
     is_new = is_own and value_of(op).made > since

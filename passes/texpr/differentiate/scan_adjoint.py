@@ -91,14 +91,15 @@ class _Reverse:
     steps: list[Operation] = field(default_factory=list[Operation])
     """The operations that compute the adjoints."""
     forward: set[Operation] = field(default_factory=set[Operation])
-    """The operations of the body that what it yields depends on."""
+    """The operations of the body that what it yields depends on, without those to be computed again."""
 
     def differentiate(self, sweep: Sweep) -> None:
         """Computes the adjoints of the body in the body, for a moment."""
         scan, block = self.scan, self.scan.block
         self.carries = [argument for argument in scan.carry_arguments if argument in self.active]
         own = set(operations_of(block))
-        self.forward = {*slice_in(block, scan.yielded.values, values_read)}
+        kept = slice_in(block, scan.yielded.values, values_read)
+        self.forward = {op for op in kept if not (isinstance(op, ScanOp) and op.recompute)}
         given: dict[SSAValue, list[SSAValue]] = {}
         for argument, value in zip(scan.carry_arguments, scan.yielded.carries, strict=True):
             if argument in self.active:

@@ -84,6 +84,7 @@ def tangents_of_scan(
             Region(block_copied(block, {})),
             reverse=scan.reversed is not None,
             going=scan.flag,
+            recompute=scan.recompute is not None,
         ),
         before,
         scan,

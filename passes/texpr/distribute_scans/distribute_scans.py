@@ -29,11 +29,16 @@ def distribute(block: Block) -> None:
         if isinstance(op, ScanOp):
             distribute(op.block)
             forward_copies(op)
-            if op.size and op.flag is None:
+            if op.size and op.flag is None and not saves_memory(op):
                 move_behind(op)
             if op.size:
                 move_ahead(op)
             pruned(op)
+
+
+def saves_memory(scan: ScanOp) -> bool:
+    """Whether a scan computes again what its adjoint reads, so that no stacks of that are made."""
+    return any(isinstance(op, ScanOp) and op.recompute is not None for op in scan.steps)
 
 
 def forward_copies(scan: ScanOp) -> None:

@@ -72,6 +72,7 @@ def pruned(scan: ScanOp) -> None:
         [tensor_type(result) for result in remaining],
         Region(block_copied(scan.block, {})),
         reverse=scan.reversed is not None,
+        recompute=scan.recompute is not None,
         going=None if scan.flag is None else kept.index(scan.flag),
     )
     made.location = scan.location

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -282,3 +283,28 @@ def test_what_a_scan_captures_is_trained() -> None:
     ys, last = oc.scan(lambda h, x: (oc.tanh(w @ h + x), h + u), 0.0, oc.data(np.ones((2, 3, 4))))
     assert oc.params(ys.sum() + last.sum(), trained=True).keys() == {"w", "u"}
     assert oc.params(oc.stop_gradient(ys.sum()), trained=True).keys() == set()
+
+
+@pytest.mark.parametrize(("length", "every", "reverse"), [(7, 3, False), (7, 2, True), (6, 3, False)])
+def test_checkpoints_change_no_gradients(
+    rng: np.random.Generator, length: int, every: int, reverse: bool
+) -> None:
+    p = parameters(rng, **SHAPES)
+    x = oc.data(rng.normal(size=(B, length, N)), label="x")
+    begin, cell = oc.data(rng.normal(size=(B, H))), tanh_cell(p)
+    found: list[list[oc.Tensor]] = []
+    for k in (None, every):
+        loss = loss_of([*oc.scan(cell, begin, x, reverse=reverse, checkpoint_every=k)])
+        found.append([loss, *oc.grad(loss, {**p, "x": x}).values()])
+    agree(*found)
+
+
+def test_checkpoints_save_memory() -> None:
+    def arena(every: int | None) -> int:
+        w = oc.param("w", input=32, output=32)
+        h = oc.data(np.ones((2, 32)))
+        _, last = oc.scan(lambda h, _: (oc.tanh(w @ h), None), h, None, length=256, checkpoint_every=every)
+        text = oc.grad(last.sum(), w).forward.ir("loops")
+        return int(re.findall(r"arena = (\d+)", text)[-1])
+
+    assert arena(16) < arena(None) / 4
