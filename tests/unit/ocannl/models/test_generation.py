@@ -1,6 +1,5 @@
 """Generated ids: the best ones, with a cache and without; chosen ones; ends; and what is refused."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ def test_ids_are_streamed(model: Any, best: Any):
 
 
 def test_seeds_are_reproducible(model: Any):
-    how = {"max_new": 8, "temperature": 1.5, "top_k": 20, "top_p": 0.95}
+    how = {"max_new": 8, "temperature": 1.5}
     one, again, other = (oc.generate(model, IDS, seed=seed, **how) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
@@ -77,45 +76,46 @@ def test_seeds_are_reproducible(model: Any):
 SCORES = np.log(np.array([0.05, 0.4, 0.1, 0.25, 0.2], np.float32))
 
 
-@pytest.mark.parametrize(
-    ("rules", "chances"),
-    [
-        ({}, [0.05, 0.4, 0.1, 0.25, 0.2]),
-        ({"top_k": 2}, [0, 0.4, 0, 0.25, 0]),
-        ({"top_p": 0.8}, [0, 0.4, 0, 0.25, 0.2]),
-        ({"top_p": 0.5, "top_k": 4}, [0, 0.4, 0, 0.25, 0]),
-        ({"top_k": 9}, [0.05, 0.4, 0.1, 0.25, 0.2]),
-        ({"top_k": 1}, [0, 1, 0, 0, 0]),
-    ],
-)
+CHANCES = np.exp(SCORES)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_ids_are_chosen_by_their_chances(rules: Any, chances: Any, temperature: float):
-    wanted = np.array(chances)
-    if temperature != 1 and "top_p" in rules:
-        pytest.skip("top_p is of the chances at the temperature")
-    wanted = wanted ** (1 / temperature)
-    wanted /= wanted.sum()
-
+def test_ids_are_chosen_by_their_chances(temperature: float):
     @oc.function
-    def draw(scores: Any, counter: Any):
-        return Sampling(temperature, **rules).chosen(scores, counter)
+    def draw(scores: Any, counter: Any, temperature: Any):
+        return Sampling(temperature).chosen(scores, counter)
 
-    found = Counter(draw(np.tile(SCORES, (4000, 1)), 7).tolist())
-    observed = np.array([found[i] for i in range(5)]) / 4000
+    found = draw(np.tile(SCORES, (4000, 1)), 7, temperature)
+    wanted = CHANCES ** (1 / temperature)
+    np.testing.assert_allclose(np.bincount(found, minlength=5) / 4000, wanted / wanted.sum(), atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "allowed"),
+    [(2, 1.0, [1, 3]), (5, 0.8, [1, 3, 4]), (4, 0.5, [1, 3]), (9, 1.0, [0, 1, 2, 3, 4]), (1, 1.0, [1])],
+)
+def test_only_the_best_are_chosen(both: Any, top_k: int, top_p: float, allowed: list[int]):
+    found = both(np.tile(SCORES, (4000, 1)), 7, top_k, top_p)
+    wanted = np.where(np.isin(np.arange(5), allowed), CHANCES, 0)
+    observed = np.bincount(found, minlength=5) / 4000
     assert (observed[wanted == 0] == 0).all()
-    np.testing.assert_allclose(observed, wanted, atol=0.03)
+    np.testing.assert_allclose(observed, wanted / wanted.sum(), atol=0.03)
 
 
-def test_top_k_and_top_p_cut_at_neighbouring_scores():
-    scores = RNG.normal(size=(3, 500)).astype(np.float32)
-    ranked = np.sort(scores)[:, ::-1]
-
+@pytest.fixture(scope="module")
+def both():
     @oc.function
-    def draws(scores: Any, counter: Any):
-        return [Sampling(1.0, top_k=k).chosen(scores, counter + n) for n, k in enumerate((1, 7, 499))]
+    def draw(scores: Any, counter: Any, top_k: Any, top_p: Any):
+        return Sampling(1.0, top_k, top_p).chosen(scores, counter)
 
-    for k, found in zip((1, 7, 499), draws(scores, 5), strict=True):
-        assert (np.take_along_axis(scores, found[:, None], 1)[:, 0] >= ranked[:, k - 1]).all()
+    return draw
+
+
+@pytest.mark.parametrize("top_k", [1, 7, 499])
+def test_neighbouring_scores_are_told_apart(both: Any, top_k: int):
+    scores = np.tile(RNG.normal(size=500).astype(np.float32), (200, 1))
+    found = both(scores, 5, top_k, 1.0)
+    assert scores[0, found].min() >= np.sort(scores[0])[-top_k]
 
 
 @pytest.mark.parametrize(
