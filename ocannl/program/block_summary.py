@@ -9,17 +9,19 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import App
-from ocannl.dialects.texpr.tensor_type import shape_of
+from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.lowering.pipelines import run_passes
+from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.program import graph
 from ocannl.program.block_parts import WithFunction, memory_of
 from ocannl.program.code import Code
+from ocannl.program.dtypes import dtype_of
 from ocannl.program.errors import ArgumentError
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.html import table_html
@@ -37,7 +39,8 @@ _calls: ContextVar[Calls | None] = ContextVar("calls", default=None)
 @dataclass(frozen=True)
 class SummaryRow:
     """One part of a block: its path, how it was configured, the shape of what it gave first, and in all its
-    calls the parameters and the multiplications whose products are added up.
+    calls the parameters and the multiplications whose products are added up, two floating-point operations
+    each; and the bytes of its parameters and of what it gave.
     """
 
     part: str
@@ -45,6 +48,7 @@ class SummaryRow:
     output: str
     parameters: int
     multiply_adds: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,15 @@ class Summary:
         return table_html(self._cells())
 
     def _cells(self) -> list[tuple[str, ...]]:
-        heading = ("part", "block", "output", "parameters", "multiply-adds")
-        cells = [(r.part, r.block, r.output, f"{r.parameters:,}", f"{r.multiply_adds:,}") for r in self.rows]
-        return [heading, *cells]
+        heading = ("part", "block", "output", "parameters", "multiply-adds", "bytes")
+        return [heading, *map(_cells_of, self.rows)]
 
     __repr__ = __str__
+
+
+def _cells_of(row: SummaryRow) -> tuple[str, ...]:
+    counts = (row.parameters, row.multiply_adds, row.bytes)
+    return row.part, row.block, row.output, *(f"{count:,}" for count in counts)
 
 
 class _Undone(Exception):
@@ -111,27 +119,33 @@ class _Measured:
         assert isinstance(code, Code)
         self.calls = seen
         self.program = extract(code.statements, "summary")
-        run_passes(self.program.module, (InferShapesPass,))
+        run_passes(self.program.module, (InferShapesPass, InferPrecisionsPass))
         self.sizes = {value.owner: shape_of(copy) for value, copy in self.program.copies.items()}
+        self.copies = {value.owner: copy for value, copy in self.program.copies.items()}
         self.work = _multiply_adds(self.program)
 
     def rows(self, parts: Iterator[Part]) -> Iterator[SummaryRow]:
         for path, title, part in parts:
             own = [(args, result) for block, args, result in self.calls if block is part]
             output = str(self.sizes[own[0][1].op]) if own else ""
-            yield SummaryRow(
-                path, title, output, self.parameters(part), sum(self.cost(*call) for call in own)
-            )
+            kept, made = self.parameters(part), {result.op for _, result in own}
+            count = sum(math.prod(self.sizes[op].memory_sizes) for op in kept)
+            size = sum(_bytes(self.copies[op]) for op in (*kept, *made))
+            yield SummaryRow(path, title, output, count, sum(self.cost(*call) for call in own), size)
 
-    def parameters(self, part: Any) -> int:
+    def parameters(self, part: Any) -> list[Operation]:
         memory = [op for op in memory_of(part) if isinstance(op, texpr.ParamOp)]
-        return sum(math.prod(self.sizes[op].memory_sizes) for op in memory if op in self.sizes)
+        return [op for op in memory if op in self.sizes]
 
     def cost(self, args: tuple[Any, ...], result: Tensor) -> int:
         """The operations between arguments and a result."""
         given = [arg.op for arg in args if isinstance(arg, Tensor)]
         before = {*needed(given), *given}
         return sum(self.work[op] for op in {*needed([result.op]), result.op} - before)
+
+
+def _bytes(value: SSAValue) -> int:
+    return math.prod(shape_of(value).memory_sizes) * dtype_of(tensor_type(value).element).itemsize
 
 
 def _multiply_adds(program: ExtractedRoutine) -> Counter[Operation]:

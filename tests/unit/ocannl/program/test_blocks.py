@@ -199,7 +199,9 @@ class TestSummaries:
             "output",
             "parameters",
             "multiply-adds",
+            "bytes",
         ]
+        assert rows["layers[0]"].bytes == 8 * (5 * 16 + 16 + 4 * 16)
 
     def test_of_convolutions(self):
         images = oc.data(np.zeros((2, 8, 8, 3)), label="images")
