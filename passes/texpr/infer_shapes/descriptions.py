@@ -86,7 +86,7 @@ def describe(op: Operation) -> str:
         case AssignOp():
             at = "" if op.at is None else f"[{positions_text(op.at.data).strip('[]')}]"
             return f"{tensor_name(op.target)}{at} {op.accum_name or ''}= {tensor_name(op.value)}"
-        case ResultOp():
+        case ResultOp() | ArgumentOp():
             return "scan"
         case DataOp():
             return f"flat data {op.label.data}"
