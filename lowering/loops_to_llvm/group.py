@@ -9,7 +9,8 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import loaded_type
-from ocannl.dialects.loops import GroupOp, LoadOp, StoreOp
+from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.types import value_type
@@ -18,6 +19,9 @@ from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.parallel_tasks import cuts
+
+# The tiles that may all prefetch what each of them loads.
+FEW = 2
 
 
 class GroupEmitter:
@@ -73,17 +77,28 @@ def steps_ahead(group: GroupOp) -> dict[Operation, int]:
     """The distances, in elements, at which the first load of each node prefetches for the next point of a
     group.
 
-    A hardware prefetcher does not foresee that the next point continues after the end of this one.
+    A hardware prefetcher does not foresee that the next point continues after the end of this one. What
+    several tiles load comes from a cache but for the first of them.
     """
     if not group.space.names:
         return {}
     innermost = group.space.names[-1]
     known: set[SSAValue] = {node.result for node in group.nodes}
     distances: dict[Operation, int] = {}
-    for op in (op for nest in group.nests for op in operations(nest.body.block)):
-        if isinstance(op, LoadOp | StoreOp) and op.node not in known:
-            known.add(op.node)
-            distance = address_of(op).stride(innermost)
-            if isinstance(op, LoadOp) and distance and not op.positions:
-                distances[op] = distance
+    for nest in group.nests:
+        for op in operations(nest.body.block):
+            if isinstance(op, LoadOp | StoreOp) and op.node not in known:
+                known.add(op.node)
+                distance = address_of(op).stride(innermost)
+                if isinstance(op, LoadOp) and distance and not op.positions and not is_repeated(op, nest):
+                    distances[op] = distance
     return distances
+
+
+def is_repeated(op: LoadOp, nest: NestOp) -> bool:
+    """Whether more than a few tiles of a nest load the same elements, each of which would prefetch them."""
+    schedule = nest.schedule.data if nest.schedule is not None else Schedule()
+    tiles = {name: extent for loop, extent in schedule.tiles for name in loop.split("*")}
+    address = address_of(op)
+    fixed = [-(-size // tiles.get(name, 1)) for name, size in nest.space.data if not address.stride(name)]
+    return math.prod(fixed) > FEW

@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s -t llvm | filecheck %s
+// RUN: ocannl-opt %s --split-input-file -t llvm | filecheck %s
 
 // A group is one function. What it declares lives on the stack, what its variables do not move is outside of its
 // loop, and what the next point loads is fetched ahead.
@@ -33,6 +33,29 @@ loops.func @grouped attributes {arena = 0 : i64} {
       %r = loops.load %m[]
       %d = arith.subf %v, %r : f32
       loops.store %d, %y[b, o]
+    }
+  }
+}
+
+// -----
+
+// What many tiles load comes from a cache but for the first of them: it is not fetched ahead.
+// CHECK-LABEL: define internal void @"grouped.y"(
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:         ret void
+loops.func @grouped attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<5x16x32xf32>
+  %w = assign.node "w" constant : memref<12x16xf32>
+  %y = assign.node "y" on_device : memref<5x12x32xf32>
+  loops.group "y" (b = 5) {
+    loops.nest "y" (i = 12, o = 32) schedule <order = (o, i), rows = i : 4, lanes = o : 32> {
+      %s = loops.reduce add (k = 16) : f32 {
+        %v = loops.load %x[b, k, o]
+        %u = loops.load %w[i, k]
+        %p = arith.mulf %v, %u : f32
+        loops.yield %p
+      }
+      loops.store %s, %y[b, i, o]
     }
   }
 }
