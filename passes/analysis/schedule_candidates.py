@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,6 +26,8 @@ TRANSPOSED = 8
 ACCUMULATORS = 16
 # The bytes of a page of memory, and how many of them a TLB of the second level has, with room for others.
 PAGE_BYTES, KNOWN_PAGES = 4096, 1024
+# How many times fewer bytes from beyond the second-level cache are worth another loop order.
+MUCH_LESS = 2
 # Rows of memory that are fetched ahead at the same time.
 STREAMS = 8
 
@@ -213,6 +215,7 @@ class Chooser:
             tile = [name for name in (lanes, rows) if name in outer]
             outer = [*(name for name in outer if name not in tile), *tile]
             self.move_out(outer, lanes)
+            outer = self.with_least_traffic(outer, lanes, schedule)
         return (*outer, *inner)
 
     def on_few_pages(self, order: Sequence[str], schedule: Schedule) -> Sequence[str]:
@@ -263,6 +266,39 @@ class Chooser:
             order[place - 1], order[place] = lanes, crossed
             place -= 1
 
+    def with_least_traffic(self, order: list[str], lanes: str, schedule: Schedule) -> list[str]:
+        """The order with the lanes further out, where far fewer bytes come from beyond the second-level cache
+        then: panels of a large operand are each read for all rows, not all panels for each few rows.
+        """
+        assert self.dominant is not None
+        varying = {name for a in self.dominant.accesses if lanes in a.strides for name in a.strides}
+        others = [name for name in order if name != lanes]
+        least, best = self.traffic(order, schedule) / MUCH_LESS, order
+        for place in reversed(range(order.index(lanes))):
+            if others[place] in varying:
+                break
+            moved = [*others[:place], lanes, *others[place:]]
+            found = self.traffic(moved, schedule)
+            if found < least:
+                least, best = found, moved
+        return best
+
+    def traffic(self, order: Sequence[str], schedule: Schedule) -> int:
+        """The bytes that the dominant reduction reads from beyond the second-level cache in a loop order."""
+        assert self.dominant is not None
+        accesses, sizes = self.dominant.accesses, self.dominant.around | self.dominant.space
+        bytes = [spanned(access, sizes) for access in accesses]
+        for place, name in enumerate(order):
+            inside = {n: sizes[n] for n in (*order[place + 1 :], *self.dominant.space)}
+            extents = dict(schedule.tiles) | inside
+            if sum(spanned(access, extents) for access in accesses) > self.target.l2_bytes // 2:
+                again = -(-sizes[name] // schedule.tile(name))
+                bytes = [
+                    total if name in access.strides else total * again
+                    for total, access in zip(bytes, accesses, strict=True)
+                ]
+        return sum(bytes)
+
     def footprint(self, access: Access, inside: Collection[str]) -> int:
         """The bytes that an access touches while the given variables run."""
         assert self.dominant is not None
@@ -272,6 +308,18 @@ class Chooser:
             if name in inside:
                 total *= sizes[name]
         return total
+
+
+def spanned(access: Access, extents: Mapping[str, int]) -> int:
+    """The bytes that an access touches while loops run over the given extents, those of overlapping windows
+    once.
+    """
+    run = 1
+    for stride, size in sorted(
+        (abs(s), extents[name]) for name, s in access.strides.items() if name in extents
+    ):
+        run = run * size if stride > run else run + stride * (size - 1)
+    return run * access.bytes
 
 
 def best_height(size: int, highest: int) -> int:

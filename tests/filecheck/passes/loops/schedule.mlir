@@ -512,3 +512,23 @@ loops.func @few_rows {
     loops.store %sum, %y[b, o]
   }
 }
+
+// -----
+
+// Each panel of a large operand is read for all rows: the rows of the image would read all panels again.
+// CHECK-LABEL: loops.func @deep_convolution
+// CHECK:         loops.nest "y" (b = 32, h = 8, w = 8, o_panel = 8, o = 32) schedule <{{.*}}order = (o_panel, o, b, h, w)
+loops.func @deep_convolution {
+  %k = assign.node "k" on_device : memref<256x3x3x256xf32>
+  %x = assign.node "x" on_device : memref<32x10x10x256xf32>
+  %y = assign.node "y" on_device : memref<32x8x8x256xf32>
+  loops.nest "y" (b = 32, h = 8, w = 8, o = 256) {
+    %sum = loops.reduce add (i = 3, j = 3, c = 256) : f32 {
+      %kv = loops.load %k[o, i, j, c]
+      %xv = loops.load %x[b, h + i, w + j, c]
+      %p = arith.mulf %kv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, h, w, o]
+  }
+}
