@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from numpy.typing import NDArray
 from support.cuda_on_cpu import FakeDriver, install
+from support.interpret_loops import run_func
+from support.loop_programs import repeating_programs
 from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
-from support.nests import compare, parse_module, run_compiled
+from support.nests import compare, parse_module, random_arrays, run_compiled
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import OcannlError
@@ -241,6 +244,21 @@ def test_a_loop_that_does_not_fit_to_its_body_is_an_error():
     )
     with pytest.raises(OcannlError, match="'n' is a memref<1xi32>, bound to a memref<1xi1>"):
         LowerAssignToLoopsPass().apply(new_context(), module)
+
+
+@pytest.mark.exhaustive
+@settings(max_examples=12, deadline=None)
+@given(text=repeating_programs())
+def test_random_programs_with_loops(text: str):
+    """By the code for the CPU and on the emulated GPU, against the interpreter."""
+    func = the_func(parse_module(text))
+    start = {label: np.asarray(np.round(2 * array)) for label, array in random_arrays(func).items()}
+    expected = {label: array.copy() for label, array in start.items()}
+    run_func(func, expected, {"s": 1})
+    for target in ("cpu", "gpu"):
+        found = {label: array.copy() for label, array in start.items()}
+        run_compiled(compiled(text, target), found, {"s": 1}, 2, Emulation(shuffle=3))
+        compare(found, expected, 1e-9)
 
 
 def run_on(
