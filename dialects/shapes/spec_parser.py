@@ -163,7 +163,8 @@ class _Parser:
             raise self._error("nothing may follow the one result", self._next)
         if num_operands is not None and num_operands != len(operands):
             offset = starts[num_operands] if num_operands < len(operands) else arrow.offset
-            message = f"the spec has slots for {len(operands)} operands, but is used with {num_operands}"
+            slots = "1 operand" if len(operands) == 1 else f"{len(operands)} operands"
+            message = f"the spec has slots for {slots}, but is used with {num_operands}"
             raise SpecSyntaxError(message, self.text, offset)
         return Spec(tuple(operands), result)
 

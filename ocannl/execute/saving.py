@@ -24,6 +24,7 @@ from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.dtypes import ELEMENTS, dtype_of
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 from ocannl.program.state import Held, Root, State, state
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value
@@ -105,7 +106,7 @@ def load_state(
     paths |= {new: new for old, new in names.items() if new != old}
     loading = _Loading(found, stored, shapes, paths, strict, partial)
     if wrong := loading.misfits():
-        raise StateError("\n  ".join([f"nothing was loaded from {path}", *wrong]))
+        raise StateError(here("\n  ".join([f"nothing was loaded from {path}", *wrong])))
     chosen = loading.chosen
     for name in chosen:
         loading.close(name)

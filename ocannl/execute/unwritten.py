@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import UninitializedError, location_text
@@ -29,19 +29,24 @@ def check_written(
     missing = [label for label, why in unset(facts.reads) if label not in facts.writes or why not in STATE]
     missing += [label for label, why in unset(facts.parts) if why == "parameter"]
     for label in missing:
-        raise _unwritten(routine, label, *origin_of(program, label))
+        raise _unwritten(routine, label, missing, *origin_of(program, label))
 
 
-def _unwritten(routine: str, label: str, value: Value, is_gradient: bool) -> UninitializedError:
-    """The error of a routine, with the user's line where the node belongs to an expression."""
+def _unwritten(
+    routine: str, label: str, missing: Sequence[str], value: Value, is_gradient: bool
+) -> UninitializedError:
+    """The error of a routine, with the user's line where the node belongs to an expression, and how many more
+    are missing.
+    """
     op = operation_of(value)
     where = location_text(op)
     what = f"`{label}`" if where is None else f"`{label}` (made at {where}),"
     if isinstance(op, texpr.ApplyOp | texpr.SliceOp):
         of = "gradient" if is_gradient else "value"
         what = f"the {of} of `{describe(op)}`, made at {where},"
+    more = f" (nor {len(missing) - 1} more)" if len(missing) > 1 else ""
     return UninitializedError(
-        f"routine {routine!r} reads {what} which nobody has written{_advice(op, is_gradient)}"
+        f"routine {routine!r} reads {what} which nobody has written{more}{_advice(op, is_gradient)}"
     )
 
 

@@ -78,7 +78,19 @@ class MemoryAxes:
             if row.var is not None:
                 return None
             left -= known
-        raise PositionError(f"`{self.label}` has shape {self.shape}: it has no axis {axis}")
+        count = len(self.dims)
+        range = f", 0 to {count - 1} or {-count} to -1" if count else ""
+        raise PositionError(f"`{self.label}` ({self.shape}) has {count} axes{range}; found axis {axis}")
+
+    def known_number(self, place: Place) -> int:
+        """The number of an axis in the order of memory; negative where axes before it are not known."""
+        rows = [self.shape.row(kind) for kind in MEMORY_ORDER]
+        at = MEMORY_ORDER.index(place.row)
+        if place.number >= 0 and all(row.var is None for row in rows[:at]):
+            return sum(len(row.axes) for row in rows[:at]) + place.number
+        after = sum(len(row.axes) for row in rows[at + 1 :])
+        own = place.number if place.number < 0 else place.number - len(rows[at].axes)
+        return own - after
 
     def dim(self, place: Place) -> DimTerm:
         """The size of an axis, which may be unknown."""

@@ -33,8 +33,7 @@ class PresentValue:
             if not is_tracing():
                 raise
             message = "a function is traced before it runs: what depends on its arguments has no value"
-            hint = "leave it a tensor, or make the argument static: oc.function(static=...)"
-            raise UninitializedError(here(f"{message}; {hint}")) from None
+            raise UninitializedError(here(f"{message}; leave it a tensor, `x * x.sum()`")) from None
 
     def item(self) -> float:
         """The value of one element as a number of Python. Raises `ValueError` if there are more."""

@@ -99,9 +99,9 @@ def _solve(names: Sequence[str | int], total: int, known: dict[str, int]) -> boo
 def _reshaped(value: Value, axes: MemoryAxes, old: Rows, new: Rows) -> Value:
     before, after = ([n for kind in MEMORY_ORDER for n in rows[kind]] for rows in (old, new))
     if prod(before) != prod(after) or -1 in after:
-        raise ShapeError(
-            here(f"`{axes.label}` has shape {axes.shape}, {prod(before)} elements; found the sizes {after}")
-        )
+        found = "not one size" if -1 in after else f"{prod(after)} elements"
+        message = f"`{axes.label}` ({axes.shape}, {prod(before)} elements) cannot have the sizes {after}"
+        raise ShapeError(here(f"{message}, {found}"))
     source = [f"s{n}" for n in range(len(before))]
     result = [f"r{n}" for n in range(len(after))]
     dims = {**dict(zip(source, before, strict=True)), **dict(zip(result, after, strict=True))}

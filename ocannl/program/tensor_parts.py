@@ -155,7 +155,8 @@ def _position(item: Item, axes: MemoryAxes, place: Place) -> Position:
     if isinstance(item, int):
         size = axes.size(place) if item >= 0 else axes.known_size(place)
         if size is not None and not -size <= item < size:
-            raise PositionError(f"an axis of `{axes.label}` has {size} positions, found position {item}")
+            where = f"axis {axes.known_number(place)} of `{axes.label}` ({axes.shape})"
+            raise PositionError(f"position {item} is outside of {where}, which has {size}")
         return Linear((), item if item >= 0 else item + (size or 0))
     if not isinstance(item, slice) or item == ALL:
         return None

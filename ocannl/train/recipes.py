@@ -25,7 +25,8 @@ def trained_params(loss: oc.Tensor, optimizer: str) -> dict[str, oc.Tensor]:
     found = oc.params(loss, trained=True)
     if not found:
         raise oc.ArgumentError(
-            f"{optimizer} has nothing to train: `{loss.label}` has derivatives for no parameter"
+            f"{optimizer} has nothing to train: the loss `{loss.label}` has derivatives for no parameter, "
+            "which oc.param and the layers of nn make"
         )
     return found
 

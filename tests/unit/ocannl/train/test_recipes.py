@@ -76,7 +76,7 @@ def test_parameters_that_code_trains_are_those_of_its_tensor():
 def test_nothing_to_train(update: Any):
     loss = oc.data(X).einsum("...|... => 0")
     with pytest.raises(
-        oc.ArgumentError, match="has nothing to train: `einsum` has derivatives for no parameter"
+        oc.ArgumentError, match="has nothing to train: the loss `einsum` has derivatives for no parameter"
     ):
         update(loss, learning_rate=0.1)
 

@@ -39,7 +39,7 @@ texpr.routine @r {
   %y = texpr.apply add= mul(%x, %x) logic "a b => c" : !texpr.tensor<...o0>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec has slots for 1 operands, but is used with 2
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec has slots for 1 operand, but is used with 2
 // CHECK-NEXT: a b => c
 // CHECK-NEXT: ^
 
