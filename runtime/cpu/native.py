@@ -37,7 +37,7 @@ class NativeDevice:
     language: str = "llvm"
     target: TargetDescription = field(default_factory=chosen_target)
     lines: bool = field(default_factory=partial(is_on, "debug_info"))
-    """Whether debuggers are told the user's lines."""
+    """Whether debuggers are told the user's lines, as `OCANNL_DEBUG_INFO` says."""
 
     @property
     def key(self) -> str:

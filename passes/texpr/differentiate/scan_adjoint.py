@@ -143,6 +143,7 @@ class _Reverse:
         flag = None if scan.flag is None else self._ran(builder)
         builder.add(self.steps)
         end = YieldOp((), ())
+        end.location = scan.location
         builder.block.add_op(end)
         yielded: list[SSAValue] = []
         for argument in self.carries:

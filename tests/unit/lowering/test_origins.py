@@ -54,6 +54,20 @@ def test_benchmarked_steps(name: str, target: str):
     check_all_stages(Runs(PROBLEMS[name]()).code, target)
 
 
+def loops() -> oc.Code:
+    """A scan, a loop with a condition and a branch, with their derivatives."""
+    x, w = oc.data(np.ones((2, 5, 3), np.float32), axes="bbo", label="x"), oc.param("w", input=3, output=3)
+    _, state = oc.scan(lambda h, x_: (oc.tanh(w @ h + x_), None), oc.data(np.zeros((2, 3), np.float32)), x)
+    total = (state * state).sum()
+    grown = oc.while_loop(lambda v: v < 100, lambda v: v * v + total, total + 1, most=6)
+    return train.grad_update(oc.cond(grown > 10, lambda v: v * 2, lambda v: v - total, grown))
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_loops(target: str):
+    check_all_stages(loops(), target)
+
+
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch):

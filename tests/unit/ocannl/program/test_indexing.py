@@ -196,8 +196,8 @@ MISUSES = [
         "`v` is no axis of the result of 'b; b | => d', to be chosen by ids",
     ),
     (
-        'oc.scatter("b; b | => v", X, I, at="v", accum="mul")',
-        "a scatter accumulates by add, max or min, found 'mul'",
+        'oc.scatter("b; b | => v", X, I, at="v", accum="sub")',
+        "a scatter accumulates by add, mul, max or min, found 'sub'",
     ),
     (
         'oc.gather("v d; o =+ k | => o | d", X, I, at="v", k=3)',
