@@ -31,6 +31,8 @@ def integer(value: object, what: str, least: int | None = 0) -> int:
 
 def flag(value: object, what: str) -> bool:
     """`value`, which is True or False; `what` is its name. Raises `ArgumentError` for anything else."""
-    if not isinstance(value, bool | np.bool_):
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, np.bool_):
         raise ArgumentError(f"`{what}` is True or False, found {value!r}")
-    return bool(value)
+    return bool(np.asarray(value))

@@ -23,7 +23,7 @@ def meshgrid(*axes: TensorLike, indexing: str = "ij") -> list[Tensor]:
         if len(one.places) != 1:
             raise ArgumentError(f"a grid is made of tensors of one axis, found `{one.label}`: {one.shape}")
     names = [f"a{number}" for number in range(len(known))]
-    dims = [(name, Dim(*one.sizes)) for name, one in zip(names, known, strict=True)]
+    dims = [(name, Dim(one.sizes[0])) for name, one in zip(names, known, strict=True)]
     order = [names[1], names[0], *names[2:]] if indexing == "xy" and len(names) > 1 else names
     found: list[Tensor] = []
     for name, one in zip(names, known, strict=True):

@@ -161,8 +161,11 @@ class NestChain:
         """The block of the innermost row at least, where there is a single nest, which sums along it: such a
         nest finds nothing in a cache.
         """
-        row = self.ordered_rows()[-1]
-        if len(self.members) > 1 or self.contracts or not self.members[0].sums_along((row,)):
+        rows = self.ordered_rows()
+        if not rows or len(self.members) > 1 or self.contracts:
+            return {}
+        row = rows[-1]
+        if not self.members[0].sums_along((row,)):
             return {}
         return {row: largest_divisor(self.rows[row], SUMMED_TOGETHER)}
 

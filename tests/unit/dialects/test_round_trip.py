@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from ocannl.dialects import assign, loops, texpr
+from ocannl.dialects.assign.node import MEMORY_MODES
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.locating_parser import LocatingParser
@@ -192,7 +193,7 @@ def expressions(draw: st.DrawFn) -> str:
 def assignments(draw: st.DrawFn) -> str:
     """Nodes and an assignment between them, its indices inside."""
     labels = draw(st.lists(LABELS, min_size=1, max_size=3, unique=True))
-    modes = st.sampled_from(assign.MEMORY_MODES)
+    modes = st.sampled_from(MEMORY_MODES)
     nodes = [
         assign.NodeOp(label, draw(modes), draw(LABELS), MemRefType(draw(ELEMENTS), draw(small)))
         for label in labels
@@ -263,16 +264,19 @@ TOKEN = re.compile(r'"[^"\n]*"|[A-Za-z_][\w.]*|[%@#!]\w+|\d+|->|\.\.\.|\s+|.', r
 
 
 def routines() -> list[str]:
-    """The routines of the files of this folder's tests, each also in the generic format."""
+    """The routines of the files of this folder's tests, each also in the generic format; with loops, all of a
+    file, since they run others.
+    """
     found: list[str] = []
     for file in FILES:
         if "invalid" in file.name:
             continue
         text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith("//"))
         module = parse(text)
+        has_loops = any(isinstance(op, assign.RepeatOp | loops.RepeatOp) for op in module.walk())
+        apart = [[*module.body.block.ops]] if has_loops else [[op] for op in module.body.block.ops]
         for generic in (False, True):
-            for op in module.body.block.ops:
-                found.append(text_of(ModuleOp([op.clone()]), generic))
+            found += [text_of(ModuleOp([op.clone() for op in ops]), generic) for ops in apart]
     return found
 
 
