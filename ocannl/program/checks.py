@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -35,4 +35,4 @@ def flag(value: object, what: str) -> bool:
         return value
     if not isinstance(value, np.bool_):
         raise ArgumentError(f"`{what}` is True or False, found {value!r}")
-    return bool(np.asarray(value))
+    return bool(cast("Any", value))
