@@ -26,7 +26,7 @@ class ExpressionNodes:
     kept_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     assigned: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
     passed: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
-    """What scans read from memory."""
+    """The memory that scans read."""
 
     def declare_use(self, op: Operation) -> None:
         if isinstance(op, texpr.ForwardOp):

@@ -58,12 +58,12 @@ class YieldOp(IRDLOperation):
 
     @property
     def carries(self) -> tuple[SSAValue, ...]:
-        """What the next iteration begins with."""
+        """The values that the next iteration begins with."""
         return tuple(self.operands[: len(self.operands) - len(self.axes.data)])
 
     @property
     def stacked(self) -> tuple[tuple[SSAValue, Axis], ...]:
-        """What is stacked, and the axis of the stack that the iterations are along."""
+        """The stacked values, each with the axis of its stack that the iterations are along."""
         axes = self.axes.data
         return tuple(zip(self.operands[len(self.operands) - len(axes) :], axes, strict=True))
 
@@ -186,7 +186,7 @@ class ScanOp(TensorOp, Indexed):
 
     @property
     def inits(self) -> tuple[SSAValue, ...]:
-        """What carries begin with."""
+        """The values that carries begin with."""
         return tuple(self.operands[: self.carried.data])
 
     @property

@@ -1,4 +1,4 @@
-"""What stands for arguments and results of scans in a program under construction, which has no blocks."""
+"""Stand-ins for the arguments and results of scans in a program under construction, which has no blocks."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class DebugInfo:
         return scope
 
     def place(self, function: str, op: Operation) -> str:
-        """What follows an instruction for an operation in a function; nothing without a line."""
+        """The text after an instruction for an operation in a function; empty without a line."""
         where = self.place_of(op)
         if where is None:
             return ""

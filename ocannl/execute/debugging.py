@@ -1,4 +1,4 @@
-"""What happened in a run: the values that it computed, and where two runs differ."""
+"""Reports of a run: the values that it computed, and where two runs differ."""
 
 from __future__ import annotations
 

@@ -400,7 +400,7 @@ class Routine(Exclusive, RoutineTexts):
             restore()
 
     def restoring(self) -> Callable[[], None]:
-        """What gives the nodes that a run writes the values that they have now. Raises as a run does."""
+        """A function that gives the nodes that a run writes their present values. Raises as a run does."""
         if not self._ready:
             self.prepare()
         written = [self._nodes[label].memory for label in self._facts.writes if label in self._nodes]

@@ -1,4 +1,4 @@
-"""What a compiled routine says of itself: its text at each level, its schedule, memory and reasons."""
+"""The texts of a compiled routine: its text at each level, its schedule, memory and reasons."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Trace:
     routine: str
     steps: Sequence[Step]
     before: Mapping[str, NDArray[Any]]
-    """What memory held that the run reads."""
+    """The values before the run of the memory that it reads."""
 
     def __getitem__(self, label: str) -> NDArray[Any]:
         """The value of a node by its label. Raises `KeyError`."""

@@ -59,7 +59,7 @@ class Places:
     def seen(
         self, owner: Hashable, keys: oc.Tensor, values: oc.Tensor, window: int | None = None
     ) -> Attended:
-        """What a causal attention block looks at here."""
+        """The keys and values that a causal attention block looks at here."""
         if self.cache is not None:
             return self.cache.extended(owner, keys, values, window)
         return Attended(keys, values, seen_mask(self.positions, self.positions.shape.array[-1], window))

@@ -14,7 +14,7 @@ from ocannl.program.checks import integer
 
 
 class Attended(NamedTuple):
-    """What queries attend to: keys and values batch, t | heads, features, and a mask batch, s | t -> ."""
+    """Keys and values, batch, t | heads, features, that queries attend to, and a mask batch, s | t -> ."""
 
     keys: oc.Tensor
     values: oc.Tensor

@@ -101,7 +101,7 @@ def recurrent(
 def _stacked(
     layers: Mapping[str, Recurrence], x: oc.Tensor, begins: Begin, real: oc.Tensor | None
 ) -> tuple[oc.Tensor, list[State]]:
-    """What the last layer gives, and the last states."""
+    """The results of the last layer, and the last states."""
     found: list[State] = []
     given: list[oc.Tensor] = []
     for (name, layer), begin in zip(layers.items(), begins, strict=True):

@@ -20,7 +20,7 @@ TreeT = TypeVar("TreeT")
 def associative_scan(
     combine: Callable[[Any, Any], Any], xs: TreeT, axis: int | None = None, *, reverse: bool = False
 ) -> TreeT:
-    """What `combine` makes of all elements up to each one along an axis: `x[0]`, `combine(x[0], x[1])`,
+    """All elements up to each one along an axis, combined: `x[0]`, `combine(x[0], x[1])`,
     `combine(combine(x[0], x[1]), x[2])`, ...; with `reverse`, from the last one on. The axis is the last one
     of the batch row, without any the last one, or that of a number in the order of memory.
 

@@ -226,7 +226,7 @@ def cond(flag: TensorLike, f: Callable[..., Any], g: Callable[..., Any], *operan
 
 
 def _if(flag: TensorLike, function: Callable[..., Any], operands: Sequence[Any], other: Any) -> Any:
-    """What a function returns if a flag holds, else another tree, by default of zeros."""
+    """The results of a function if a flag holds, else another tree, by default of zeros."""
     since, count = now(), Dim(1)
     found = function(*operands)
     if other is not None:
@@ -267,7 +267,7 @@ def _argument(value: Value, axis: Axis | None, count: DimTerm) -> Value:
 
 
 def _pair(found: Any, init: Any) -> tuple[Any, Any]:
-    """What a cell has returned: a carry of the form of `init`, and `y`."""
+    """The two results of a cell: a carry of the form of `init`, and `y`."""
     parts, name = children(found), type(found).__name__
     if not isinstance(found, tuple) or parts is None or len(parts) != 2:
         raise ArgumentError(f"the cell of a scan returns (carry, y), found {name}")

@@ -28,7 +28,7 @@ MOST_LINES = 7
 """So many lines are searched for the fewest that prove; of more, none can be left out alone."""
 
 Answer = Callable[[Shape], object]
-"""What is asked of a shape."""
+"""A question about a shape."""
 
 
 def proof(value: Value, answer: Answer, wanted: object) -> list[TensorOp] | None:

@@ -98,7 +98,7 @@ def _proven(value: Value, text: str, answer: Answer, wanted: object) -> Reasons:
 
 
 def _given(lines: list[TensorOp]) -> dict[TensorOp, str]:
-    """What leaves are given."""
+    """The facts that leaves are given."""
     leaves = [op for op in lines if type(op) in LEAF_KINDS]
     return {op: _open_as_dots(str(shape_of(op.result))) for op in leaves}
 

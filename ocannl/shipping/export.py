@@ -118,7 +118,7 @@ def _shared(made: Library) -> bytes:
 
 
 def _linked(made: Library, linkers: list[str], options: list[str]) -> bytes:
-    """What a linker makes of the object. Raises `DeviceError` where there is none, or it fails."""
+    """The object, linked. Raises `DeviceError` where there is none, or it fails."""
     linker = next(filter(None, map(shutil.which, linkers)), None)
     if linker is None:
         raise DeviceError(here(f"there is no {' or '.join(linkers)} to link with; a .o needs none"))

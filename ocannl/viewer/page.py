@@ -32,7 +32,7 @@ SCRIPTS = ("data.js", "highlight.js", "panes.js", "graph.js", "charts.js", "page
 
 @dataclass(frozen=True)
 class Program:
-    """What is to be shown: a module as built, how it is compiled, and what is known of its runs."""
+    """A program to be shown: a module as built, how it is compiled, and what is known of its runs."""
 
     module: ModuleOp
     name: str

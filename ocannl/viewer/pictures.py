@@ -1,4 +1,4 @@
-"""What the page draws of a scheduled routine: its kernels, its memory over time, and the graph of its
+"""Pictures of a scheduled routine: its kernels, its memory over time, and the graph of its
 expressions.
 """
 

@@ -29,7 +29,7 @@ class Fuser:
         self.func = func
         self.upwards = upwards
         self.groups: list[NestSummary | None] = []
-        """What it has visited; None stands for a loop, with which nothing is fused."""
+        """The steps that it has visited; None stands for a loop, with which nothing is fused."""
         self.by_signature: dict[tuple[int, ...], list[int]] = {}
         self.last_write: dict[SSAValue, int] = {}
         self.last_access: dict[SSAValue, int] = {}

@@ -133,7 +133,7 @@ def run_func(func: FuncOp, nodes: Mapping[str, Array], indices: Mapping[str, int
 
 
 def run_repeat(repeat: RepeatOp, memory: Mapping[SSAValue, Array], indices: Mapping[str, int]) -> None:
-    """What a body declares as local has other values at the start of each iteration. It is in the workspace
+    """The local nodes of a body have other values at the start of each iteration. They are in the workspace
     if there is one.
     """
     body, own = repeat.func, {label: memory[node] for label, node in repeat.bound.items()}

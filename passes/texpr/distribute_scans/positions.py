@@ -49,7 +49,7 @@ class Positions:
     made: list[Operation] = field(default_factory=list[Operation])
 
     def stack(self, value: SSAValue) -> Stack:
-        """What stands for a value, which is computed, or which the scan yields."""
+        """The stand-in of a value that is computed, or that the scan yields."""
         if value not in self.known:
             self.known[value] = self._stack(value)
         return self.known[value]

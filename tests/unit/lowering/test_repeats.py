@@ -38,7 +38,7 @@ def compiled(text: str, target: str) -> ModuleOp:
 
 
 def run(text: str, arrays: Arrays, indices: dict[str, int] | None = None, threads: int = 1) -> Arrays:
-    """What a program makes of arrays, by the CPU and by an emulated GPU, with all accesses checked, too."""
+    """A program on arrays, by the CPU and by an emulated GPU, also with checked accesses."""
     found: list[Arrays] = []
     for target in ("cpu", "gpu"):
         module = compiled(text, target)
@@ -264,7 +264,7 @@ def test_random_programs_with_loops(text: str):
 def run_on(
     device: Device, target: str, text: str, arrays: Arrays, indices: dict[str, int] | None = None
 ) -> Arrays:
-    """What a program makes of arrays in the memory of a device, in its second run."""
+    """The arrays that a program makes of others in the memory of a device, in its second run."""
     module = compiled(text, target)
     interface = Interface.of(the_func(module))
     program, layout = device.program(device.text(module), interface), interface.layout

@@ -16,7 +16,7 @@ H, B, N = 3, 2, 2
 
 
 def unrolled(cell: Any, carry: Any, xs: Sequence[Any], reverse: bool = False) -> tuple[list[Any], Any]:
-    """What each iteration gives, at its position, and the last carry."""
+    """The result of each iteration, at its position, and the last carry."""
     ys: list[Any] = [None] * len(xs)
     order = range(len(xs))
     for at in reversed(order) if reverse else order:

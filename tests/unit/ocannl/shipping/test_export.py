@@ -109,7 +109,7 @@ def test_wasm(tmp_path: Path):
 
 
 def in_python(wheel: Path, program: str) -> str:
-    """What a program prints that finds the module of a wheel and NumPy alone."""
+    """The output of a program that finds the module of a wheel and NumPy alone."""
     with ZipFile(wheel) as archive:
         archive.extractall(wheel.parent / "installed")
     numpy = Path(np.__file__).parents[1]
