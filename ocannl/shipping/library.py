@@ -22,6 +22,7 @@ from ocannl.runtime.interface import Interface, the_func
 ALIGNMENT = 64
 PARAMETER = "parameter"
 # Words that are no names in C and C++, those that are most like labels of tensors.
+# Split, since a list of so many strings is a page long.
 KEYWORDS = frozenset(
     """
     auto bool break case catch char class const continue default delete do double else enum explicit export

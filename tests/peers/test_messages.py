@@ -27,6 +27,7 @@ def said(peer: str, program: str) -> str:
     try:
         exec(compile(ast.Module(statements, []), "model.py", "exec"), names)
         return f"no error: {eval(compile(ast.Expression(last.value), 'model.py', 'eval'), names)}"
+    # Whatever they raise is what the page quotes.
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 

@@ -99,7 +99,7 @@ def test_ids_that_do_not_fit():
     with pytest.raises(oc.SpecError, match="set, add, mean, mul, max or min"):
         oc.put_along_axis(x, wide, 0.0, accum="sub")
     with pytest.raises(oc.ArgumentError, match="`include_self`"):
-        oc.put_along_axis(x, wide, 0.0, include_self=0)  # pyright: ignore
+        oc.put_along_axis(x, wide, 0.0, include_self=0)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("indexing", ["ij", "xy"])

@@ -259,10 +259,10 @@ def test_a_block_is_made_of_a_function():
 
 def test_flags_are_true_or_false():
     for make in (
-        lambda: nn.linear(bias="no"),  # pyright: ignore
-        lambda: nn.conv2d(use_padding=0),  # pyright: ignore
-        lambda: nn.max_pool2d(ceil_mode=None),  # pyright: ignore
-        lambda: nn.transformer_encoder(1, 1, 2, 2, 4, last_norm="no"),  # pyright: ignore
+        lambda: nn.linear(bias="no"),  # pyright: ignore[reportArgumentType]
+        lambda: nn.conv2d(use_padding=0),  # pyright: ignore[reportArgumentType]
+        lambda: nn.max_pool2d(ceil_mode=None),  # pyright: ignore[reportArgumentType]
+        lambda: nn.transformer_encoder(1, 1, 2, 2, 4, last_norm="no"),  # pyright: ignore[reportArgumentType]
     ):
         with pytest.raises(oc.ArgumentError, match="is True or False, found"):
             make()
