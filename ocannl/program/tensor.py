@@ -238,7 +238,7 @@ class Tensor(
     def view(self, path: str | os.PathLike[str] | None = None, *sizes: object) -> Path:
         """Shows the program that computes this tensor at all levels of its compilation, as `oc.view`."""
         if sizes or isinstance(path, SupportsIndex):
-            raise ArgumentError(here("a view is a page that shows the program; for other axes, t.reshape"))
+            raise ArgumentError("a view is a page that shows the program; for other axes, t.reshape")
         return view_statements(computing(self.ir_value).statements, self.label, path)
 
     def named(self, label: str) -> Tensor:

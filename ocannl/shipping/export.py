@@ -52,7 +52,7 @@ def export(
     written.
     """
     if parameters not in WAYS:
-        raise ArgumentError(here(f"parameters are {' or '.join(WAYS)}, found {parameters!r}"))
+        raise ArgumentError(f"parameters are {' or '.join(WAYS)}, found {parameters!r}")
     routine, call = _routine(program)
     to = Path(path)
     is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".wasm")
@@ -79,7 +79,7 @@ def _routine(program: object) -> tuple[Routine, Call | None]:
         return _routine(program.last_lowered())
     if isinstance(program, Lowered):
         return program.compile(), _call(program)
-    raise ArgumentError(here(f"a routine or a function is exported, found {type(program).__name__}"))
+    raise ArgumentError(f"a routine or a function is exported, found {type(program).__name__}")
 
 
 def _call(function: Lowered) -> Call:

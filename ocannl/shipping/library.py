@@ -85,7 +85,9 @@ class Library:
 def c_name(text: str) -> str:
     """The nearest name of C."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "node"
-    return f"{name}_" if name in KEYWORDS or name[0].isdigit() else name
+    if name[0].isdigit():
+        return f"n{name}"
+    return f"{name}_" if name in KEYWORDS else name
 
 
 def c_names(labels: Iterable[str]) -> dict[str, str]:

@@ -37,7 +37,7 @@ def view(program: Viewable, path: str | os.PathLike[str] | None = None) -> Path:
     """
     if not isinstance(program, Viewable):
         message = f"a tensor, code, a routine or a function is viewed, found {type(program).__name__}"
-        raise ArgumentError(here(message))
+        raise ArgumentError(message)
     return program.view(path)
 
 
@@ -48,7 +48,7 @@ def show(program: Program, path: str | os.PathLike[str] | None = None) -> Path:
     Raises `OcannlError` where the file cannot be written, and what compiling raises.
     """
     if not isinstance(path, str | os.PathLike | None):
-        raise ArgumentError(here(f"a page is written to a path, found {path!r}"))
+        raise ArgumentError(f"a page is written to a path, found {path!r}")
     text = page(program)
     if path is not None:
         return _written(Path(path), text)

@@ -198,7 +198,7 @@ def test_types(dtype: str, tmp_path: Path):
 
 def test_names_of_c():
     names = c_names(["a.b", "a_b", "while", "2x", "ä", "a_b_2"])
-    assert list(names.values()) == ["a_b", "a_b_2", "while_", "2x_", "node", "a_b_2_2"]
+    assert list(names.values()) == ["a_b", "a_b_2", "while_", "n2x", "node", "a_b_2_2"]
 
 
 class TestErrors:
