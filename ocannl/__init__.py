@@ -46,6 +46,7 @@ from ocannl.program.blocks import block, configurable
 from ocannl.program.casts import cast
 from ocannl.program.checkpointing import checkpoint
 from ocannl.program.code import Code, block_comment, code, run
+from ocannl.program.conditions import cond, while_loop
 from ocannl.program.creation import arange, eye, full, linspace, ones, tensor, zeros
 from ocannl.program.derivatives import custom_gradient, stop_gradient
 from ocannl.program.dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
@@ -66,7 +67,7 @@ from ocannl.program.precision import precision
 from ocannl.program.random_numbers import normal, uniform
 from ocannl.program.rearranging import rearrange, reduce, repeat
 from ocannl.program.reducers import all, any, argmax, argmin, logsumexp, max, mean, min, prod, std, sum, var
-from ocannl.program.scan import cond, scan, while_loop
+from ocannl.program.scan import scan
 from ocannl.program.scopes import Scope, scope
 from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView

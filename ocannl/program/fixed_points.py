@@ -8,8 +8,8 @@ from typing import TypeAlias
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 from ocannl.program import graph
+from ocannl.program.conditions import while_loop
 from ocannl.program.derivatives import stop_gradient, vjp
-from ocannl.program.scan import while_loop
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor, pointwise
 from ocannl.program.values import Value
 
