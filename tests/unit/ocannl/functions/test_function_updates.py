@@ -1,0 +1,153 @@
+"""Functions that write memory: parameters, statistics, moments and counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tensors import Array, arrays_of, param, total
+
+import ocannl as oc
+from ocannl import nn, train
+
+
+@pytest.fixture
+def ctx() -> oc.Context:
+    return oc.Context.cpu(threads=1)
+
+
+class TestUpdates:
+    def step(self, ctx: oc.Context, momentum: float = 0.0) -> tuple[Any, oc.Tensor]:
+        w = param("w", np.array([1.0, -2.0]))
+
+        @oc.function(ctx=ctx)
+        def step(x: oc.Tensor) -> Any:
+            loss = total((w * x - 1) ** 2).named("loss")
+            train.grad_update(loss)
+            train.sgd_update(loss, learning_rate=0.1, momentum=momentum)
+            return {"before": loss, "after": total((w * x - 1) ** 2), "w": w}
+
+        return step, w
+
+    def test_a_loss_is_the_one_before_its_update(self, ctx: oc.Context):
+        step, w = self.step(ctx)
+        value, x = np.array([1.0, -2.0]), np.array([0.5, 1.5])
+        for _ in range(3):
+            before = ((value * x - 1) ** 2).sum()
+            value = value - 0.1 * 2 * x * (value * x - 1)
+            found = step(x)
+            np.testing.assert_allclose(found["before"], [before])
+            np.testing.assert_allclose(found["after"], [((value * x - 1) ** 2).sum()])
+            np.testing.assert_allclose(found["w"], value)
+            np.testing.assert_allclose(ctx[w], value)
+
+    def test_state_is_shared_by_signatures(self, ctx: oc.Context):
+        """A smaller batch continues the momentum that a larger one began."""
+        one, w = self.step(ctx, momentum=0.9)
+        apart = oc.Context.cpu()
+        other, v = self.step(apart, momentum=0.9)
+        x = np.array([0.5, 1.5])
+        for number in range(6):
+            one(x[None] if number % 2 else x)
+            other(x)
+        np.testing.assert_allclose(ctx[w], apart[v])
+        assert len(one.signatures()) == 2
+
+    def test_its_state_is_that_of_its_code(self, ctx: oc.Context):
+        step, w = self.step(ctx, momentum=0.9)
+        assert list(oc.state(step)) == ["w"]
+        step(np.ones(2))
+        found = oc.state(step)
+        assert found["w"] == w
+        assert set(found.kinds.values()) == {"parameter", "moment"}
+
+    def test_parameters_that_are_made_inside_are_shared_by_signatures(self, ctx: oc.Context):
+        layer = oc.function(lambda x: nn.linear(out_dim=3)(x), ctx=ctx)
+        x = arrays_of((4, 2))[0].astype(np.float32)
+        np.testing.assert_array_equal(layer(x)[:2], layer(x[:2]))
+
+    def test_parameters_without_a_value_get_one_by_the_seed(self):
+        def first(seed: int) -> Array:
+            oc.seed(seed)
+            try:
+                return oc.function(lambda x: nn.linear(out_dim=2, label="l")(x), ctx=oc.Context.cpu())(
+                    np.ones(3)
+                )
+            finally:
+                oc.seed(1)
+
+        np.testing.assert_array_equal(first(1), first(1))
+        assert not np.array_equal(first(1), first(2))
+
+    def test_a_value_that_was_set_stays(self, ctx: oc.Context):
+        w = oc.param("w", output=2, input=[])
+        ctx[w] = [5.0, 6.0]
+        np.testing.assert_array_equal(oc.function(lambda: w + 0, ctx=ctx)(), [5, 6])
+
+    def test_a_derivative_of_what_was_before_a_write_is_an_error(self, ctx: oc.Context):
+        w = param("w", np.array([1.0]))
+
+        @oc.function(ctx=ctx)
+        def twice(x: oc.Tensor) -> oc.Tensor:
+            loss = total(w * x).named("loss")
+            for _ in range(2):
+                train.grad_update(loss)
+                train.sgd_update(loss, learning_rate=0.1)
+            return loss
+
+        with pytest.raises(
+            oc.OcannlError, match="`loss` was computed before memory that it reads was written at"
+        ):
+            twice(np.ones(1))
+
+    def test_two_losses_one_after_the_other(self, ctx: oc.Context):
+        w = param("w", np.array([1.0]))
+
+        @oc.function(ctx=ctx)
+        def twice(x: oc.Tensor) -> list[oc.Tensor]:
+            found: list[oc.Tensor] = []
+            for _ in range(2):
+                loss = total(w * w * x)
+                train.grad_update(loss)
+                train.sgd_update(loss, learning_rate=0.1)
+                found.append(loss)
+            return found
+
+        np.testing.assert_allclose(np.ravel(twice(np.ones(1))), [1, 0.64])
+
+    def test_expressions_keep_their_meaning_between_writes(self, ctx: oc.Context):
+        n = oc.node("n", output=1, init=1.0)
+
+        @oc.function(ctx=ctx)
+        def count() -> tuple[Any, ...]:
+            double = 2 * n
+            with oc.code("one"):
+                oc.accumulate(n, "add", 10.0)
+            again = 2 * n
+            oc.set(n, double + n)
+            return double, again, double + again, 2 * n
+
+        assert [float(each[0]) for each in count()] == [2, 22, 24, 26]
+        assert ctx[n] == 13
+
+    def test_code_of_a_block_is_as_outside(self, ctx: oc.Context):
+        """Inside of one block of code, expressions are computed where they are used."""
+        n = oc.node("n", output=1, init=1.0)
+        seen = oc.node("seen", output=1)
+        double = 2 * n
+
+        @oc.function(ctx=ctx)
+        def count() -> oc.Tensor:
+            with oc.code("two statements"):
+                oc.accumulate(n, "add", 10.0)
+                oc.set(seen, double)
+            return seen
+
+        assert count() == 22
+
+    def test_dropout_by_an_argument(self, ctx: oc.Context):
+        drop = oc.function(lambda x, at: nn.dropout(rate=0.5)(x, train_step=at), ctx=ctx)
+        x = np.ones(64, np.float32)
+        np.testing.assert_array_equal(drop(x, 1), drop(x, 1))
+        assert not np.array_equal(drop(x, 1), drop(x, 2))
