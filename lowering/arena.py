@@ -9,7 +9,13 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.memory import byte_size
+
+ALIGNMENT = LINE
+"""Nodes begin at multiples of so many bytes."""
+PADDING = 64
+"""So many bytes after a node can be read: a vector that begins at its last element."""
 
 
 def has_own_memory(node: NodeOp) -> bool:

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
-
-ALIGNMENT = 64  # a cache line, and the widest vector
-PADDING = 64  # a vector read at the last element stays inside the allocation
+from ocannl.lowering.arena import ALIGNMENT, PADDING
 
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 

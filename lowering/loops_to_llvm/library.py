@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ocannl.lowering.arena import ALIGNMENT, PADDING
 from ocannl.lowering.entry import EntryLayout, entry_symbol
-
-# Arrays begin at cache lines, and a vector that is read at the last element stays inside.
-ALIGNMENT = PADDING = 64
 
 
 @dataclass(frozen=True)

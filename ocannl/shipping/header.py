@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ocannl.shipping.library import ALIGNMENT, Library, Node
+from ocannl.lowering.arena import ALIGNMENT, PADDING
+from ocannl.shipping.library import Library, Node
 
 TYPES = {
     **{f"{kind}{bits}": f"{kind}{bits}_t" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
@@ -26,7 +27,7 @@ def header(library: Library, source: str) -> str:
    `{name}_default()` is memory of its own, where parameters and data have the values that they had when
    it was compiled. `{name}_run` reads and writes the memory that it is given, on one thread. It neither
    allocates nor calls the system. Arrays are dense, with the last axis contiguous. Those of other memory
-   begin at multiples of {ALIGNMENT} bytes, and {ALIGNMENT} bytes after their end can be read. */
+   begin at multiples of {ALIGNMENT} bytes, and {PADDING} bytes after their end can be read. */
 #ifndef {guard}
 #define {guard}
 

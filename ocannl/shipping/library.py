@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.execute.routine import Routine
+from ocannl.lowering.arena import ALIGNMENT, PADDING
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.loops_to_llvm.library import LibraryArray, library_text
@@ -19,7 +20,6 @@ from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target
 from ocannl.runtime.interface import Interface, the_func
 
-ALIGNMENT = 64
 PARAMETER = "parameter"
 # Words that are no names in C and C++, those that are most like labels of tensors.
 # Split, since a list of so many strings is a page long.
@@ -79,7 +79,7 @@ class Library:
             assert node.offset is not None
             assert node.values is not None
             found += bytes(node.offset - len(found)) + node.values.tobytes()
-        return bytes(found) + bytes(ALIGNMENT)
+        return bytes(found) + bytes(PADDING)
 
 
 def c_name(text: str) -> str:
@@ -111,7 +111,7 @@ def library(routine: Routine, name: str, target: TargetDescription, *, are_loade
     interface = Interface.of(func)
     nodes = _nodes(interface, routine.present_arrays(), are_loaded=are_loaded)
     code = library_code(to_llvm(module, target=target), interface.layout, interface.name, name, nodes, target)
-    arena = max(interface.layout.arena_bytes, 1) + ALIGNMENT
+    arena = max(interface.layout.arena_bytes, 1) + PADDING
     return Library(name, target, nodes, tuple(interface.ranges.items()), arena, code)
 
 
