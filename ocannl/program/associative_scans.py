@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.along_axis import Along
 from ocannl.program.errors import ArgumentError
-from ocannl.program.expressions import spec_apply
 from ocannl.program.memory_axes import MemoryAxes
+from ocannl.program.scan_blocks import joined_in
 from ocannl.program.tensor import Tensor, as_tensor
 from ocannl.program.tensor_parts import ALL, part_of
 from ocannl.program.trees import built, form_of, leaves_of
@@ -64,7 +63,5 @@ def _cut(tensor: Tensor, axis: int, positions: slice) -> Tensor:
 def _joined(one: Tensor, other: Tensor, axis: int) -> Tensor:
     """Two tensors one after the other along an axis."""
     first, second = Along.of(one, axis), Along.of(other, axis)
-    joined = first.with_axis("ahead^behind")
-    spec = f"{first.with_axis('ahead')}; {first.with_axis('behind')} => {joined}"
-    dims = [("ahead", Dim(first.size)), ("behind", Dim(second.size))]
-    return Tensor(spec_apply(spec, "add", "add", [first.value, second.value], dims))
+    values, sizes = [first.value, second.value], [first.size, second.size]
+    return Tensor(joined_in(first.slot, first.name, values, sizes))

@@ -1,6 +1,8 @@
-"""Axes of positions in blocks: cut, split, merged and joined, for scans with checkpoints."""
+"""Axes of positions in blocks: cut, split, merged and joined, as scans do."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ocannl.dialects.shapes.shape import Dim
 from ocannl.dialects.texpr.axes import Axis
@@ -48,7 +50,12 @@ def merged(value: Value, axis: Axis) -> Value:
 def joined(one: Value, other: Value, axis: Axis, size: int, left: int) -> Value:
     """Two values one after the other along an axis."""
     slot, name = _slot(one, axis)
+    return joined_in(slot, name, [one, other], [size, left])
+
+
+def joined_in(slot: Slot, name: str, values: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """Two values of a slot one after the other along an axis, of which they have so many positions."""
     own, rest = (slot.with_axes({name: (end,)}) for end in ("head", "tail"))
     spec = f"{own}; {rest} => {slot.with_axes({name: ('head^tail',)})}"
-    dims = [("head", Dim(size)), ("tail", Dim(left))]
-    return expressions.spec_apply(spec, "add", "add", [one, other], dims)
+    dims = [(end, Dim(size)) for end, size in zip(("head", "tail"), sizes, strict=True)]
+    return expressions.spec_apply(spec, "add", "add", values, dims)
