@@ -16,7 +16,7 @@ NO_DRIVER = (
     "there is no NVIDIA driver here: install that of the GPU; a container needs the one of its host, "
     "as by `docker run --gpus all`"
 )
-
+NO_START = "the NVIDIA driver does not start"
 NO_GPU = "the NVIDIA driver finds no GPU; CUDA_VISIBLE_DEVICES may hide it"
 
 
@@ -42,10 +42,12 @@ class Driver:
             raise DeviceError(NO_BINDINGS) from None
         except RuntimeError as missing:
             raise DeviceError(f"{NO_DRIVER} ({missing})") from None
+        except ValueError as unknown:
+            raise DeviceError(f"{NO_START}: {unknown}") from None
         if code == self.api.CUresult.CUDA_ERROR_NO_DEVICE:
             raise DeviceError(NO_GPU)
         if code:
-            raise self.error("the NVIDIA driver does not start", code)
+            raise self.error(NO_START, code)
 
     def call(self, failure: str, function: str, *arguments: Any) -> Any:
         """The result of a function, None if it has none.

@@ -48,8 +48,8 @@ class Gpu:
         self.context: Any = self.ask("cuDevicePrimaryCtxRetain", self.handle)
         self.enter()
         self.stream: Any = self.ask("cuStreamCreate", driver.api.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
-        weakref.finalize(self, close, driver, self.handle, self.stream)
-        self.keep_freed_memory()
+        weakref.finalize(self, close, driver, self.handle, self.context, self.stream)
+        self.has_pools = self.keeps_freed_memory()
 
     def ask(self, function: str, *arguments: Any) -> Any:
         """The result of a function of the driver that should not fail."""
@@ -80,18 +80,16 @@ class Gpu:
         )
         return int(major), int(minor)
 
-    def keep_freed_memory(self) -> None:
-        """Raises `DeviceError` where the GPU has no memory pools."""
+    def keeps_freed_memory(self) -> bool:
+        """Whether the GPU has memory pools, as virtual ones have not. Its own then keeps what is freed."""
         api = self.driver.api
         pools = api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
         if not self.ask("cuDeviceGetAttribute", pools, self.handle):
-            raise DeviceError(
-                f"{self.name} has no memory pools: they need a driver for CUDA 11.2, this one is for "
-                f"{self.driver.version()}, and a GPU that is not virtual"
-            )
+            return False
         pool = self.ask("cuDeviceGetDefaultMemPool", self.handle)
         threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         self.ask("cuMemPoolSetAttribute", pool, threshold, api.cuuint64_t(KEPT_BYTES))
+        return True
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> CudaMemory:
         """Zeroed memory of the GPU. Raises `DeviceError` where there is not enough."""
@@ -101,7 +99,8 @@ class Gpu:
         """The address of new memory of `size` bytes, which are zero. Raises `DeviceError`."""
         self.enter()
         failure = f"{size} bytes cannot be had on {self.name}"
-        address = int(self.call(failure, "cuMemAllocAsync", max(size, 1), self.stream))
+        function, where = ("cuMemAllocAsync", [self.stream]) if self.has_pools else ("cuMemAlloc", [])
+        address = int(self.call(failure, function, max(size, 1), *where))
         self.ask("cuMemsetD8Async", address, 0, max(size, 1), self.stream)
         return address
 
@@ -109,8 +108,13 @@ class Gpu:
         """Frees memory after all earlier launches. Its errors are those of an earlier call, which has raised
         them.
         """
-        self.driver.api.cuCtxSetCurrent(self.context)
-        self.driver.api.cuMemFreeAsync(address, self.stream)
+        api = self.driver.api
+        api.cuCtxSetCurrent(self.context)
+        if self.has_pools:
+            api.cuMemFreeAsync(address, self.stream)
+        else:
+            api.cuStreamSynchronize(self.stream)
+            api.cuMemFree(address)
 
     def read(self, address: int, array: NDArray[Any]) -> None:
         """Reads as many bytes as a C-contiguous array has, after all launches. Raises `DeviceError`."""
@@ -189,7 +193,10 @@ def arch_of(name: str, capability: tuple[int, int]) -> str:
     return taken[-1]
 
 
-def close(driver: Driver, handle: Any, stream: Any) -> None:
-    """Releases a stream and the GPU. Its errors are those of an earlier call, which has raised them."""
+def close(driver: Driver, handle: Any, context: Any, stream: Any) -> None:
+    """Releases a stream and the GPU, in whichever thread. Its errors are those of an earlier call, which has
+    raised them.
+    """
+    driver.api.cuCtxSetCurrent(context)
     driver.api.cuStreamDestroy(stream)
     driver.api.cuDevicePrimaryCtxRelease(handle)

@@ -80,5 +80,18 @@ class KernelGraph:
         )
 
     def launch(self) -> None:
-        """Runs all kernels, after earlier launches. Raises `DeviceError`, also for errors of these."""
-        self.device.ask("cuGraphLaunch", self.executable, self.device.stream)
+        """Runs all kernels, after earlier launches. Raises `DeviceError`, also for errors of these.
+
+        Small routines take no longer than the calls here, which are direct. Where one fails, the same calls
+        again tell why.
+        """
+        device, api = self.device, self.device.driver.api
+        try:
+            (failure,) = api.cuCtxSetCurrent(device.context)
+            if not failure:
+                (failure,) = api.cuGraphLaunch(self.executable, device.stream)
+        except (RuntimeError, ValueError):
+            failure = True
+        if failure:
+            device.enter()
+            device.ask("cuGraphLaunch", self.executable, device.stream)

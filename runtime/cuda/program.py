@@ -103,10 +103,11 @@ class CudaRun:
         """Launches all kernels at once, after it has set the arguments of those with a changed index."""
         if not self.launches:
             return
-        self.device.enter()
         if self.graph is None:
+            self.device.enter()
             self.graph = self.build_graph()
-        self.set_indices(self.graph)
+        if self.indexed:
+            self.set_indices(self.graph)
         self.device.running[self.name] = None
         self.graph.launch()
 
@@ -123,6 +124,7 @@ class CudaRun:
         indices: list[int] = self.index_slots.tolist()
         if indices != self.indices:
             self.indices = indices
+            self.device.enter()
             for launch, node in self.indexed:
                 if launch.take(indices):
                     graph.set_arguments(node, launch)
@@ -178,7 +180,7 @@ class CudaRun:
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
         """The median seconds from the end of one kernel to that of the next, in launches of a graph; those of
-        the kernels of a loop together.
+        the kernels of a loop together. What two events take by themselves is subtracted.
 
         A first launch, which warms up, is not counted. Raises `DeviceError` where a loop has a flag.
         """
@@ -187,8 +189,9 @@ class CudaRun:
         device = self.device
         device.enter()
         with ExitStack() as stack:
-            events = [new_event(device, stack) for _ in range(len(self.launches) + 1)]
+            idle, *events = [new_event(device, stack) for _ in range(len(self.launches) + 2)]
             graph = KernelGraph(device)
+            graph.add_event(idle)
             graph.add_event(events[0])
             launches = [step for step in self.new_steps() if isinstance(step, BoundLaunch)]
             for launch, event in zip(launches, events[1:], strict=True):
@@ -199,10 +202,11 @@ class CudaRun:
             for _ in range(runs + 1):
                 graph.launch()
                 device.synchronize(f"routine {self.name!r} failed")
-                spent.append([elapsed(device, *pair) for pair in itertools.pairwise(events)])
+                spent.append([elapsed(device, *pair) for pair in itertools.pairwise([idle, *events])])
         # A loop without kernels has a time, too.
         found = np.zeros(self.program.steps)
-        np.add.at(found, [launch.step for launch in launches], np.median(np.array(spent[1:]), axis=0))
+        between, *times = np.median(np.array(spent[1:]), axis=0)
+        np.add.at(found, [launch.step for launch in launches], np.maximum(np.array(times) - between, 0))
         return found.tolist()
 
 

@@ -53,13 +53,15 @@ class FakeDriver:
 
     Attributes:
         count, name, capability, version, has_pools: what there is.
-        starts: what `cuInit` answers; `RuntimeError` for no library of the driver.
+        starts: what `cuInit` answers; `RuntimeError` for no library of the driver, `ValueError` for
+            a result that the bindings do not know.
         most_bytes: the memory of a GPU.
         log: what the compiler of the driver says of all text, which it then rejects with `rejects`.
         fails: what a kernel of a name does.
         assembles: whether PTX goes through ptxas, for that architecture.
         calls: the names of all functions that were called.
         launched: the kernels that were run, by launches and graphs.
+        event_time: the milliseconds that the recording of an event takes.
     """
 
     CUresult, CUdevice_attribute, CUstream_flags = CUresult, CUdevice_attribute, CUstream_flags
@@ -70,7 +72,7 @@ class FakeDriver:
     def __init__(self) -> None:
         self.count, self.name, self.capability, self.version = 1, b"Fake GPU", (8, 0), 12080
         self.has_pools = True
-        self.starts: CUresult | RuntimeError = CUresult.CUDA_SUCCESS
+        self.starts: CUresult | Exception = CUresult.CUDA_SUCCESS
         self.most_bytes = 1 << 40
         self.log, self.rejects = b"", CUresult.CUDA_SUCCESS
         self.fails: dict[str, CUresult] = {}
@@ -81,7 +83,7 @@ class FakeDriver:
         self.memory: dict[int, NDArray[np.uint8]] = {}
         self.leaving: set[int] = set()
         self.alive: set[object] = set()
-        self.time = 0.0
+        self.time, self.event_time = 0.0, 0.0
         self.context, self.pool = Context(), Pool()
         self.here = threading.local()
 
@@ -95,7 +97,7 @@ class FakeDriver:
 
     def cuInit(self, Flags: int) -> Answer:
         assert Flags == 0
-        if isinstance(self.starts, RuntimeError):
+        if isinstance(self.starts, Exception):
             raise self.starts
         return (self.starts,)
 
@@ -213,10 +215,16 @@ class FakeDriver:
         return OK
 
     def cuMemAllocAsync(self, bytesize: int, hStream: Stream) -> Answer:
+        return self.allocated(bytesize, hStream)
+
+    def cuMemAlloc(self, bytesize: int) -> Answer:
+        return self.allocated(bytesize)
+
+    def allocated(self, bytesize: int, *streams: Stream) -> Answer:
         assert bytesize > 0, "a driver refuses to allocate nothing"
         if bytesize > 2**64 - 1:
             raise OverflowError("value too large to convert to size_t")
-        self.check(hStream)
+        self.check(*streams)
         if self.broken:
             return self.broken, None
         if bytesize + sum(map(len, self.memory.values())) > self.most_bytes:
@@ -226,6 +234,14 @@ class FakeDriver:
         address = memory.ctypes.data + FAR
         self.memory[address] = memory
         return CUresult.CUDA_SUCCESS, CUdeviceptr(address)
+
+    def cuMemFree(self, dptr: int) -> Answer:
+        self.check()
+        assert not any(stream.waiting for stream in self.alive if isinstance(stream, Stream)), (
+            "work may use it"
+        )
+        del self.memory[dptr]
+        return (self.broken,)
 
     def cuMemFreeAsync(self, dptr: int, hStream: Stream) -> Answer:
         assert dptr in self.memory
@@ -415,6 +431,7 @@ class FakeDriver:
         def run() -> CUresult:
             for step in work:
                 if isinstance(step, Event):
+                    self.time += self.event_time
                     step.time = self.time
                 elif failure := self.run(step):
                     return failure

@@ -24,12 +24,14 @@ typedef struct {
   void **arguments, **extra;
   Handle kernel, context;
 } Params;
-typedef struct { Params params; int is_event; uint64_t values[MOST_ARGUMENTS]; void *pointers[MOST_ARGUMENTS]; } Node;
+typedef struct { float time; } Event;
+typedef struct { Params params; Event *event; uint64_t values[MOST_ARGUMENTS]; void *pointers[MOST_ARGUMENTS]; } Node;
 typedef struct { int count; Node nodes[MOST_NODES]; } Graph;
 
 static int (*count_arguments)(const char *kernel);
 static void (*run_kernel)(const char *kernel, unsigned blocks, unsigned threads, void **arguments);
 static int launches;
+static float now;
 static Handle current;
 
 void stand_in(Handle count, Handle run) { count_arguments = count, run_kernel = run; }
@@ -44,7 +46,7 @@ Result cuDeviceGet(int *device, int number) { return *device = number, 0; }
 Result cuDeviceGetName(char *name, int size, int device) { return snprintf(name, size, "C GPU"), 0; }
 Result cuDeviceGetAttribute(int *value, int attribute, int device) {
   assert(attribute == 75 || attribute == 76 || attribute == 115);
-  return *value = attribute == 75 ? 8 : attribute == 76 ? 0 : 1, 0;
+  return *value = attribute == 75 ? 8 : attribute == 76 ? 0 : !getenv("NO_POOLS"), 0;
 }
 Result cuDevicePrimaryCtxRetain(Handle *context, int device) { return *context = DEVICE_CONTEXT, 0; }
 Result cuDevicePrimaryCtxRelease_v2(int device) { return device; }
@@ -53,10 +55,10 @@ Result cuCtxSetCurrent(Handle context) { return current = context, context != DE
 Result cuStreamCreate(Handle *stream, unsigned flags) { return *stream = STREAM, flags != 1; }
 Result cuStreamDestroy_v2(Handle stream) { return stream != STREAM; }
 Result cuStreamSynchronize(Handle stream) { return stream != STREAM || current != DEVICE_CONTEXT; }
-Result cuEventCreate(Handle *event, unsigned flags) { return *event = malloc(1), flags; }
-Result cuEventDestroy_v2(Handle event) { return free(event), 0; }
-Result cuEventElapsedTime_v2(float *ms, Handle start, Handle end) { return *ms = 0.25f, start == end; }
-Result cuEventElapsedTime(float *ms, Handle start, Handle end) { return *ms = 0.25f, start == end; }
+Result cuEventCreate(Event **event, unsigned flags) { return *event = malloc(sizeof(Event)), flags; }
+Result cuEventDestroy_v2(Event *event) { return free(event), 0; }
+Result cuEventElapsedTime_v2(float *ms, Event *start, Event *end) { return *ms = end->time - start->time, start == end; }
+Result cuEventElapsedTime(float *ms, Event *start, Event *end) { return cuEventElapsedTime_v2(ms, start, end); }
 
 Result cuDeviceGetDefaultMemPool(Handle *pool, int device) { return *pool = POOL, 0; }
 Result cuMemPoolSetAttribute(Handle pool, int attribute, uint64_t *value) {
@@ -68,6 +70,8 @@ Result cuMemAllocAsync(Address *address, size_t size, Handle stream) {
   return *address = (Address)memory, stream != STREAM;
 }
 Result cuMemFreeAsync(Address address, Handle stream) { return free((void *)address), stream != STREAM; }
+Result cuMemAlloc_v2(Address *address, size_t size) { return cuMemAllocAsync(address, size, STREAM); }
+Result cuMemFree_v2(Address address) { return cuMemFreeAsync(address, STREAM); }
 Result cuMemsetD8Async(Address to, unsigned char value, size_t size, Handle stream) {
   return memset((void *)to, value, size), stream != STREAM;
 }
@@ -105,6 +109,11 @@ static void take(Node *node, const Params *params) {
   }
 }
 static void run(const Node *node) {
+  if (node->event) {
+    node->event->time = now;
+    return;
+  }
+  now += 0.25f;
   const Params *p = &node->params;
   run_kernel(p->function->name, p->grid[0], p->block[0], (void **)node->pointers);
 }
@@ -112,6 +121,7 @@ Result cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
                       unsigned shared_bytes, Handle stream, void **arguments, void **extra) {
   Params params = {f, {gx, gy, gz}, {bx, by, bz}, shared_bytes, arguments, extra};
   Node node;
+  node.event = NULL;
   take(&node, &params);
   run(&node);
   return stream != STREAM;
@@ -126,9 +136,9 @@ Result cuGraphAddKernelNode_v2(Node **node, Graph *graph, Node *const *after, si
   *node = append(graph, after, count);
   return take(*node, params), 0;
 }
-Result cuGraphAddEventRecordNode(Node **node, Graph *graph, Node *const *after, size_t count, Handle event) {
+Result cuGraphAddEventRecordNode(Node **node, Graph *graph, Node *const *after, size_t count, Event *event) {
   *node = append(graph, after, count);
-  return (*node)->is_event = 1, !event;
+  return (*node)->event = event, !event;
 }
 Result cuGraphInstantiateWithFlags(Graph **executable, Graph *graph, unsigned long long flags) {
   return *executable = graph, flags != 0;
@@ -140,7 +150,7 @@ Result cuGraphExecKernelNodeSetParams_v2(Graph *graph, Node *node, const Params 
 Result cuGraphLaunch(Graph *graph, Handle stream) {
   launches++;
   for (int k = 0; k < graph->count; k++)
-    if (!graph->nodes[k].is_event) run(&graph->nodes[k]);
+    run(&graph->nodes[k]);
   return stream != STREAM;
 }
 Result cuGraphExecDestroy(Graph *executable) { return 0; }
