@@ -63,7 +63,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Data:
-    """The operands, a class for each row of x, and a gradient of y."""
+    """The operands, a class for each row of x, and a gradient of y, zero where nobody asks for that of x."""
 
     x: Floats
     other: Floats
@@ -73,8 +73,9 @@ class Data:
 
 def data_of(kernel: Kernel) -> Data:
     rng = np.random.default_rng(0)
-    x, other, gradient = (
-        rng.standard_normal(shape).astype(np.float32) for shape in (kernel.x, kernel.other, kernel.y)
+    x, other = (rng.standard_normal(shape, np.float32) for shape in (kernel.x, kernel.other))
+    gradient = (
+        rng.standard_normal(kernel.y, np.float32) if kernel.backward else np.zeros(kernel.y, np.float32)
     )
     return Data(x, other, rng.integers(0, kernel.x[-1], len(x)).astype(np.int32), gradient)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from kernels import Kernel, data_of, views
-from steps_torch import compile_anew, in_torch_layout, usable, wait
+from steps_torch import allow_tf32, compile_anew, in_torch_layout, usable, wait
 from torch import Tensor
 from torch.nn import functional
 
@@ -36,7 +36,7 @@ class Runs:
         self.device = usable(device)
         own = torch.bfloat16 if kernel.precision == "bf16" else torch.float32
         dtype = torch.float64 if double else own
-        torch.backends.cuda.matmul.allow_tf32 = kernel.precision == "tf32"
+        allow_tf32(kernel.precision == "tf32")
         self.kernel, data = kernel, data_of(kernel)
         x, other, gradient = data.x, data.other, data.gradient
         if kernel.product:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import sleep
@@ -14,7 +14,7 @@ from kernels import kernel
 from numpy.typing import NDArray
 from peers import REFERENCE, Missing
 from problems import STEPS
-from processes import Worker
+from processes import Failed, Worker
 
 # How far what peers compute may be from PyTorch's values in float64, of operands as they are given: relative,
 # and absolute to the largest of an array.
@@ -46,7 +46,8 @@ class Options:
 @dataclass
 class Measured:
     """Seconds to the first result of what is built, with empty and with filled caches; seconds of a run that
-    is called from Python, and of one in the peer's own loop; and the most bytes that were in use.
+    is called from Python, and of one in the peer's own loop; the most bytes that were in use; and what went
+    wrong, if something did.
 
     Steps have all of that, kernels `call` alone.
     """
@@ -60,6 +61,14 @@ class Measured:
     call: list[float] = field(default_factory=list[float])
     loop: list[float] = field(default_factory=list[float])
     memory: int = 0
+    failure: str = ""
+
+
+def tell(line: str, told: set[str]) -> None:
+    """Shows a line once."""
+    if line not in told:
+        told.add(line)
+        print(line, file=sys.stderr)
 
 
 def is_built(worker: Worker, name: str, told: set[str]) -> bool:
@@ -67,10 +76,8 @@ def is_built(worker: Worker, name: str, told: set[str]) -> bool:
     try:
         worker.ask("build", name)
     except Missing as reason:
-        line = f"without {worker.peer}: {reason}"
-        if str(reason) and line not in told:
-            told.add(line)
-            print(line, file=sys.stderr)
+        if str(reason):
+            tell(f"without {worker.peer}: {reason}", told)
         return False
     return True
 
@@ -86,56 +93,88 @@ def measure_first(measured: Measured, options: Options) -> None:
                     measured.memory = worker.ask("memory")
 
 
-def verify(worker: Worker, expected: dict[str, NDArray[np.float64]], precision: str) -> None:
+def verify(
+    found: dict[str, NDArray[np.float32]], expected: dict[str, NDArray[np.float32]], precision: str
+) -> None:
     """Raises AssertionError where a peer computes something else."""
-    found, (relative, absolute) = worker.values(), TOLERANCES[precision]
+    relative, absolute = TOLERANCES[precision]
     for name, array in expected.items():
-        atol = absolute * float(np.abs(array).max())
         shaped = found[name].reshape(array.shape)
-        np.testing.assert_allclose(shaped, array, rtol=relative, atol=atol, err_msg=f"{worker.peer}: {name}")
+        close = np.abs(shaped - array) <= relative * np.abs(array) + absolute * np.abs(array).max()
+        if not close.all():
+            wrong = tuple(np.argwhere(~close)[0].tolist())
+            where = ", ".join(map(str, wrong))
+            raise AssertionError(f"{name}[{where}] is {shaped[wrong]}, and {array[wrong]} in float64")
 
 
-def alternate(workers: Sequence[Worker], results: Sequence[Measured], calls: int, rounds: int) -> None:
-    """Fills in the seconds of a run; the order turns, so that no peer always follows the same one."""
-    pairs = list(zip(workers, results, strict=True))
-    for worker, _ in pairs:
-        for mode in MODES:
-            worker.ask(mode, calls)
-    for turn in range(rounds):
-        first = turn % len(pairs)
+def expected_of(references: Iterable[Worker], name: str, told: set[str]) -> dict[str, NDArray[np.float32]]:
+    """What all must compute, by the first reference that there is; nothing without one."""
+    for reference in references:
+        if is_built(reference, name, told):
+            reference.ask("first")
+            return reference.values()
+    return {}
+
+
+def prepared(
+    worker: Worker, name: str, options: Options, expected: dict[str, NDArray[np.float32]], told: set[str]
+) -> Measured | None:
+    """The first results of a peer, which must be right; None where it has no such benchmark."""
+    measured = Measured(name, worker.peer, "", options.threads)
+    try:
+        if not is_built(worker, name, told):
+            return None
+        measured.version = worker.ask("version")
+        if name in STEPS:
+            measure_first(measured, options)
+        worker.ask("first")
+        if expected:
+            verify(worker.values(), expected, "f32" if name in STEPS else kernel(name).precision)
+    except (Failed, AssertionError) as failure:
+        measured.failure = str(failure)
+    return measured
+
+
+def alternate(pairs: list[tuple[Worker, Measured]], options: Options) -> None:
+    """Fills in the seconds of a run; the order turns, so that no peer always follows the same one. The first
+    round is not counted. Peers that fail run no more.
+    """
+    for turn in range(options.rounds + 1):
+        first = turn % max(len(pairs), 1)
         for worker, measured in pairs[first:] + pairs[:first]:
-            if measured.threads > 1:
+            if options.threads > 1 and options.device == "cpu":
                 sleep(REST)
-            for mode in MODES:
-                seconds = worker.ask(mode, calls)
-                if seconds is not None:
-                    getattr(measured, mode).append(seconds / calls)
+            try:
+                timed(worker, measured, options.calls_of(measured.name), is_counted=turn > 0)
+            except Failed as failure:
+                measured.failure = str(failure)
+        pairs = [pair for pair in pairs if not pair[1].failure]
+
+
+def timed(worker: Worker, measured: Measured, calls: int, is_counted: bool) -> None:
+    """Adds the seconds of a run in each mode, if it counts."""
+    for mode in MODES:
+        seconds = worker.ask(mode, calls)
+        if seconds is not None and is_counted:
+            getattr(measured, mode).append(seconds / calls)
 
 
 def measure(names: Iterable[str], options: Options) -> Iterator[list[Measured]]:
-    """The time of each peer for each benchmark that it has. Raises AssertionError if one does not compute
-    what PyTorch computes in float64.
+    """The time of each peer for each benchmark that it has. The `failure` of one says what it raised, or what
+    it computes that PyTorch in float64 does not.
     """
     told: set[str] = set()
     with ExitStack() as stack:
-        *workers, reference = (
-            stack.enter_context(
-                Worker(peer, options.threads, stack.enter_context(tempfile.TemporaryDirectory()), device)
-            )
-            for peer, device in (*((peer, options.device) for peer in options.peers), (REFERENCE, "cpu"))
-        )
+
+        def started(peer: str, device: str) -> Worker:
+            cache = stack.enter_context(tempfile.TemporaryDirectory())
+            return stack.enter_context(Worker(peer, options.threads, cache, device))
+
+        workers = [started(peer, options.device) for peer in options.peers]
+        references = [started(REFERENCE, device) for device in dict.fromkeys((options.device, "cpu"))]
         for name in names:
-            present = [worker for worker in workers if is_built(worker, name, told)]
-            results = [Measured(name, w.peer, w.ask("version"), options.threads) for w in present]
-            for worker, measured in zip(present, results, strict=True):
-                if name in STEPS:
-                    measure_first(measured, options)
-                worker.ask("first")
-            if present and is_built(reference, name, told):
-                reference.ask("first")
-                expected = reference.values()
-                for worker in present:
-                    verify(worker, expected, "f32" if name in STEPS else kernel(name).precision)
-            if present:
-                alternate(present, results, options.calls_of(name), options.rounds)
-            yield results
+            expected = expected_of(references, name, told)
+            tried = [(worker, prepared(worker, name, options, expected, told)) for worker in workers]
+            present = [(worker, measured) for worker, measured in tried if measured is not None]
+            alternate([pair for pair in present if not pair[1].failure], options)
+            yield [measured for _, measured in present]

@@ -53,40 +53,50 @@ def pin(threads: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
+class Failed(Exception):
+    """A peer raised something, or ended."""
+
+
 class Worker:
-    """A peer in a process that waits between commands."""
+    """A peer in a process that waits between commands. One that ends is started again."""
 
     def __init__(self, peer: str, threads: int, cache: str, device: str = "cpu"):
         self.peer = peer
-        self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), peer, device],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(threads, cache),
-        )
+        self.device = device
+        self.environment = environment(threads, cache)
+        self.process = self.started()
+
+    def started(self) -> subprocess.Popen[str]:
+        command = [sys.executable, str(WORKER), self.peer, self.device]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment)
 
     def ask(self, command: str, *arguments: int | str) -> Any:
-        """The answer to a command. Raises Missing if the peer has none, and why if it is not installed."""
+        """The answer to a command. Raises Missing if the peer has none, and why if it is not installed;
+        Failed where it raises or ends.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps([command, *arguments]) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.peer} stopped with exit status {self.process.wait()}")
+            status, self.process = self.process.wait(), self.started()
+            raise Failed(f"it ended with exit status {status}")
         answer = json.loads(line)
         if "missing" in answer:
             raise Missing(answer["missing"])
+        if "failed" in answer:
+            raise Failed(answer["failed"])
         return answer["value"]
 
-    def values(self) -> dict[str, NDArray[np.float64]]:
+    def values(self) -> dict[str, NDArray[np.float32]]:
         """The peer's results, by way of a file."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "values.npz"
             self.ask("save", str(path))
             with np.load(path) as arrays:
-                return {name: np.asarray(arrays[name], np.float64) for name in arrays}
+                return {name: arrays[name] for name in arrays}
 
     def __enter__(self) -> Worker:
         return self

@@ -55,11 +55,15 @@ def parsed(args: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(args)
 
 
-def printed(names: Iterable[str], how: Options) -> Iterator[list[Measured]]:
-    """Shows what is measured as soon as it is."""
+def printed(names: Iterable[str], how: Options, failures: list[str]) -> Iterator[list[Measured]]:
+    """Shows what is measured as soon as it is. Adds to `failures`, and leaves out, what went wrong."""
     kernel_peers = [peer for peer in how.peers if PEERS[peer].has_kernels]
     is_in_table = False
-    for results in measure(names, how):
+    for tried in measure(names, how):
+        for failed in (one for one in tried if one.failure):
+            failures.append(f"{failed.peer}, {failed.name}: {failed.failure}")
+            print(f"\nfails: {failures[-1]}", flush=True)
+        results = [one for one in tried if not one.failure]
         if not results:
             continue
         is_kernel = results[0].name not in STEPS
@@ -81,7 +85,8 @@ def main(args: list[str] | None = None) -> None:
     pin(options.threads)
     print(f"{name_of_processor}, {peak() / 1e9:.0f} GFLOP/s a core, threads: {options.threads}")
     now: Saved = {}
-    for results in printed(names, how):
+    failures: list[str] = []
+    for results in printed(names, how, failures):
         now |= summaries(results)
         if options.save is not None:
             save(options.save, name_of_processor, now)
@@ -89,7 +94,9 @@ def main(args: list[str] | None = None) -> None:
         compared = changes(before, now)
         slower = [change for change in compared if change.is_slower]
         print(f"\nslower than before: {len(slower)} of {len(compared)}", *slower, sep="\n")
-        raise SystemExit(1 if slower else 0)
+        failures += map(str, slower)
+    if failures:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

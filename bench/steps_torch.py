@@ -152,6 +152,11 @@ def usable(device: str) -> str:
     return device
 
 
+def allow_tf32(is_allowed: bool) -> None:
+    """Whether a GPU may round operands of products and convolutions; PyTorch rounds the latter by default."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = is_allowed
+
+
 def wait(device: str) -> None:
     """Until a GPU has done all that it was asked for."""
     if device == "cuda":
@@ -161,6 +166,7 @@ def wait(device: str) -> None:
 class Runs:
     def __init__(self, problem: Problem, compiled: bool = False, double: bool = False, device: str = "cpu"):
         self.problem, self.device = problem, usable(device)
+        allow_tf32(False)
         self.is_moons = problem.name == "moons"
         self.dtype = torch.float64 if double else torch.float32
         with torch.device(self.device):

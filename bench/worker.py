@@ -6,6 +6,7 @@ Importing and building are not timed.
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from importlib import import_module, metadata
 from importlib.util import find_spec
@@ -38,7 +39,12 @@ class Answers:
 
     def version(self) -> str:
         framework = self.peer.framework
-        return import_module("steps_c").version() if framework == "c" else metadata.version(framework)
+        if framework == "c":
+            return import_module("steps_c").version()
+        try:
+            return metadata.version(framework)
+        except metadata.PackageNotFoundError:
+            return "unknown"
 
     def first(self) -> float:
         """Seconds from what is built to the first result."""
@@ -49,7 +55,7 @@ class Answers:
         return peak_bytes() - self.before
 
     def save(self, path: str) -> None:
-        np.savez(path, **self.runs.values())
+        np.savez(path, **{name: np.asarray(v, np.float32) for name, v in self.runs.values().items()})
 
     def call(self, count: int) -> float:
         return timed(lambda: self.runs.call(count))
@@ -77,6 +83,9 @@ def answer(answers: Answers, command: str, *arguments: Any) -> dict[str, Any]:
         return {"value": getattr(answers, command)(*arguments)}
     except (Missing, ImportError, OSError) as error:
         return {"missing": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def main(*options: str) -> None:

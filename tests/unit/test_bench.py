@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import kernels
+import measure
 import numpy as np
 import pytest
 from baseline import Saved, changes, load, save, summaries
 from measure import Measured
 from models import LARGE
 from problems import STEPS, module_of
+from processes import Failed, Missing, Worker
 from run import GROUPS
 from steps import PROBLEMS
 from support.layering import ROOT, SUPPORT, TESTS
@@ -177,6 +179,65 @@ def test_the_readme_has_the_numbers_of_the_baseline():
         assert others == [*ratios, *(f"{seconds:.2g} s" for seconds in first)]
 
 
+class FakeWorker:
+    """A peer that computes `y`, unless its name says otherwise."""
+
+    def __init__(self, peer: str, *_: object) -> None:
+        self.peer = peer
+
+    def ask(self, command: str, *_: int | str) -> object:
+        if (self.peer, command) in {("raises", "first"), ("ends", "call")}:
+            raise Failed("it is broken")
+        if (self.peer, command) == ("lacks", "build"):
+            raise Missing("it has none")
+        return None if command == "loop" else 0.5
+
+    def values(self) -> dict[str, np.ndarray]:
+        return {"y": np.float32([1, 2, np.nan if self.peer == "errs" else 3])}
+
+    def __enter__(self) -> "FakeWorker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_peer_that_fails_ends_nothing_but_itself(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(measure, "Worker", FakeWorker)
+    peers = ("errs", "raises", "lacks", "works", "ends")
+    names = ["gemm_2x2x2", "add_2x2"]
+    found = list(measure.measure(names, measure.Options(peers, rounds=2)))
+    assert [{one.peer: (one.failure, one.call) for one in results} for results in found] == [
+        {
+            "errs": ("y[2] is nan, and 3.0 in float64", []),
+            "raises": ("it is broken", []),
+            "works": ("", [0.5 / calls, 0.5 / calls]),
+            "ends": ("it is broken", []),
+        }
+        for calls in map(measure.calls_of, names)
+    ]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_gpu_rounds_operands_where_all_do(allowed: bool):
+    """PyTorch's convolutions do by default."""
+    torch = pytest.importorskip("torch")
+    import_module("steps_torch").allow_tf32(allowed)
+    assert torch.backends.cudnn.allow_tf32 == torch.backends.cuda.matmul.allow_tf32 == allowed
+
+
+def test_a_worker_goes_on_after_what_it_raises(tmp_path: Path):
+    with Worker("numpy", 1, str(tmp_path)) as worker:
+        with pytest.raises(Failed, match="AttributeError: 'NoneType' object has no attribute 'first'"):
+            worker.ask("first")
+        worker.ask("build", "gemm_2x3x4")
+        assert worker.ask("first") > 0
+        worker.process.kill()
+        with pytest.raises(Failed, match="it ended with exit status -9"):
+            worker.ask("first")
+        worker.ask("build", "gemm_2x3x4")
+
+
 def run(*options: str, file: str = "run.py", settings: Mapping[str, str] | None = None) -> str:
     command = [sys.executable, str(ROOT / "bench" / file), *options]
     environment = os.environ | dict(settings or {})
@@ -204,7 +265,10 @@ def test_the_time_of_each_nest():
 def test_the_command_prints_tables_and_saves_them(tmp_path: Path):
     path = tmp_path / "saved.json"
     quick = ["--rounds", "1", "--first-rounds", "1", "--peer", "ocannl", "--save", str(path)]
-    printed = run("moons", "layer_norm_backward", *quick)
+    printed = run("moons", "layer_norm_8x16_backward", *quick)
     assert re.search(r"^moons +step by step", printed, re.MULTILINE)
-    assert re.search(r"^layer_norm_backward .* GB/s", printed, re.MULTILINE)
-    assert {name for name, *_ in load(path, printed.partition(", ")[0])} == {"moons", "layer_norm_backward"}
+    assert re.search(r"^layer_norm_8x16_backward .* GB/s", printed, re.MULTILINE)
+    assert {name for name, *_ in load(path, printed.partition(", ")[0])} == {
+        "moons",
+        "layer_norm_8x16_backward",
+    }
