@@ -49,6 +49,7 @@ class MetalDevice:
     def __init__(self) -> None:
         try:
             self.framework: Any = importlib.import_module(FRAMEWORK)
+            self.objc: Any = importlib.import_module("objc")
         except ImportError:
             raise DeviceError(MISSING) from None
         self.device: Any = self.framework.MTLCreateSystemDefaultDevice()
@@ -130,7 +131,8 @@ class MetalProgram:
         """Runs on the slots at an address. No exception may leave: native code calls this."""
         if self.failure is None:
             try:
-                self.run(list((ctypes.c_int64 * self.slots).from_address(args)))
+                with self.on.objc.autorelease_pool():
+                    self.run(list((ctypes.c_int64 * self.slots).from_address(args)))
             except BaseException as failure:
                 self.failure = failure
 

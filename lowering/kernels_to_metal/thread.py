@@ -290,9 +290,10 @@ class ThreadWriter(TextWriter):
                 with self.bounded(op, op.bounds):
                     self.line(self.copied(source, target, op.by, loaded_type(op.target)))
                 if op.bounds:
+                    zero = f"{metal_type(loaded_type(op.target))}(0)"
                     with self.braces("else"):
                         for k in range(op.by):
-                            self.line(f"{target[:-1]}{f' + {k}' if k else ''}] = 0;")
+                            self.line(f"{target[:-1]}{f' + {k}' if k else ''}] = {zero};")
 
     def copied(self, source: str, target: str, by: int, type: Attribute) -> str:
         """Copies so many neighbours from one element on to another."""

@@ -6,14 +6,17 @@ import ctypes
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from ocannl.runtime.memory import aligned_array
@@ -199,6 +202,7 @@ class FakeDevice:
     texts: list[str] = field(default_factory=list)
     fast_math: list[bool] = field(default_factory=list)
     runs: list[list[Encoded]] = field(default_factory=list)
+    objc: FakeObjc = field(default_factory=lambda: FakeObjc())
 
     def name(self) -> str:
         return "a Mac's GPU"
@@ -207,6 +211,7 @@ class FakeDevice:
         return self
 
     def commandBuffer(self) -> FakeCommands:
+        assert self.objc.pools, "what Metal gives to whom it does not belong would live for ever"
         return FakeCommands(self)
 
     def newBufferWithLength_options_(self, length: int, options: int) -> FakeBuffer:
@@ -230,6 +235,19 @@ class FakeDevice:
         return FakePipeline(function, self), None
 
 
+class FakeObjc:
+    """Stands for the module `objc` of pyobjc."""
+
+    def __init__(self) -> None:
+        self.pools = 0
+
+    @contextmanager
+    def autorelease_pool(self) -> Generator[None]:
+        self.pools += 1
+        yield
+        self.pools -= 1
+
+
 class FakeMetal(SimpleNamespace):
     """Stands for the module `Metal` of pyobjc."""
 
@@ -245,3 +263,9 @@ class FakeMetal(SimpleNamespace):
 
     def MTLSizeMake(self, width: int, height: int, depth: int) -> tuple[int, int, int]:
         return width, height, depth
+
+
+def install_metal(patch: pytest.MonkeyPatch, device: FakeDevice | None) -> None:
+    """Puts a device in place of that of a Mac."""
+    patch.setitem(sys.modules, "Metal", FakeMetal(device))
+    patch.setitem(sys.modules, "objc", device.objc if device else FakeObjc())

@@ -161,10 +161,10 @@ loops.func @stages {
 // CHECK-NEXT:         *(threadgroup float4 *)&s0[i] = *(const device float4 *)&p0[i];
 // CHECK-NEXT:       }
 // CHECK-NEXT:       else {
-// CHECK-NEXT:         s0[i] = 0;
-// CHECK-NEXT:         s0[i + 1] = 0;
-// CHECK-NEXT:         s0[i + 2] = 0;
-// CHECK-NEXT:         s0[i + 3] = 0;
+// CHECK-NEXT:         s0[i] = float(0);
+// CHECK-NEXT:         s0[i + 1] = float(0);
+// CHECK-NEXT:         s0[i + 2] = float(0);
+// CHECK-NEXT:         s0[i + 3] = float(0);
 // CHECK:        for (int k = 0; k < 8; k++) {
 // CHECK-NEXT:     threadgroup_barrier(mem_flags::mem_threadgroup);
 // CHECK:                s0[(k + 1) % 2 * 64 + i] = p0[60*k + i + 60];

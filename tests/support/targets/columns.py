@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 from support.cuda_on_cpu import FakeDriver, install
-from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 
 import ocannl as oc
 from ocannl.runtime.cuda.ptxas import find_ptxas
@@ -68,7 +67,7 @@ def driver(capability: tuple[int, int]) -> Generator[None]:
 def mac() -> Generator[None]:
     """A stand-in for the framework of a Mac."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+        install_metal(patch, FakeDevice())
         patch.setenv("OCANNL_CACHE", "off")
         yield
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from support.cuda_on_cpu import FakeDriver, install
 from support.interpret_loops import run_func
 from support.loop_programs import repeating_programs
-from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.nests import compare, parse_module, random_arrays, run_compiled
 from xdsl.dialects.builtin import ModuleOp
 
@@ -290,7 +289,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> tuple[Device, str]:
 
 
 def metal(monkeypatch: pytest.MonkeyPatch) -> tuple[Device, str]:
-    monkeypatch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+    install_metal(monkeypatch, FakeDevice())
     return MetalDevice(), "metal"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.cuda_on_cpu import FakeDriver, install
-from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.operators import FLOAT_OPERATORS, function
 from support.small_floats import check_equal
 
@@ -42,7 +41,7 @@ EPSILON = {oc.float16: 2**-10, oc.bfloat16: 2**-7, oc.float8_e5m2: 2**-2, oc.flo
 def devices() -> Iterator[None]:
     """Stand-ins for a Mac, and for an NVIDIA GPU."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+        install_metal(patch, FakeDevice())
         install(patch, FakeDriver())
         yield
 

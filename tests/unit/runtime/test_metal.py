@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeBuffer, FakeDevice, install_metal
 from support.models import two_layers
 
 import ocannl as oc
@@ -17,14 +17,10 @@ from ocannl.runtime.metal import MetalDevice
 NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler: install clang or g++")
 
 
-def install(monkeypatch: pytest.MonkeyPatch, device: FakeDevice | None) -> None:
-    monkeypatch.setitem(sys.modules, "Metal", FakeMetal(device))
-
-
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     found = FakeDevice()
-    install(monkeypatch, found)
+    install_metal(monkeypatch, found)
     return found
 
 
@@ -119,7 +115,7 @@ def test_what_goes_wrong_in_a_run(device: FakeDevice):
     ids=["threads", "width"],
 )
 def test_a_gpu_that_is_too_small(limits: FakeDevice, message: str, monkeypatch: pytest.MonkeyPatch):
-    install(monkeypatch, limits)
+    install_metal(monkeypatch, limits)
     ctx = oc.Context.metal()
     with pytest.raises(DeviceError, match=message):
         ctx.compile(oc.data(np.ones(3, np.float32), axes="o") * 2, name="step")
@@ -144,7 +140,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    install(monkeypatch, None)
+    install_metal(monkeypatch, None)
     with pytest.raises(DeviceError, match="this Mac has no GPU for Metal"):
         oc.Context.metal()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from support.cuda_on_cpu import FakeDriver, install
-from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.nests import parse_module
 
 import ocannl as oc
@@ -46,7 +45,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> oc.Context:
 
 
 def metal(monkeypatch: pytest.MonkeyPatch) -> oc.Context:
-    monkeypatch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+    install_metal(monkeypatch, FakeDevice())
     return oc.Context.metal()
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from support import device_programs as programs
 from support import operators
-from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.operators import FLOAT_OPERATORS
 
 import ocannl as oc
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compil
 def device() -> Iterator[FakeDevice]:
     with pytest.MonkeyPatch.context() as patch:
         found = FakeDevice()
-        patch.setitem(sys.modules, "Metal", FakeMetal(found))
+        install_metal(patch, found)
         patch.setenv("OCANNL_CACHE", "off")
         yield found
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.metal_on_cpu import COMPILER, FakeDevice, FakeMetal
+from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 
 import ocannl as oc
 
@@ -99,7 +98,7 @@ def test_gpus(backend: str, monkeypatch: pytest.MonkeyPatch):
     if backend == "metal":
         if COMPILER is None:
             pytest.skip("there is no C++ compiler: install clang or g++")
-        monkeypatch.setitem(sys.modules, "Metal", FakeMetal(FakeDevice()))
+        install_metal(monkeypatch, FakeDevice())
         monkeypatch.setenv("OCANNL_CACHE", "off")
     ctx = oc.Context.emulated_gpu(check=True) if backend == "emulated_gpu" else oc.Context.metal()
     start = RNG.normal(size=SHAPE).astype(np.float32)
