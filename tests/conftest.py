@@ -8,8 +8,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("support")
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+CHECKS = [HealthCheck.too_slow]
+settings.register_profile("sampled", max_examples=30, deadline=None, suppress_health_check=CHECKS)
+settings.register_profile("exhaustive", deadline=None, suppress_health_check=CHECKS)
+settings.load_profile("sampled")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties have more examples where all tests run."""
+    if config.option.markexpr != "not exhaustive":
+        settings.load_profile("exhaustive")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -128,6 +128,7 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
+@cache
 def defines_pass(text: str) -> bool:
     """Whether a module has a class that is a `ModulePass`."""
     classes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))

@@ -106,7 +106,7 @@ attributes: st.SearchStrategy[Attribute] = st.one_of(
 
 
 @given(attributes)
-@settings(RANDOM, max_examples=160)
+@settings(RANDOM, max_examples=30)
 def test_attributes(attribute: Attribute):
     parser = LocatingParser(context(), str(attribute), "test.mlir")
     found = parser.parse_attribute()
@@ -245,7 +245,7 @@ def nests(draw: st.DrawFn) -> str:
 
 
 @given(expressions() | assignments() | nests())
-@settings(RANDOM, max_examples=60)
+@settings(RANDOM, max_examples=30)
 def test_operations(text: str):
     """From the generic format and from ours, to the same program; our printer writes what xDSL's does."""
     module = parse(text)
@@ -304,7 +304,7 @@ def edited(tokens: list[str], at: float, how: str, word: str) -> list[str]:
 
 
 @given(st.sampled_from(ROUTINES), st.lists(edits, min_size=1, max_size=3))
-@settings(RANDOM, max_examples=200)
+@settings(RANDOM, max_examples=80)
 def test_malformed_text(text: str, changes: list[tuple[float, str, str]]):
     """It is refused with a message, or else it is a program that prints and parses."""
     tokens = TOKEN.findall(text)

@@ -17,7 +17,7 @@ import ocannl as oc
 
 Array = NDArray[Any]
 RANDOM = settings(
-    max_examples=20,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     derandomize=True,

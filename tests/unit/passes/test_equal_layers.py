@@ -106,7 +106,7 @@ def test_folding_changes_nothing(model: str):
     assert len(set(labels(folded))) == len(labels(folded))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=3), st.booleans(), st.integers(6, 9))
 def test_results_have_the_same_bits(parts: list[Part], is_residual: bool, layers: int):
     made = residual if is_residual else layer
@@ -181,7 +181,7 @@ def is_in_order(order: list[int]) -> bool:
     return order in (sorted(order), sorted(order, reverse=True))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.permutations(range(8)).filter(lambda order: not is_in_order([k for k in order if 0 < k < 7])))
 def test_inner_layers_out_of_order_stay(order: list[int]):
     folded, plain = unfolded(squared(order))

@@ -32,7 +32,7 @@ CELLS = [
     for row, program in ROWS.items()
     if program.in_f64 or target.dtype == np.float32
 ]
-SAMPLE = 199
+SAMPLE = 397
 """Every so many cells are always tested."""
 
 

@@ -24,6 +24,8 @@ from ocannl.passes.texpr.infer_shapes.tables import VarId
 from ocannl.program.errors import ArgumentError
 from ocannl.program.values import Value
 
+pytestmark = pytest.mark.usefixtures("only_what_is_new")
+
 OURS = (Operation, Value, oc.Tensor, oc.Code, VarId, Site, Trace, Node, Routine)
 
 
@@ -101,7 +103,6 @@ def run(make: Callable[[], tuple[oc.Tensor, oc.Code]], ctx: oc.Context) -> float
 
 class TestNothingIsLeft:
     @pytest.mark.sampled(3)
-    @pytest.mark.usefixtures("only_what_is_new")
     @pytest.mark.parametrize("make", [perceptron, classifier, unfinished])
     def test_of_programs_that_were_built(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
         make()[1].ir()
@@ -111,7 +112,6 @@ class TestNothingIsLeft:
         assert living() == before
 
     @pytest.mark.sampled(2)
-    @pytest.mark.usefixtures("only_what_is_new")
     @pytest.mark.parametrize("make", [perceptron, classifier])
     def test_of_programs_that_were_run(self, make: Callable[[], tuple[oc.Tensor, oc.Code]]):
         ctx = oc.Context.cpu(1)
@@ -121,7 +121,6 @@ class TestNothingIsLeft:
             run(make, ctx)
         assert living() == before
 
-    @pytest.mark.usefixtures("only_what_is_new")
     def test_of_errors(self):
         x = oc.data(np.ones((4, 2), np.float32))
         before = living()
@@ -133,13 +132,12 @@ class TestNothingIsLeft:
     def test_of_a_long_chain(self):
         before = living()
         x = oc.param("x", output=[2])
-        for _ in range(1000):
+        for _ in range(500):
             x = x + 1.0
         del x
         assert living() == before
 
 
-@pytest.mark.usefixtures("only_what_is_new")
 class TestAtOnce:
     """With the collector off: references alone free it."""
 
@@ -199,7 +197,7 @@ class TestALivingParameter:
         step()
         counts = living()
         before = sys.getallocatedblocks()
-        for _ in range(500):
+        for _ in range(200):
             step()
         assert p.ir_value.first_use is None
         assert living() == counts
@@ -241,9 +239,8 @@ def many(order: random.Random) -> str:
 
 
 class TestDroppingChangesNothing:
-    @pytest.mark.usefixtures("only_what_is_new")
     def test_in_any_order(self):
-        orders = [random.Random(seed) for seed in range(20)]
+        orders = [random.Random(seed) for seed in range(10)]
         shapes = {many(order).partition(" ")[2] for order in orders}
         assert len(shapes) == 1
 

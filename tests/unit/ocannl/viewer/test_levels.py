@@ -36,7 +36,7 @@ def convolutions() -> oc.Code:
 
 def layers() -> oc.Code:
     ids = oc.data(np.ones((2, 4), np.int32), axes="bb")
-    hidden = nn.decoder_only(5, 1, 4, 4, 8)(nn.embedding(num=7, dim=8)(ids))
+    hidden = nn.decoder_only(4, 1, 4, 4, 8)(nn.embedding(num=7, dim=8)(ids))
     return train.grad_update(nn.cross_entropy(nn.linear(out_dim=7)(hidden), ids))
 
 

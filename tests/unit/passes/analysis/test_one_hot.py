@@ -83,7 +83,7 @@ def values(draw: st.DrawFn) -> tuple[list[str], str]:
     return lines, numbers[-1]
 
 
-@settings(max_examples=160)
+@settings(max_examples=60)
 @given(values(), st.sampled_from((0.0, 0.0, 5.0)))
 def test_what_is_found_neutral_is(found: tuple[list[str], str], neutral: float):
     lines, result = found

@@ -125,25 +125,25 @@ def check(text: str, *passes: type[ModulePass]) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("transformation", PIPELINE)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(text=loop_programs())
 def test_each_pass_keeps_values(transformation: type[ModulePass], text: str):
     check(text, transformation)
 
 
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(text=choosing_programs())
 def test_gathers_and_scatters_keep_values(text: str):
     check(text, *PIPELINE)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(text=repeating_programs())
 def test_passes_beside_loops_keep_values(text: str):
     check(text, *PIPELINE[:-1], RecomputeEverythingPass, GroupEverythingPass, PlanMemoryPass)
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(text=loop_programs())
 def test_nodes_of_one_nest_share_no_memory(text: str):
     module = parse(text)
@@ -204,7 +204,7 @@ class RecomputeEverythingPass(ModulePass):
             RematerializePass(l2_bytes=0).apply(ctx, op)
 
 
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(text=loop_programs() | row_programs())
 def test_what_is_computed_again_keeps_values(text: str):
     check(text, RecomputeEverythingPass, PlanMemoryPass)
@@ -213,14 +213,14 @@ def test_what_is_computed_again_keeps_values(text: str):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("grouping", [GroupEverythingPass, GroupBlocksPass])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(text=loop_programs(((4,), (4, 6), (4, 6), (4, 6), (6,)), (4, 6)) | row_programs())
 def test_groups_keep_values(grouping: type[ModulePass], text: str):
     check(text, grouping, PlanMemoryPass)
     check(text, *PIPELINE[:-1], grouping, PlanMemoryPass)
 
 
-@settings(max_examples=32, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(text=loop_programs())
 def test_all_passes_keep_values(text: str):
     check(text, *PIPELINE)

@@ -68,7 +68,7 @@ def remaining(text: str) -> list[str]:
     return [str(op.node.name_hint) for op in module.walk() if isinstance(op, StoreOp)]
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(st.lists(random_nests(), min_size=1, max_size=4))
 def test_what_persists_is_as_before(nests: list[str]):
     remaining(function(*nests))

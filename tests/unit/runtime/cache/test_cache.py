@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from ocannl.runtime.cache.object_cache import ObjectCache
 store = ObjectCache(Path(sys.argv[1]), max_bytes=60_000)
-for i in range(400):
+for i in range(150):
     key, data = f"key{i % 10}", str(i % 10).encode() * 10_000
     found = store.get(key)
     assert found is None or found == data, key
@@ -240,7 +240,7 @@ def test_several_writers_keep_the_bound(tmp_path: Path):
     """Each knows what it has written itself only."""
     bound = 40 * STORED_BYTES
     stores = [ObjectCache(tmp_path, max_bytes=bound) for _ in range(8)]
-    for number in range(400):
+    for number in range(150):
         stores[number % 8].put(str(number), bytes(ENTRY_BYTES))
         stored = sum(file.stat().st_size for file in stores[0].folder.iterdir())
         assert stored <= bound + 8 * STORED_BYTES

@@ -88,7 +88,7 @@ def outcome(p: Program, order: list[int] | None = None, look: bool = False) -> o
         return ShapeConflict if isinstance(error, ShapeConflict) else type(error)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs(), st.randoms(use_true_random=False))
 def test_order_and_looking_change_nothing(p: Program, rng: random.Random):
     expected = outcome(p)
@@ -97,7 +97,7 @@ def test_order_and_looking_change_nothing(p: Program, rng: random.Random):
         assert outcome(p, rng.sample(range(len(p.constraints)), len(p.constraints))) == expected
 
 
-@settings(max_examples=32, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_final_shapes_satisfy_all_constraints(p: Program):
     try:
@@ -168,7 +168,7 @@ def constraint_sets(draw: st.DrawFn) -> tuple[Solver, list[Constraint], list[Lea
     return s, constraints, leaves
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(constraint_sets())
 def test_closed_shapes_satisfy_any_constraints(given_set: tuple[Solver, list[Constraint], list[Leaf]]):
     solver, constraints, leaves = given_set
@@ -180,7 +180,7 @@ def test_closed_shapes_satisfy_any_constraints(given_set: tuple[Solver, list[Con
     assert all(holds(constraint, solver) for constraint in constraints)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(constraint_sets(), st.randoms(use_true_random=False))
 def test_order_of_any_constraints_changes_no_shape(
     given_set: tuple[Solver, list[Constraint], list[Leaf]], rng: random.Random
