@@ -24,11 +24,14 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One run of a kernel; `step` is the number of the kernel or loop of the routine that it belongs to."""
+    """One run of a kernel on buffers of some `sizes`, in bytes; `step` is the number of the kernel or loop of
+    the routine that it belongs to.
+    """
 
     step: int
     kernel: Dispatch
     buffers: tuple[Place, ...]
+    sizes: tuple[int, ...]
     indices: tuple[Index, ...]
 
 
@@ -79,6 +82,7 @@ class _Planner:
     ) -> None:
         """Adds the steps of a routine, as a part of one step of the outermost one if that is given."""
         loops = {loop.step: loop for loop in routine.loops}
+        bytes_of = {buffer.name: buffer.bytes for buffer in routine.buffers}
         kernels = iter(routine.kernels)
         for number in range(len(loops) + len(routine.kernels)):
             own = number if step is None else step
@@ -87,7 +91,9 @@ class _Planner:
                 continue
             kernel = next(kernels)
             buffers = tuple(places[name] for name in kernel.buffers)
-            self.plan.append(KernelRun(own, kernel, buffers, tuple(indices[name] for name in kernel.indices)))
+            sizes = tuple(bytes_of[name] for name in kernel.buffers)
+            given = tuple(indices[name] for name in kernel.indices)
+            self.plan.append(KernelRun(own, kernel, buffers, sizes, given))
 
     def add_loop(
         self, loop: Loop, places: Mapping[str, Place], indices: Mapping[str, Index], step: int

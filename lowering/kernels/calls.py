@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp, RepeatOp
+from ocannl.dialects.loops import FuncOp, RepeatOp, StoreOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class KernelCall:
     threads: int
     shared_bytes: int
     nodes: tuple[SSAValue, ...]
+    written: frozenset[SSAValue]
     indices: tuple[str, ...]
     structure: bool = False
 
@@ -47,6 +48,7 @@ class KernelCall:
             launch.threads,
             launch.shared_bytes,
             tuple(nodes),
+            frozenset(op.node for op in launch.body.walk() if isinstance(op, StoreOp)),
             tuple(indices),
             structure,
         )

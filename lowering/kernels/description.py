@@ -39,7 +39,8 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One launch of a kernel: blocks, threads of each, and bytes of shared memory of each.
+    """One launch of a kernel: blocks, threads of each, bytes of shared memory, and which of its buffers
+    it writes.
 
     Its arguments are the buffers, then the values of static indices, of 8 bytes each. With a `structure` one
     argument, of the GPU addresses of all buffers, comes in place of these.
@@ -50,6 +51,7 @@ class Dispatch:
     threads: int
     shared_bytes: int
     buffers: Sequence[str]
+    writes: Sequence[str]
     indices: Sequence[str]
     structure: bool
 
@@ -118,6 +120,7 @@ def describe(
                 call.threads,
                 call.shared_bytes,
                 tuple(_node(node).label.data for node in call.nodes),
+                tuple(_node(node).label.data for node in call.nodes if node in call.written),
                 call.indices,
                 call.structure,
             )

@@ -1,8 +1,9 @@
-"""CUDA graphs of kernels in order, run by one launch."""
+"""CUDA graphs of kernels, run by one launch."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Launch:
 
 
 class KernelGraph:
-    """A graph, whose kernels run one after the other.
+    """A graph, whose nodes run one after the other, or each when those that it waits for have run.
 
     It is built from nodes, and not captured: nothing else that a process does meanwhile can get into it.
     """
@@ -54,16 +55,19 @@ class KernelGraph:
         self.last: list[Any] = []
         self.executable: Any = None
 
-    def add(self, launch: Launch) -> Any:
-        """Adds a kernel with the arguments that it has now; returns its node."""
-        return self._append(launch.failure, "cuGraphAddKernelNode", launch.params)
+    def add(self, launch: Launch, after: Sequence[Any] | None = None) -> Any:
+        """Adds a kernel with the arguments that it has now, which waits for some nodes, or for the last one;
+        returns its node.
+        """
+        return self._append(launch.failure, "cuGraphAddKernelNode", launch.params, after)
 
     def add_event(self, event: Any) -> None:
         """Adds the recording of an event."""
         self._append("the GPU has no clock", "cuGraphAddEventRecordNode", event)
 
-    def _append(self, failure: str, function: str, what: Any) -> Any:
-        node = self.device.call(failure, function, self.graph, self.last, len(self.last), what)
+    def _append(self, failure: str, function: str, what: Any, after: Sequence[Any] | None = None) -> Any:
+        nodes = self.last if after is None else list(after)
+        node = self.device.call(failure, function, self.graph, nodes, len(nodes), what)
         self.last = [node]
         return node
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -14,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.lowering.entry import EntryLayout
+from ocannl.runtime.cuda.dependences import dependences
 from ocannl.runtime.cuda.gpu import Gpu
 from ocannl.runtime.cuda.graph import KernelGraph, Launch
 from ocannl.runtime.cuda.record import Recorder
@@ -45,6 +47,11 @@ class CudaProgram:
 
     def bind(self, args: ArgBlock) -> CudaRun:
         return CudaRun(self, args)
+
+    @cached_property
+    def dependences(self) -> list[list[int]]:
+        """For each kernel the numbers of those that it waits for; of a plan without flags."""
+        return dependences([step for step in self.plan if isinstance(step, KernelRun)])
 
 
 class BoundLaunch(Launch):
@@ -112,9 +119,12 @@ class CudaRun:
         self.graph.launch()
 
     def build_graph(self) -> KernelGraph:
+        """A graph of all kernels, in which each waits for those whose memory it needs."""
         graph = KernelGraph(self.device)
-        for launch in self.launches:
-            node = graph.add(launch)
+        nodes: list[Any] = []
+        for launch, before in zip(self.launches, self.program.dependences, strict=True):
+            node = graph.add(launch, [nodes[number] for number in before])
+            nodes.append(node)
             if launch.is_indexed:
                 self.indexed.append((launch, node))
         graph.finish()

@@ -122,10 +122,10 @@ class Call:
 
 @dataclass(eq=False)
 class Node:
-    """A node of a graph, which follows another one."""
+    """A node of a graph, which waits for others."""
 
     work: Call | Event
-    after: Node | None
+    after: tuple[Node, ...]
 
 
 @dataclass(eq=False)

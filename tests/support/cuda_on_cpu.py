@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,6 +63,7 @@ class FakeDriver:
         calls: the names of all functions that were called.
         launched: the kernels that were run, by launches and graphs.
         event_time: the milliseconds that the recording of an event takes.
+        choose: which of the nodes of a graph that need not wait runs next.
     """
 
     CUresult, CUdevice_attribute, CUstream_flags = CUresult, CUdevice_attribute, CUstream_flags
@@ -84,6 +86,7 @@ class FakeDriver:
         self.leaving: set[int] = set()
         self.alive: set[object] = set()
         self.time, self.event_time = 0.0, 0.0
+        self.choose: Callable[[list[Node]], Node] = lambda ready: ready[0]
         self.context, self.pool = Context(), Pool()
         self.here = threading.local()
 
@@ -385,11 +388,11 @@ class FakeDriver:
     def add_node(
         self, graph: Graph, dependencies: list[Node], numDependencies: int, work: Call | Event
     ) -> Answer:
-        """Nodes are in a row, so that their order is that of the list."""
+        """Nodes follow those that they wait for."""
         self.check(graph)
-        assert len(dependencies) == numDependencies
-        assert dependencies == graph.nodes[-1:]
-        node = Node(work, *(dependencies or [None]))
+        assert len(set(dependencies)) == len(dependencies) == numDependencies
+        assert set(dependencies) <= set(graph.nodes)
+        node = Node(work, tuple(dependencies))
         graph.nodes.append(node)
         return CUresult.CUDA_SUCCESS, node
 
@@ -426,7 +429,7 @@ class FakeDriver:
 
     def cuGraphLaunch(self, hGraphExec: GraphExec, hStream: Stream) -> Answer:
         self.check(hGraphExec)
-        work = list(hGraphExec.work.values())
+        work = [hGraphExec.work[node] for node in self.in_order(hGraphExec.graph)]
 
         def run() -> CUresult:
             for step in work:
@@ -438,6 +441,15 @@ class FakeDriver:
             return CUresult.CUDA_SUCCESS
 
         return self.enqueue(hStream, run)
+
+    def in_order(self, graph: Graph) -> list[Node]:
+        """The nodes in some order in which each comes after those that it waits for."""
+        waiting, found = list(graph.nodes), dict[Node, None]()
+        while waiting:
+            ready = [node for node in waiting if all(other in found for other in node.after)]
+            found[node := self.choose(ready)] = None
+            waiting.remove(node)
+        return list(found)
 
     def cuGraphExecDestroy(self, hGraphExec: GraphExec) -> Answer:
         self.alive.remove(hGraphExec)

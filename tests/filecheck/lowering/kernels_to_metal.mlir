@@ -177,7 +177,7 @@ loops.func @stages {
 // CHECK-NEXT: // {"name": "x", "type": "float", "shape": [3, 64], "bytes": 768, "mode": "on_device", "offset": null},
 // CHECK-NEXT: // {"name": "y", "type": "float", "shape": [3, 64], "bytes": 768, "mode": "on_device", "offset": null}],
 // CHECK-NEXT: // "kernels": [
-// CHECK-NEXT: // {"function": "turn_y", "blocks": 3, "threads": 64, "shared_bytes": 256, "buffers": ["x", "y"], "indices": [], "structure": false}]},
+// CHECK-NEXT: // {"function": "turn_y", "blocks": 3, "threads": 64, "shared_bytes": 256, "buffers": ["x", "y"], "writes": ["y"], "indices": [], "structure": false}]},
 // CHECK:      // {"function": "turn_y",
 // CHECK:      // {"name": "registers", "arena_bytes": 0, "indices": {"n": 5},
-// CHECK:      // {"function": "registers_y", {{.*}} "buffers": ["x", "y"], "indices": ["n"],
+// CHECK:      // {"function": "registers_y", {{.*}} "buffers": ["x", "y"], "writes": ["y"], "indices": ["n"],

@@ -127,7 +127,7 @@ Result cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsign
   return stream != STREAM;
 }
 static Node *append(Graph *graph, Node *const *after, size_t count) {
-  assert(count == (graph->count > 0) && (!count || after[0] == &graph->nodes[graph->count - 1]));
+  for (size_t k = 0; k < count; k++) assert(graph->nodes <= after[k] && after[k] < graph->nodes + graph->count);
   assert(graph->count < MOST_NODES);
   return &graph->nodes[graph->count++];
 }
