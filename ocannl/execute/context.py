@@ -82,6 +82,7 @@ class Context:
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self._nodes = Nodes(self.device)
+        self.memory_for = self._nodes.memory_for
         self._evaluations = WeakKeyDictionary[Value, Evaluation]()
         """How to compute again what was looked at and no routine keeps."""
         self.numbering = Numbering()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import tensor_type
 from ocannl.execute.node import Node, host_array
@@ -19,11 +20,13 @@ from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
 from ocannl.program.final_types import type_now
 from ocannl.program.values import Value, label_of, memory_key
-from ocannl.runtime.device import Device
+from ocannl.runtime.device import Device, Memory
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.locks import shared
 from ocannl.runtime.random import stream_key
 
+# How many nodes are named where memory is at its end.
+MOST_NAMED = 3
 # The sizes and the dtype of an array.
 ArrayType: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 
@@ -74,10 +77,30 @@ class Nodes:
 
     def new(self, value: Value, is_gradient: bool, array: ArrayType, shape: Shape) -> Node:
         """A node of its own, with the initial value that there may be."""
-        node = Node(self.device.memory(*array))
+        node = Node(self.memory_for(array, f"`{label_of(value)}{'.grad' if is_gradient else ''}`"))
         if not is_gradient:
             fill(node, value, shape)
         return node
+
+    def memory_for(self, array: ArrayType, what: str) -> Memory:
+        """New memory. Raises `DeviceError` that says for what, and which nodes have most, where there is not
+        enough.
+        """
+        try:
+            return self.device.memory(*array)
+        except DeviceError as error:
+            most = sorted(self.sizes(), reverse=True)[:MOST_NAMED]
+            named = ", ".join(f"`{label}` {size}" for size, label in most)
+            others = f"; of this context's nodes these have the most bytes: {named}" if named else ""
+            raise DeviceError(f"{error}; they are for {what}{others}") from None
+
+    def sizes(self) -> list[tuple[int, str]]:
+        """The bytes of all nodes, with their labels."""
+        return [
+            (math.prod(node.memory.shape) * node.memory.dtype.itemsize, f"{label_of(value)}{suffix}")
+            for suffix, nodes in (("", self._nodes), (".grad", self._gradients))
+            for value, node in list(nodes.items())
+        ]
 
     def initial(self, value: Value) -> Node | None:
         """The node of memory that begins with a value. Its shape is not decided if it is not known yet."""

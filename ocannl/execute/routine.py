@@ -19,6 +19,7 @@ from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
 from ocannl.execute.index_values import IndexValues, checked_index
 from ocannl.execute.node import Node
+from ocannl.execute.nodes import ArrayType
 from ocannl.execute.routine_texts import RoutineTexts, Target
 from ocannl.execute.unwritten import check_written
 from ocannl.lowering.entry import EntryLayout
@@ -42,6 +43,8 @@ from ocannl.runtime.memory import ArgBlock
 
 class Compiler(Target, Protocol):
     """The part of a context that its routines use."""
+
+    memory_for: Callable[[ArrayType, str], Memory]
 
     def compile(
         self,
@@ -129,7 +132,8 @@ class Routine(Exclusive, RoutineTexts):
     def bind(self, layout: EntryLayout) -> ArgBlock:
         """Arguments for code over this routine's nodes, with slots as given."""
         args = ArgBlock(layout.slots)
-        arena = self.context.device.memory((max(layout.arena_bytes, 1),), np.uint8)
+        size = max(layout.arena_bytes, 1)
+        arena = self.context.memory_for(((size,), np.dtype(np.uint8)), f"the arena of routine {self.name!r}")
         args.set_address(layout.arena_slot, arena.address, arena)
         for slot, label in enumerate(layout.nodes, layout.node_slot):
             memory = self._nodes[label].memory

@@ -274,8 +274,18 @@ def test_memory_that_cannot_be_had(driver: FakeDriver):
     driver.most_bytes = 1 << 20
     big, bigger = oc.node("big", output=2**19), oc.node("bigger", output=2**62)
     ctx = oc.Context.cuda()
-    with pytest.raises(DeviceError, match=r"2097152 bytes cannot be had on Fake GPU: out of memory"):
+    small = oc.node("small", output=2**16)
+    ctx[small] = 0
+    message = (
+        r"2097152 bytes cannot be had on Fake GPU: out of memory \(.*\); they are for `big`; "
+        "of this context's nodes these have the most bytes: `small` 262144$"
+    )
+    with pytest.raises(DeviceError, match=message):
         ctx[big] = 0
+    driver.most_bytes = 262144 + 4
+    with pytest.raises(DeviceError, match="they are for the arena of routine 'sum'"):
+        ctx.compile(oc.forward(small.sum()), name="sum")
+    driver.most_bytes = 1 << 20
     with pytest.raises(DeviceError, match="18446744073709551616 bytes cannot be had on Fake GPU"):
         ctx[bigger] = 0
 
