@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Shape
+from ocannl.dialects.texpr import MemoryOp, OfOp, ScanOp, TensorOp
+from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
@@ -17,7 +19,7 @@ from ocannl.program import graph
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract
 from ocannl.program.tensor import TensorLike, as_tensor
-from ocannl.program.values import Value
+from ocannl.program.values import Value, value_of
 from ocannl.runtime.locks import shared
 
 T = TypeVar("T")
@@ -35,11 +37,15 @@ def infer(target: TensorLike | Code) -> None:
     code = target if isinstance(target, Code) else computing(as_tensor(target).ir_value)
 
     def decide() -> None:
-        program = extract(code.statements, code.label or "infer")
+        program = extract(code.statements, code.label or "infer", ends=_is_settled)
         run_passes(program.module, (InferShapesPass, InferPrecisionsPass))
         commit(program)
 
     decided(decide)
+
+
+def _is_settled(op: TensorOp) -> bool:
+    return not isinstance(op, MemoryOp | OfOp | ScanOp | ResultOp) and value_of(op).is_settled
 
 
 def decided(decide: Callable[[], T]) -> T:
@@ -71,6 +77,9 @@ def commit(program: ExtractedRoutine) -> None:
             if written.element_or_none is None:
                 assert isinstance(value, Value)
                 value.refine(TensorType(written.shape, final.element))
+        for value in program.copies:
+            if isinstance(value, Value):
+                value.is_settled = True
 
 
 def _commit_shapes(types: Sequence[tuple[Shape, Shape]]) -> None:

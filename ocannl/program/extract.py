@@ -82,20 +82,31 @@ def _asked(ops: Iterable[texpr.TensorOp]) -> list[Value]:
     ]
 
 
+Ends: TypeAlias = Callable[[texpr.TensorOp], bool]
+"""Tells the operations in whose place memory stands."""
+
+
 def extract(
-    statements: Sequence[Operation], name: str, numbering: Numbering | None = None
+    statements: Sequence[Operation],
+    name: str,
+    numbering: Numbering | None = None,
+    ends: Ends = lambda op: False,
 ) -> ExtractedRoutine:
-    """A module with a routine of statements: copies of these and of all operations that they need."""
+    """A module with a routine of statements: copies of these and of all operations that they need, down to
+    those that are `ends`.
+    """
     with shared:
-        return _extract(statements, name, numbering or Numbering())
+        return _extract(statements, name, numbering or Numbering(), ends)
 
 
-def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -> ExtractedRoutine:
-    ops = needed(statements)
+def _extract(
+    statements: Sequence[Operation], name: str, numbering: Numbering, ends: Ends
+) -> ExtractedRoutine:
+    ops = needed(statements, ends)
     checks = id_checks(ops)
     if checks:
         statements = with_checks(statements)
-        ops = needed(statements)
+        ops = needed(statements, ends)
     asked = _asked(ops)
     ops = list(dict.fromkeys([*ops, *(value.op for value in asked)]))
     copier = _Copier(numbering, memory_names(ops))
@@ -105,7 +116,7 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
     copier.indices.update(routine.ranges)
     for op in (op for op in ops if isinstance(op, ArgumentOp)):
         raise OcannlError(used_outside(op, [*ops, *statements]))
-    routine.body.block.add_ops(copier.copy_all([*ops, *statements]))
+    routine.body.block.add_ops(copier.copy_until(ops, ends) + copier.copy_all(statements))
     told = [(check, values_of(check.statement)[0]) for check in checks]
     module = ModuleOp([routine])
     module.location = here
@@ -113,7 +124,7 @@ def _extract(statements: Sequence[Operation], name: str, numbering: Numbering) -
 
 
 def sketch(
-    values: Iterable[Value], ends: Callable[[texpr.TensorOp], bool]
+    values: Iterable[Value], ends: Ends
 ) -> tuple[ModuleOp, dict[Value, SSAValue]]:
     """A module that computes values from those operations that are `ends`, to infer their types; the values
     there.
@@ -126,8 +137,7 @@ def sketch(
     ops = needed([texpr.ForwardOp(value) for value in values], stands_in)
     copier = _Copier(Numbering(), {op: f"n{number}" for number, op in enumerate(ops)})
     routine = texpr.TexprRoutineOp("sketch", _indices(ops))
-    made = [copier.stand_in(op) if stands_in(op) else copier.copy(op) for op in ops]
-    routine.body.block.add_ops([op for op in made if op is not None])
+    routine.body.block.add_ops(copier.copy_until(ops, stands_in))
     return ModuleOp([routine]), {value: copier.copies[value] for value in values}
 
 
@@ -148,10 +158,12 @@ def id_checks(ops: Iterable[texpr.TensorOp]) -> list[IdCheck]:
 def with_checks(statements: Sequence[Operation]) -> list[Operation]:
     """Statements, with those that check ids, each before the first that uses its operation."""
     found: list[Operation] = []
+    before = set[Operation]()
     for statement in statements:
-        checking = [check.statement for check in id_checks(needed([statement]))]
-        found += [op for op in checking if op not in found]
+        ops = needed([statement], before.__contains__)
+        found += [check.statement for check in id_checks(op for op in ops if op not in before)]
         found.append(statement)
+        before |= {*ops}
     return found
 
 
@@ -211,6 +223,11 @@ class _Copier:
 
     def copy_all(self, ops: Iterable[Operation]) -> list[Operation]:
         return [copy for op in ops if (copy := self.copy(op)) is not None]
+
+    def copy_until(self, ops: Iterable[texpr.TensorOp], ends: Ends) -> list[Operation]:
+        """Copies of operations, with memory in place of those that are `ends`."""
+        made = [self.stand_in(op) if ends(op) else self.copy(op) for op in ops]
+        return [copy for copy in made if copy is not None]
 
     def copy(self, op: Operation) -> Operation | None:
         """A copy; None for the result of a scan, which the copy of that has."""
@@ -282,10 +299,10 @@ class _Copier:
 
     def stand_in(self, op: texpr.TensorOp) -> Operation:
         """Memory of the same type."""
-        node = texpr.NodeOp(self.memory[op], TensorType.of(Shape(Row(), Row(), Row())))
-        node.location = op.location
+        node = texpr.NodeOp("", TensorType.of(Shape(Row(), Row(), Row())))
         self._type(op.result, node.result)
         self.copies[op.result] = node.result
+        node.location = named(self._label(op, node.result), op.location)
         return node
 
     def _type(self, value: SSAValue, copy: SSAValue) -> None:

@@ -49,6 +49,8 @@ class _Keeping:
         """The places of the statements that write memory."""
         self.kept: dict[int, list[Value]] = {}
         self.known: dict[Value, frozenset[Key]] = {}
+        self.visited: dict[Value, int] = {}
+        """Values of which all is found that writes so far ask for, with the number of those of their memory."""
 
     def write(self, statement: Operation, at: int) -> None:
         for key in written_by(statement):
@@ -58,12 +60,17 @@ class _Keeping:
         """Uses at a place, by a statement that was made at some time; a result has none."""
         if not self.writes:
             return
-        seen, waiting = set[Value](), [*values]
+        sees_all = made is None or all(self.added[places[-1]] < made for places in self.writes.values())
+        visited = self.visited if sees_all else dict[Value, int]()
+        waiting = [*values]
         while waiting:
             value = waiting.pop()
-            if value in seen or is_memory(value):
+            if is_memory(value):
                 continue
-            seen.add(value)
+            written = sum(len(self.writes.get(key, ())) for key in reads_of(value, self.known))
+            if visited.get(value) == written:
+                continue
+            visited[value] = written
             write = self.write_since(value, at, made)
             if write is None:
                 waiting += values_of(value.op)

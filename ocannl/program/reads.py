@@ -18,7 +18,8 @@ Key: TypeAlias = tuple[Value, bool]
 def reads_of(value: Value, known: dict[Value, frozenset[Key]]) -> frozenset[Key]:
     """The memory that a value reads, at any depth; `known` has what was found before, and gets the rest."""
     if value not in known:
-        for op in [*needed([value.op]), operation_of(value)]:
+        new = needed([value.op], lambda op: value_of(op) in known)
+        for op in [*new, operation_of(value)]:
             each = value_of(op)
             if each not in known:
                 is_leaf = is_memory(each)

@@ -73,6 +73,8 @@ class Value(OpResult[TensorType]):
     """The code that runs with a loss that depends on the value."""
     asked: Mapping[type[texpr.OfOp], Asked] = MappingProxyType({})
     """The gradient and the last value, if they were asked for."""
+    is_settled = False
+    """Whether it has its inferred type, and so has all that it depends on."""
     trace: Trace
     """Its place in messages."""
     made: int
