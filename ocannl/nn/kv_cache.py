@@ -58,6 +58,8 @@ class KVCache:
         default_factory=dict[tuple[Hashable, tuple[int, ...]], _Kept], repr=False
     )
     counts: dict[Hashable, _Count] = field(default_factory=dict[Hashable, _Count], repr=False)
+    next_positions: dict[int, oc.Tensor] = field(default_factory=dict[int, oc.Tensor], init=False, repr=False)
+    """The next so many positions, once for all layers."""
 
     def at(self, start: oc.TensorLike, seen: int | None = None) -> KVCache:
         """The same memory where the next position is `start`, of which attention looks at the first `seen`
@@ -91,7 +93,9 @@ class KVCache:
     def positions(self, count: int) -> oc.Tensor:
         """The next `count` positions of each sequence: batch, count | ."""
         assert self.start is not None, "a block that counts asks for its next positions first"
-        return places(self.start, count)
+        if count not in self.next_positions:
+            self.next_positions[count] = places(self.start, count)
+        return self.next_positions[count]
 
     def extended(
         self, owner: Hashable, keys: oc.Tensor, values: oc.Tensor, window: int | None = None

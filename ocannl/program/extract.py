@@ -5,8 +5,9 @@ depend on nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -35,6 +36,7 @@ from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
 from ocannl.program.needed import needed
+from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.values import Value, value_of, values_of
 from ocannl.runtime.locks import shared
@@ -102,11 +104,8 @@ def extract(
 def _extract(
     statements: Sequence[Operation], name: str, numbering: Numbering, ends: Ends
 ) -> ExtractedRoutine:
+    statements, checks = with_checks(statements)
     ops = needed(statements, ends)
-    checks = id_checks(ops)
-    if checks:
-        statements = with_checks(statements)
-        ops = needed(statements, ends)
     asked = _asked(ops)
     ops = list(dict.fromkeys([*ops, *(value.op for value in asked)]))
     copier = _Copier(numbering, memory_names(ops))
@@ -123,9 +122,7 @@ def _extract(
     return ExtractedRoutine(module, routine, copier.values, copier.copies, told)
 
 
-def sketch(
-    values: Iterable[Value], ends: Ends
-) -> tuple[ModuleOp, dict[Value, SSAValue]]:
+def sketch(values: Iterable[Value], ends: Ends) -> tuple[ModuleOp, dict[Value, SSAValue]]:
     """A module that computes values from those operations that are `ends`, to infer their types; the values
     there.
     """
@@ -150,21 +147,30 @@ def used_outside(argument: ArgumentOp, ops: Iterable[Operation]) -> str:
     )
 
 
-def id_checks(ops: Iterable[texpr.TensorOp]) -> list[IdCheck]:
-    """The checks of the ids of some operations."""
-    return [check for op in ops for check in value_of(op).id_checks]
-
-
-def with_checks(statements: Sequence[Operation]) -> list[Operation]:
-    """Statements, with those that check ids, each before the first that uses its operation."""
+def with_checks(statements: Sequence[Operation]) -> tuple[list[Operation], list[IdCheck]]:
+    """Statements, with those that check ids, each before the first that uses its operation; and the checks,
+    none again while the ids are the same.
+    """
     found: list[Operation] = []
+    done: dict[Hashable, IdCheck] = {}
+    checks: list[IdCheck] = []
     before = set[Operation]()
+    reads: dict[Value, frozenset[Key]] = {}
     for statement in statements:
-        ops = needed([statement], before.__contains__)
-        found += [check.statement for check in id_checks(op for op in ops if op not in before)]
-        found.append(statement)
-        before |= {*ops}
-    return found
+        ops = [op for op in needed([statement], before.__contains__) if op not in before]
+        new = {check.key: check for op in ops for check in value_of(op).id_checks if check.key not in done}
+        checks += new.values()
+        found += [*(check.statement for check in new.values()), statement]
+        before.update(ops)
+        done |= new
+        written = {*written_by(statement)}
+        if written:
+            done = {
+                key: check
+                for key, check in done.items()
+                if not written & reads_of(values_of(check.statement)[0], reads)
+            }
+    return found, checks
 
 
 def identifier(name: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.ir import Operation
@@ -23,7 +23,8 @@ class IdCheck:
     """The check that all ids of a tensor are positions of an axis, which gives its name and size.
 
     `statement` computes the least id that is no position, in f32; infinity if all are. `place` is what the
-    ids choose from, by default the operation.
+    ids choose from, by default the operation. Checks with equal keys are the same, as long as no memory
+    changes that the ids read.
     """
 
     op: Operation
@@ -31,6 +32,7 @@ class IdCheck:
     axis: Callable[[], str]
     statement: ForwardOp
     place: str | None = None
+    key: Hashable = field(default_factory=object)
 
     def raise_for(self, least: float) -> None:
         """Raises `OcannlError` if there is an id that is no position."""

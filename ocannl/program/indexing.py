@@ -163,4 +163,8 @@ def _check(value: Value, ids: Value, axis: str, size: DimTerm) -> IdCheck:
     statement = texpr.ForwardOp(least)
     statement.location = value.op.location
     drop_uses(statement)
-    return IdCheck(value.op, label_of(ids), lambda: f"{axis}={graph.known_dim(size)}", statement)
+
+    def named_axis() -> str:
+        return f"{axis}={graph.known_dim(size)}"
+
+    return IdCheck(value.op, label_of(ids), named_axis, statement, key=(ids, size))

@@ -50,7 +50,7 @@ class _Keeping:
         self.kept: dict[int, list[Value]] = {}
         self.known: dict[Value, frozenset[Key]] = {}
         self.visited: dict[Value, int] = {}
-        """Values of which all is found that writes so far ask for, with the number of those of their memory."""
+        """Values of which all is found, with the number of writes to their memory so far."""
 
     def write(self, statement: Operation, at: int) -> None:
         for key in written_by(statement):

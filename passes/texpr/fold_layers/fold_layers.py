@@ -46,7 +46,7 @@ class Folding:
         """The statements of each layer from the last one before those left out to the first one after: those
         that stand for each other are at the same place.
         """
-        has_effect = np.array([not op.results for op in self.code.statements], np.bool_)
+        has_effect = ~self.code.has_results
         self.effects: list[int] = np.flatnonzero(has_effect).tolist()
         """The statements that compute no value."""
         self.turn = np.where(has_effect, np.cumsum(has_effect & (self.of == NO_LAYER)), 0)
@@ -76,10 +76,12 @@ class Folding:
 
     def do_the_same(self, rows: NDArray[np.int64]) -> bool:
         """Whether corresponding statements are equal, run after the same statements of no layer, and compute
-        no scalars.
+        no scalars in code with derivatives.
         """
         differ = any((numbers[rows] != numbers[rows[0]]).any() for numbers in (self.code.codes, self.turn))
-        return not differ and not any(is_number(self.code.statements[place]) for place in self.inner[0])
+        if differ or not self.code.is_differentiated:
+            return not differ
+        return not any(is_number(self.code.statements[place]) for place in self.inner[0])
 
     def use_alike(self, rows: NDArray[np.int64]) -> bool:
         """Whether statements use values of their own and of the previous layer at corresponding places, or
@@ -229,8 +231,8 @@ class Folding:
 
 
 def is_number(op: Operation) -> bool:
-    """Whether an operation computes a scalar from scalars: those of all layers are merged in one nest, so
-    that layers differ from then on.
+    """Whether an operation computes a scalar from scalars: those of all layers that wait for nothing else, as
+    norms of gradients, are merged in one nest, so that layers differ from then on.
     """
     check_shapes(op)
     if isinstance(op, ConstantOp):
@@ -267,8 +269,8 @@ class FoldLayersPass(ModulePass):
     loop unrolled again by `unfold-layers` after the costly passes.
 
     Two layers stay at each end; an attribute of the routine lists those left out. It applies to the only
-    routine of a module, if it has no scans, and to six layers or more, which compute no scalars of their own
-    and depend only on the layer before. The original routine is replaced by its copy without the layers.
+    routine of a module, if it has no scans, and to six layers or more, which depend only on the layer before.
+    The original routine is replaced by its copy without the layers.
     """
 
     name = "fold-layers"

@@ -42,6 +42,7 @@ class NumberedStatements:
         """The values of all statements, one after the other."""
         self.counts = np.array([*map(len, self.values)], np.int64)
         self.starts = np.cumsum(self.counts) - self.counts
+        self.has_results = np.array([bool(op.results) for op in statements], np.bool_)
         self.attributes: dict[Attribute, int] = {}
         self.known: dict[int, int] = {}
         """The numbers of attributes, from 1 on, by `id`: comparing them takes long."""
@@ -181,16 +182,25 @@ class Layering:
         self.follow(code.repeating, levels)
         self.level = np.array(levels, np.int64)
         """The layer of each value, or `NO_LAYER`."""
-        self.level[self.far()] = NO_LAYER
+        # What all layers use is computed from in each of them later, where it is inlined.
+        far = self.far()
+        self.level[self.slice_of([value for value in far.tolist() if self.level[value] == 0])] = NO_LAYER
+        self.level[far] = NO_LAYER
 
     def extend_first(self, levels: list[int]) -> None:
         """Adds the backward slice of the first layer to it."""
-        needed = [value for value, level in enumerate(levels) if level == 0]
+        for value in self.slice_of([value for value, level in enumerate(levels) if level == 0]):
+            if levels[value] == NO_LAYER:
+                levels[value] = 0
+
+    def slice_of(self, values: Sequence[int]) -> list[int]:
+        """The backward slice of values."""
+        found, needed = {*values}, [*values]
         while needed:
-            for value in self.code.values[self.code.owners[needed.pop()]]:
-                if levels[value] == NO_LAYER:
-                    levels[value] = 0
-                    needed.append(value)
+            new = {*self.code.values[self.code.owners[needed.pop()]]} - found
+            found |= new
+            needed += new
+        return [*found]
 
     def follow(self, places: Sequence[int], levels: list[int]) -> None:
         """Adds statements to the layer of their operands or users, until nothing changes."""
@@ -216,10 +226,12 @@ class Layering:
 
     @property
     def of(self) -> NDArray[np.int64]:
-        """The layer of each statement: that of its first result or operand."""
+        """The layer of each statement: that of its result, or the last one of its operands."""
         found = np.full(len(self.code.statements), NO_LAYER)
         some = self.code.counts > 0
-        found[some] = self.level[self.code.flat[self.code.starts[some]]]
+        found[some] = np.maximum.reduceat(self.level[self.code.flat], self.code.starts[some])
+        computes = self.code.has_results
+        found[computes] = self.level[self.code.flat[self.code.starts[computes]]]
         return found
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
