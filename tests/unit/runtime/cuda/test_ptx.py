@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from support import device_programs as programs
@@ -41,6 +43,13 @@ def test_report():
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_architecture_has_text(arch: str):
     assert f".target {arch}\n" in ptx_text(lowered(layer(32, 32, 32)), arch)
+
+
+def test_addresses_of_shared_memory_have_32_bits():
+    text = ptx_text(lowered(layer(64, 64, 64)))
+    shared = re.findall(r"^\t(?:ld|st|cp\.async)\S*shared\S*\s.*\[(%\w+)", text, re.MULTILINE)
+    assert shared
+    assert all(register.startswith("%r") and not register.startswith("%rd") for register in shared)
 
 
 def test_unknown_architecture():
