@@ -12,13 +12,18 @@ from threading import get_ident
 LEAST_MADE = 1_000_000
 # Fewer than the 700 new objects (2,000 since Python 3.13) that make the collector look at them.
 MOST_YOUNG = 500
+# For so many questions it is believed that somebody froze objects.
+QUESTIONS = 10_000
 
 
 class _Load:
-    """The objects that pauses made since the last full collection, and those that it kept."""
+    """The objects that pauses made since the last full collection, and those that it kept; for how many more
+    questions it is believed that somebody froze objects.
+    """
 
     made = 0
     kept = 0
+    believed = 0
 
 
 # The threads in a pause. Where two begin or end at once, the collector may look at what it need not, no more.
@@ -50,7 +55,7 @@ def collector_paused() -> Generator[None]:
 def _end_pauses(threads: set[int]) -> None:
     _pausing.difference_update(threads)
     if not _pausing:
-        if gc.get_freeze_count() == 0:
+        if not _others_froze():
             _make_old()
         gc.enable()
 
@@ -69,8 +74,21 @@ def spare_collector() -> None:
     """Makes the objects of an operation that was just made count as old, as `collector_paused` does, before
     the collector would look at them.
     """
-    if gc.isenabled() and gc.get_count()[0] > MOST_YOUNG and gc.get_freeze_count() == 0:
+    if gc.isenabled() and gc.get_count()[0] > MOST_YOUNG and not _others_froze():
         _make_old()
+
+
+def _others_froze() -> bool:
+    """Whether objects are frozen that are not ours to thaw. To count them takes as long as there are many, so
+    that who finds some is believed for a while.
+    """
+    if _Load.believed:
+        _Load.believed -= 1
+        return True
+    if gc.get_freeze_count():
+        _Load.believed = QUESTIONS
+        return True
+    return False
 
 
 def _make_old() -> None:

@@ -196,12 +196,15 @@ class TestALivingParameter:
 
         step()
         counts = living()
-        before = sys.getallocatedblocks()
-        for _ in range(200):
-            step()
-        assert p.ir_value.first_use is None
-        assert living() == counts
-        assert sys.getallocatedblocks() < before + 1000
+        grown: list[int] = []
+        for _ in range(2):  # Something else may grow, but not twice.
+            before = sys.getallocatedblocks()
+            for _ in range(100):
+                step()
+            assert p.ir_value.first_use is None
+            assert living() == counts
+            grown.append(sys.getallocatedblocks() - before)
+        assert min(grown) < 100
 
     def test_keeps_its_gradient(self):
         p = oc.param("p", 2.0, output=[1])

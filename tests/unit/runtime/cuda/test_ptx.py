@@ -47,7 +47,7 @@ def test_every_architecture_has_text(arch: str):
 
 def test_addresses_of_shared_memory_have_32_bits():
     text = ptx_text(lowered(layer(64, 64, 64)))
-    shared = re.findall(r"^\t(?:ld|st|cp\.async)\S*shared\S*\s.*\[(%\w+)", text, re.MULTILINE)
+    shared = re.findall(r"^\t(?:ld|st|cp\.async)\S*shared\S*\s[^\[]*\[(%\w+)", text, re.MULTILINE)
     assert shared
     assert all(register.startswith("%r") and not register.startswith("%rd") for register in shared)
 

@@ -1,0 +1,46 @@
+"""Objects that others froze stay frozen, and cost no operation its time."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+
+import pytest
+
+import ocannl as oc
+from ocannl.runtime import collector
+
+
+@pytest.fixture
+def frozen(monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
+    """How many there were whenever somebody asked."""
+    found: list[int] = []
+    count = gc.get_freeze_count
+
+    def counted() -> int:
+        found.append(count())
+        return found[-1]
+
+    monkeypatch.setattr(collector.gc, "get_freeze_count", counted)
+    monkeypatch.setattr(collector._Load, "believed", 0)
+    gc.freeze()
+    yield found
+    gc.unfreeze()
+
+
+def test_frozen_objects_are_counted_seldom(frozen: list[int]):
+    x = oc.param("x", output=[2])
+    for _ in range(300):
+        x = x + 1.0
+    assert oc.forward(x).ir()
+    assert len(frozen) == 1
+    assert gc.get_freeze_count() > frozen[0] / 2 > 0
+
+
+def test_it_is_asked_again(frozen: list[int], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(collector, "QUESTIONS", 2)
+    asked: list[int] = []
+    for _ in range(5):
+        assert collector._others_froze()
+        asked.append(len(frozen))
+    assert asked == [1, 1, 1, 2, 2]
