@@ -25,6 +25,8 @@ from ocannl.models.phi import phi, phi3, phi3_weights
 from ocannl.models.qwen import qwen2, qwen3
 from ocannl.models.vit import vit, vit_weights
 from ocannl.models.whisper import whisper, whisper_weights
+from ocannl.nn.quantized import with_weights
+from ocannl.nn.quantized_weights import FORMATS, Weights
 from ocannl.program import graph
 
 
@@ -73,7 +75,8 @@ def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | N
 
     The folder has a `config.json` and weights: `model.safetensors`, or the files that
     `model.safetensors.index.json` names. They are memory-mapped and kept in `dtype`, by default that of the
-    configuration; weights of fewer than 32 bits are read as such, and computed with in f32.
+    configuration; weights of fewer than 32 bits are read as such, and computed with in f32. With "q8_0",
+    "q4_k" or "int8", those of linear layers and embeddings are quantized as by `nn.quantized`.
 
     Raises `OcannlError` for a folder without these, and for a configuration that no model here fits,
     `StateError` for weights that are missing, too many or of another shape; then nothing is set.
@@ -81,15 +84,16 @@ def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | N
     folder = Path(folder)
     config = _config(folder)
     kind = _architecture(config)
-    kept = _dtype(config, dtype)
+    quantized = dtype if isinstance(dtype, str) and dtype in FORMATS else None
+    kept = _dtype(config, None if quantized else dtype)
     with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None):
         model = Model(kind.build(config), config)
     stored: dict[str, Array] = {}
     for name, array in _weights(folder).items():
         if not re.fullmatch(kind.left_out, name := name.removeprefix(kind.prefix)):
             stored |= kind.convert(config, name, array.read())
-    _set(ctx or oc.default_context(), model, stored, folder)
-    return model
+    _check(model, stored, folder)
+    return _set(ctx or oc.default_context(), model, stored, quantized)
 
 
 def _config(folder: Path) -> Config:
@@ -137,9 +141,9 @@ def _file_name(name: str) -> str:
     return LAST.sub(lambda last: f".{SUFFIXES.get(last[1], last[1])}", name)
 
 
-def _set(ctx: oc.Context, model: Model, stored: Mapping[str, Array], folder: Path) -> None:
-    """Sets the parameters of a model, all of them or none."""
-    params = {_file_name(name): tensor for name, tensor in model.params.items()}
+def _check(model: Model, stored: Mapping[str, Array], folder: Path) -> None:
+    """Raises `StateError` where arrays are not those of the parameters."""
+    params = _params(model)
     wrong = [f"missing: {name}" for name in params if name not in stored]
     # A file may have the tied weights twice.
     wrong += [f"not in the model: {name}" for name in stored if name not in params and name != TIED]
@@ -148,8 +152,27 @@ def _set(ctx: oc.Context, model: Model, stored: Mapping[str, Array], folder: Pat
             wrong.append(f"{name}: {params[name].shape} in the model, {stored[name].shape} in the file")
     if wrong:
         raise oc.StateError("\n  ".join([f"nothing was loaded from {folder}", *sorted(wrong)]))
-    for name, tensor in params.items():
-        ctx[tensor] = stored[name].reshape(tensor.shape.array)
+
+
+def _params(model: Model) -> dict[str, oc.Tensor]:
+    """The parameters by the names that they have in a file."""
+    return {_file_name(name): tensor for name, tensor in model.params.items()}
+
+
+def _set(ctx: oc.Context, model: Model, stored: Mapping[str, Array], kind: str | None) -> Model:
+    """The model with its parameters set, those of its linear layers as quantized weights of a kind."""
+    weights: Mapping[oc.Tensor, Weights] = {}
+    made = model
+    if kind is not None:
+        block, weights = with_weights(model, lambda name: kind)
+        made = Model(block.function, model.config)
+    for name, tensor in _params(model).items():
+        array = stored[name].reshape(tensor.shape.array)
+        if tensor in weights:
+            weights[tensor].set(ctx, array)
+        else:
+            ctx[tensor] = array
+    return made
 
 
 def _fits(tensor: oc.Tensor, array: Array) -> bool:

@@ -75,6 +75,12 @@ def gated(*, width: int, hidden: int, act: nn.Layer, bias: bool = False, label: 
     return lambda x: down(act(gate(x)) * up(x))
 
 
+@oc.configurable
+def tied_scores(w: oc.Tensor) -> nn.Layer:
+    """Scores of ids by their vectors."""
+    return lambda hidden: w @ hidden
+
+
 def head_of(
     config: Config, embed: oc.Block[..., oc.Tensor], width: int, *, tied: bool = False, bias: bool = False
 ) -> Callable[..., oc.Tensor]:
@@ -82,10 +88,5 @@ def head_of(
     holds where the configuration does not say.
     """
     if setting(config, "tie_word_embeddings", tied):
-        table: oc.Tensor = embed.w
-
-        def scores(hidden: oc.Tensor) -> oc.Tensor:
-            return table @ hidden
-
-        return scores
+        return tied_scores(embed.w)
     return nn.linear(in_dim=width, out_dim=setting(config, "vocab_size"), bias=bias, label="lm_head")

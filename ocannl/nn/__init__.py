@@ -66,6 +66,7 @@ from ocannl.nn.pool import (
     smooth_max_pool2d,
 )
 from ocannl.nn.positions import learned_positions, rotary, sinusoidal_positions
+from ocannl.nn.quantized import quantized
 from ocannl.nn.recurrent import RecurrentLayer
 from ocannl.nn.reparametrized import spectral_norm, weight_norm
 from ocannl.nn.resnet import resnet_block
@@ -160,6 +161,7 @@ __all__ = [
     "perplexity",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "quantized",
     "r2",
     "relu6",
     "residual",

@@ -118,3 +118,16 @@ def test_a_wrong_folder_is_an_error(tmp_path: Path, config: str | None, message:
         (tmp_path / "config.json").write_text(config)
     with pytest.raises(oc.OcannlError, match=message):
         oc.models.load(tmp_path)
+
+
+def test_quantized_weights_are_near_to_those_of_the_file(tmp_path: Path):
+    config = {**GPT2, "n_embd": 64}
+    weights = gpt2_weights(config)
+    folder = write_model(tmp_path, config, weights)
+    with oc.Context.cpu() as ctx:
+        model = oc.models.load(folder, dtype="q8_0")
+        assert not [name for name in model.params if name.endswith(".w")]
+        assert model.config["n_embd"] == 64
+        found = ctx[model(IDS)]
+    exact = gpt2_in_numpy(IDS, weights)
+    assert abs(found - exact).max() < 0.05 * abs(exact).max()

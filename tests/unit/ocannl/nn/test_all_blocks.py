@@ -14,8 +14,8 @@ from ocannl import nn
 
 # Memory is no function of its arguments: `test_kv_cache.py`.
 MEMORY = {"KVCache", "kv_cache"}
-# Blocks made of a block: `test_lora.py`.
-OF_BLOCKS = {"lora"}
+# Blocks made of a block: `test_lora.py`, `test_quantized.py`.
+OF_BLOCKS = {"lora", "quantized"}
 BLOCKS = {name for name in nn.__all__ if not name.endswith("Layer")} - MEMORY - OF_BLOCKS
 SOURCES = str(Path(nn.__file__).parent)
 

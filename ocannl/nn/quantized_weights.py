@@ -1,0 +1,229 @@
+"""Weights in integers of few bits with scales, in forms that files of models have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ocannl as oc
+
+Array: TypeAlias = NDArray[Any]
+Value: TypeAlias = Callable[..., oc.Tensor]
+Kept: TypeAlias = Mapping[str, oc.Tensor]
+"""The arrays that are kept of weights, by label."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the last input axis of weights is kept.
+
+    Attributes:
+        axes: the axes that it is split into, outermost first.
+        sizes: their sizes, but of the first one.
+        kept: the axes of each array that is kept, by its label, and its dtype.
+        value: the weights, of these arrays in f32 with all axes, some of size 1, and of positions.
+        encode: these arrays by label, of weights in f32 with all axes.
+        positions: the axes whose positions are given to `value`.
+    """
+
+    axes: tuple[str, ...]
+    sizes: Mapping[str, int]
+    kept: Mapping[str, tuple[tuple[str, ...], type[np.generic]]]
+    value: Value
+    encode: Callable[[Array], Mapping[str, Array]]
+    positions: tuple[str, ...] = ()
+
+    @property
+    def block(self) -> int:
+        """The number of weights that are kept together."""
+        return prod(self.sizes.values())
+
+    def split(self, array: Array) -> Array:
+        """An array with the axes in place of its last one."""
+        return array.reshape(
+            *array.shape[:-1], *[-1] * (len(self.axes) > len(self.sizes)), *self.sizes.values()
+        )
+
+    def encoded(self, array: Array) -> Mapping[str, Array]:
+        """The arrays that are kept of weights."""
+        return self.encode(self.split(np.asarray(array, np.float32)))
+
+
+def _steps(greatest: Array, levels: int) -> tuple[Array, Array]:
+    """The sizes of steps of which so many reach the greatest numbers, and what they are divided by."""
+    steps = greatest / np.float32(levels)
+    with np.errstate(divide="ignore"):
+        return steps, np.where(steps == 0, np.float32(0), 1 / steps)
+
+
+def _rounded(x: Array) -> Array:
+    """To nearest, halves away from zero."""
+    return np.trunc(x + np.copysign(np.float32(0.5), x))
+
+
+def _encode_symmetric(blocks: Array) -> Mapping[str, Array]:
+    steps, inverse = _steps(abs(blocks).max(-1), 127)
+    return {"codes": _rounded(blocks * inverse[..., None]), "scales": steps}
+
+
+def _encode_q4_k(blocks: Array) -> Mapping[str, Array]:
+    """Steps from the least to the greatest weight, or 0, of each 32; no search for better ones."""
+    lowest, greatest = np.minimum(blocks.min(-1), 0), np.maximum(blocks.max(-1), 0)
+    steps, _ = _steps(greatest - lowest, 15)
+    (scale, inverse), (min_scale, min_inverse) = (
+        _steps(steps.max((-1, -2)), 63),
+        _steps(-lowest.min((-1, -2)), 63),
+    )
+    scales = _rounded(steps * inverse[..., None, None])
+    mins = _rounded(-lowest * min_inverse[..., None, None])
+    step, low = scale[..., None, None] * scales, min_scale[..., None, None] * mins
+    with np.errstate(divide="ignore", invalid="ignore"):
+        codes = np.nan_to_num((blocks + low[..., None]) / step[..., None], posinf=0, neginf=0)
+    codes = np.clip(_rounded(codes), 0, 15)
+    packed = codes[..., 0, :] + 16 * codes[..., 1, :]
+    return {"codes": packed, "scale": scale, "min_scale": min_scale, "scales": scales, "mins": mins}
+
+
+def _value_q4_k(
+    codes: oc.Tensor,
+    scale: oc.Tensor,
+    min_scale: oc.Tensor,
+    scales: oc.Tensor,
+    mins: oc.Tensor,
+    half: oc.Tensor,
+) -> oc.Tensor:
+    # The lower four bits come first.
+    high = oc.virtual(oc.floor(codes * (1 / 16)))
+    number = oc.where(half < 1, codes - 16 * high, high)
+    return number * (scale * scales) - min_scale * mins
+
+
+FORMATS: dict[str, Format] = {
+    "q8_0": Format(
+        axes=("k", "j"),
+        sizes={"j": 32},
+        kept={"codes": (("k", "j"), np.int8), "scales": (("k",), np.float16)},
+        value=lambda codes, scales: codes * scales,
+        encode=_encode_symmetric,
+    ),
+    "q4_k": Format(
+        axes=("k", "p", "n", "j"),
+        sizes={"p": 4, "n": 2, "j": 32},
+        kept={
+            "codes": (("k", "p", "j"), np.uint8),
+            "scale": (("k",), np.float16),
+            "min_scale": (("k",), np.float16),
+            "scales": (("k", "p", "n"), np.uint8),
+            "mins": (("k", "p", "n"), np.uint8),
+        },
+        value=_value_q4_k,
+        encode=_encode_q4_k,
+        positions=("n",),
+    ),
+    "int8": Format(
+        axes=("j",),
+        sizes={},
+        kept={"codes": (("j",), np.int8), "scales": ((), np.float32)},
+        value=lambda codes, scales: codes * scales,
+        encode=_encode_symmetric,
+    ),
+}
+"""`q8_0`: 32 integers of 8 bits with a scale in f16. `q4_k`: 256 of 4 bits, a scale and a minimum of 6 bits
+for each 32, and a scale of each of these in f16. Both as in GGUF. `int8`: a scale in f32 for each output.
+"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays that are kept of weights in -> out, of a format, whose last input axis is split; `lead` has
+    names of the other input axes.
+    """
+
+    format: Format
+    lead: tuple[str, ...]
+
+    def product(self, kept: Kept, x: oc.Tensor) -> oc.Tensor:
+        """The weights times batch | in: batch | out."""
+        form = self.format
+        apart = self._row(form.axes)
+        parts = oc.einsum(f"... | {self._joined} => ... | {apart}", x, **form.sizes) if form.sizes else x
+        weights = self._value(kept, "{} -> ..o..")
+        return (oc.virtual(weights) if _is_row(x) else weights) @ parts
+
+    def rows(self, kept: Kept, ids: oc.Tensor) -> oc.Tensor:
+        """The inputs of chosen outputs: batch | to batch | in, for weights of one output axis."""
+        taken: dict[str, oc.Tensor] = {}
+        for label, (axes, _) in self.format.kept.items():
+            own = self._row(axes)
+            taken[label] = oc.gather(f"{own} -> v; ... | => ... | {own}", kept[label], ids, at="v")
+        value = self._value(taken, "... | {}")
+        return oc.einsum(f"... | {self._row(self.format.axes)} => ... | {self._joined}", value)
+
+    def _value(self, kept: Kept, rows: str) -> oc.Tensor:
+        """The weights, with all axes in the input row, or in another one that `rows` says."""
+        aligned: list[oc.Tensor] = []
+        for label, (axes, _) in self.format.kept.items():
+            own = self._row(axes)
+            full = self._row([axis if axis in axes else "0" for axis in self.format.axes])
+            array = oc.cast(kept[label], np.float32)
+            aligned.append(oc.einsum(f"{rows.format(own)} => {rows.format(full)}", array))
+        for axis in self.format.positions:
+            place = ", ".join(
+                ["0" for _ in self.lead] + [one if one == axis else "0" for one in self.format.axes]
+            )
+            row = rows.replace("..o..", "").format(place)
+            aligned.append(oc.einsum(f"{axis} => {row}", oc.range(self.format.sizes[axis])))
+        return self.format.value(*aligned)
+
+    def _row(self, axes: Sequence[str]) -> str:
+        return ", ".join([*self.lead, *axes])
+
+    @property
+    def _joined(self) -> str:
+        return self._row(["&".join(self.format.axes)])
+
+
+def _is_row(x: oc.Tensor) -> bool:
+    """Whether each weight is multiplied once, so that its value needs no memory."""
+    oc.infer(x)
+    return prod(x.shape.batch) == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Memory for the weights of a layer, by label."""
+
+    layout: Layout
+    nodes: dict[str, oc.Tensor]
+
+    def __repr__(self) -> str:
+        return next(name for name, form in FORMATS.items() if form is self.layout.format)
+
+    @staticmethod
+    def like(w: oc.Tensor, param: oc.Tensor, kind: str) -> Weights | None:
+        """Memory for weights of the shape of others, called by their name; None where they do not fit."""
+        form, shape = FORMATS[kind], w.shape
+        *lead, last = shape.input or (0,)
+        sizes = [*lead, last, *shape.output]
+        if shape.batch or not all(isinstance(size, int) and size > 0 for size in sizes) or last % form.block:
+            return None
+        split = {form.axes[0]: last // form.block if form.sizes else last, **form.sizes}
+        nodes: dict[str, oc.Tensor] = {}
+        for label, (axes, dtype) in form.kept.items():
+            inputs = [*lead, *(split[axis] for axis in axes)]
+            nodes[label] = oc.node(label, of=param, input=inputs, output=[*shape.output], dtype=dtype)
+        return Weights(Layout(form, tuple([f"i{number}" for number in range(len(lead))])), nodes)
+
+    def set(self, ctx: oc.Context, array: Array) -> None:
+        """Keeps an array out, in."""
+        self.keep(ctx, self.layout.format.encoded(array))
+
+    def keep(self, ctx: oc.Context, arrays: Mapping[str, Array]) -> None:
+        """Sets what is kept, by label."""
+        for label, node in self.nodes.items():
+            ctx[node] = arrays[label].reshape(node.shape.array).astype(self.layout.format.kept[label][1])
