@@ -17,6 +17,7 @@ import ocannl as oc
 from ocannl.execute.array_files import StoredArray, open_arrays
 from ocannl.models.bert import LEFT_OUT, bert
 from ocannl.models.gemma import gemma, gemma2, gemma3
+from ocannl.models.gguf_files import name_of, read_gguf
 from ocannl.models.gpt2 import gpt2, gpt2_weights
 from ocannl.models.llama import llama, mistral
 from ocannl.models.model import Array, Config, Model
@@ -80,14 +81,17 @@ def load(folder: str | Path, dtype: DTypeLike | None = None, ctx: oc.Context | N
 
     Raises `OcannlError` for a folder without these, and for a configuration that no model here fits,
     `StateError` for weights that are missing, too many or of another shape; then nothing is set.
+
+    A file of GGUF is loaded as well, by the package `gguf`: of Llama, Qwen 2 and 3, and GPT-2. Its blocks
+    `Q8_0` and `Q4_K` are kept as they are, others as "q8_0", and floats in f32; or all in `dtype`.
     """
     folder = Path(folder)
+    if folder.suffix == ".gguf":
+        return load_gguf(folder, dtype, ctx)
     config = _config(folder)
     kind = _architecture(config)
-    quantized = dtype if isinstance(dtype, str) and dtype in FORMATS else None
-    kept = _dtype(config, None if quantized else dtype)
-    with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None):
-        model = Model(kind.build(config), config)
+    quantized = _quantized(dtype)
+    model = _built(kind, config, _dtype(config, None if quantized else dtype))
     stored: dict[str, Array] = {}
     for name, array in _weights(folder).items():
         if not re.fullmatch(kind.left_out, name := name.removeprefix(kind.prefix)):
@@ -141,6 +145,48 @@ def _file_name(name: str) -> str:
     return LAST.sub(lambda last: f".{SUFFIXES.get(last[1], last[1])}", name)
 
 
+def load_gguf(path: Path, dtype: DTypeLike | None, ctx: oc.Context | None) -> Model:
+    """The model of a file of GGUF. With a dtype, its blocks are decoded and kept as that."""
+    read, kind = read_gguf(path), _quantized(dtype)
+    model = _built(
+        _architecture(read.config), read.config, np.dtype(np.float32 if kind or dtype is None else dtype)
+    )
+    tensors = {name: read.tensors.get(name_of(read, _file_name(name))) for name in model.params}
+    if missing := [f"missing: {name}" for name, tensor in tensors.items() if tensor is None]:
+        raise oc.StateError("\n  ".join([f"nothing was loaded from {path}", *missing]))
+    found = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    kinds = {name: tensor.quantized if dtype is None else kind for name, tensor in found.items()}
+    block, weights = with_weights(model, kinds.__getitem__)
+    ctx = ctx or oc.default_context()
+    for name, param in model.params.items():
+        kept, tensor = weights.get(param), found[name]
+        arrays = tensor.kept() if dtype is None else None
+        if kept is not None and arrays is not None:
+            kept.keep(ctx, arrays)
+        else:
+            _keep(ctx, param, kept, tensor.decode())
+    return Model(block.function, read.config)
+
+
+def _quantized(dtype: DTypeLike | None) -> str | None:
+    """The format of quantized weights that stands in place of a dtype."""
+    return dtype if isinstance(dtype, str) and dtype in FORMATS else None
+
+
+def _built(kind: Architecture, config: Config, kept: np.dtype[Any]) -> Model:
+    with oc.precision(kept, compute=np.float32 if kept.itemsize < 4 else None):
+        return Model(kind.build(config), config)
+
+
+def _keep(ctx: oc.Context, param: oc.Tensor, kept: Weights | None, array: Array) -> None:
+    """Sets a parameter, or quantized weights in its place."""
+    array = array.reshape(param.shape.array)
+    if kept is None:
+        ctx[param] = array
+    else:
+        kept.set(ctx, array)
+
+
 def _check(model: Model, stored: Mapping[str, Array], folder: Path) -> None:
     """Raises `StateError` where arrays are not those of the parameters."""
     params = _params(model)
@@ -166,12 +212,8 @@ def _set(ctx: oc.Context, model: Model, stored: Mapping[str, Array], kind: str |
     if kind is not None:
         block, weights = with_weights(model, lambda name: kind)
         made = Model(block.function, model.config)
-    for name, tensor in _params(model).items():
-        array = stored[name].reshape(tensor.shape.array)
-        if tensor in weights:
-            weights[tensor].set(ctx, array)
-        else:
-            ctx[tensor] = array
+    for name, param in _params(model).items():
+        _keep(ctx, param, weights.get(param), stored[name])
     return made
 
 

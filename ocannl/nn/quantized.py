@@ -95,5 +95,5 @@ class _Change:
         (param,) = oc.params(w).values()
         if param not in self.made:
             kind = self.kind_of(self.names[param])
-            self.made[param] = None if kind is None else Weights.like(w, param, kind)
+            self.made[param] = None if kind is None else Weights.like(param, kind)
         return self.made[param]

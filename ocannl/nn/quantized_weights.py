@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
+from ocannl.program import graph
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Callable[..., oc.Tensor]
@@ -89,6 +90,10 @@ def _encode_q4_k(blocks: Array) -> Mapping[str, Array]:
     return {"codes": packed, "scale": scale, "min_scale": min_scale, "scales": scales, "mins": mins}
 
 
+def _scaled(codes: oc.Tensor, scales: oc.Tensor) -> oc.Tensor:
+    return codes * scales
+
+
 def _value_q4_k(
     codes: oc.Tensor,
     scale: oc.Tensor,
@@ -108,7 +113,7 @@ FORMATS: dict[str, Format] = {
         axes=("k", "j"),
         sizes={"j": 32},
         kept={"codes": (("k", "j"), np.int8), "scales": (("k",), np.float16)},
-        value=lambda codes, scales: codes * scales,
+        value=_scaled,
         encode=_encode_symmetric,
     ),
     "q4_k": Format(
@@ -129,7 +134,7 @@ FORMATS: dict[str, Format] = {
         axes=("j",),
         sizes={},
         kept={"codes": (("j",), np.int8), "scales": ((), np.float32)},
-        value=lambda codes, scales: codes * scales,
+        value=_scaled,
         encode=_encode_symmetric,
     ),
 }
@@ -151,7 +156,8 @@ class Layout:
         """The weights times batch | in: batch | out."""
         form = self.format
         apart = self._row(form.axes)
-        parts = oc.einsum(f"... | {self._joined} => ... | {apart}", x, **form.sizes) if form.sizes else x
+        sizes: dict[str, Any] = dict(form.sizes)
+        parts = oc.einsum(f"... | {self._joined} => ... | {apart}", x, **sizes) if sizes else x
         weights = self._value(kept, "{} -> ..o..")
         return (oc.virtual(weights) if _is_row(x) else weights) @ parts
 
@@ -191,7 +197,7 @@ class Layout:
 def _is_row(x: oc.Tensor) -> bool:
     """Whether each weight is multiplied once, so that its value needs no memory."""
     oc.infer(x)
-    return prod(x.shape.batch) == 1
+    return prod(graph.known_shape(x.ir_value).batch.sizes) == 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,18 +211,19 @@ class Weights:
         return next(name for name, form in FORMATS.items() if form is self.layout.format)
 
     @staticmethod
-    def like(w: oc.Tensor, param: oc.Tensor, kind: str) -> Weights | None:
-        """Memory for weights of the shape of others, called by their name; None where they do not fit."""
-        form, shape = FORMATS[kind], w.shape
-        *lead, last = shape.input or (0,)
-        sizes = [*lead, last, *shape.output]
-        if shape.batch or not all(isinstance(size, int) and size > 0 for size in sizes) or last % form.block:
+    def like(param: oc.Tensor, kind: str) -> Weights | None:
+        """Memory for weights of the shape of a parameter, called by its name; None where they do not fit."""
+        form, shape = FORMATS[kind], graph.known_shape(param.ir_value)
+        if not shape.is_final or shape.batch.axes or not shape.input.axes:
+            return None
+        *lead, last = shape.input.sizes
+        if last % form.block:
             return None
         split = {form.axes[0]: last // form.block if form.sizes else last, **form.sizes}
         nodes: dict[str, oc.Tensor] = {}
         for label, (axes, dtype) in form.kept.items():
-            inputs = [*lead, *(split[axis] for axis in axes)]
-            nodes[label] = oc.node(label, of=param, input=inputs, output=[*shape.output], dtype=dtype)
+            inputs, outputs = [*lead, *(split[axis] for axis in axes)], [*shape.output.sizes]
+            nodes[label] = oc.node(label, of=param, input=inputs, output=outputs, dtype=dtype)
         return Weights(Layout(form, tuple([f"i{number}" for number in range(len(lead))])), nodes)
 
     def set(self, ctx: oc.Context, array: Array) -> None:

@@ -38,7 +38,7 @@ from ocannl.program.names import memory_names
 from ocannl.program.needed import needed
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
-from ocannl.program.values import Value, value_of, values_of
+from ocannl.program.values import Value, operation_of, value_of, values_of
 from ocannl.runtime.locks import shared
 
 
@@ -105,9 +105,8 @@ def _extract(
     statements: Sequence[Operation], name: str, numbering: Numbering, ends: Ends
 ) -> ExtractedRoutine:
     statements, checks = with_checks(statements)
-    ops = needed(statements, ends)
-    asked = _asked(ops)
-    ops = list(dict.fromkeys([*ops, *(value.op for value in asked)]))
+    used = needed(statements, ends)
+    ops = list(dict.fromkeys([*used, *(operation_of(value) for value in _asked(used))]))
     copier = _Copier(numbering, memory_names(ops))
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
