@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Data, Operation, Region
-from xdsl.irdl import IRDLOperation, irdl_attr_definition, prop_def, region_def, traits_def
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator
@@ -76,6 +76,7 @@ class RoutineOp(IRDLOperation, Indexed):
 
     sym_name = prop_def(StringAttr)
     indices = prop_def(IndicesAttr)
+    mesh = opt_prop_def(IndicesAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), IsolatedFromAbove())
 
@@ -101,11 +102,18 @@ class RoutineOp(IRDLOperation, Indexed):
         indices = self.properties.get("indices")
         return dict(indices.data) if isinstance(indices, IndicesAttr) else {}
 
+    @property
+    def mesh_sizes(self) -> dict[str, int]:
+        """The axes of the mesh that the routine is for, with their numbers of ranks."""
+        return {} if self.mesh is None else {name: size or 1 for name, size in self.mesh.data}
+
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
         if self.indices.data:
             printer.print_string(" indices " + indices_text(self.indices.data))
+        if self.mesh is not None:
+            printer.print_string(" mesh " + indices_text(self.mesh.data))
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
@@ -114,14 +122,20 @@ class RoutineOp(IRDLOperation, Indexed):
     def parse(cls, parser: Parser):
         name = parser.parse_symbol_name().data
         indices = parse_indices(parser) if parser.parse_optional_keyword("indices") else ()
+        mesh = parse_indices(parser) if parser.parse_optional_keyword("mesh") else ()
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parse_body(parser)
-        return cls(name, indices, body, dict(attributes.data) if attributes else None)
+        made = cls(name, indices, body, dict(attributes.data) if attributes else None)
+        if mesh:
+            made.properties["mesh"] = IndicesAttr(mesh)
+        return made
 
     def verify_(self) -> None:
         names = [n for n, _ in self.indices.data]
         if len(set(names)) != len(names):
             raise VerifyException("a static index is declared twice")
+        if self.mesh is not None and not all(ranks for _, ranks in self.mesh.data):
+            raise VerifyException("each axis of a mesh has a number of ranks")
         check_no_arguments(self.body)
 
 

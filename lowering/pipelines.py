@@ -54,6 +54,7 @@ from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
 from ocannl.passes.texpr.infer_projections.infer_projections import InferProjectionsPass
 from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.mask_padding import MaskPaddingPass
+from ocannl.passes.texpr.partition.partition import PartitionPass
 
 # The passes of all targets.
 SHARED: tuple[type[ModulePass], ...] = (
@@ -64,6 +65,7 @@ SHARED: tuple[type[ModulePass], ...] = (
     MaskPaddingPass,
     DifferentiatePass,
     DistributeScansPass,
+    PartitionPass,
     LowerTexprToAssignPass,
     LowerAssignToLoopsPass,
     InlineNodesPass,

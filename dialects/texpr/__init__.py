@@ -31,9 +31,11 @@ from ocannl.dialects.texpr.code import (
     TexprRoutineOp,
     ZeroGradsOp,
 )
+from ocannl.dialects.texpr.collectives import COLLECTIVES
 from ocannl.dialects.texpr.derivatives import AdjointOp, CustomOp, JvpOp, VjpOp
 from ocannl.dialects.texpr.memory import DataOp, GradOp, MemoryOp, NodeOp, OfOp, ParamOp, ValueOp
 from ocannl.dialects.texpr.parts import PartAttr
+from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.scan import ScanOp, YieldOp
 from ocannl.dialects.texpr.slices import PositionsAttr, SliceOp
 from ocannl.dialects.texpr.tensor_op import TensorOp, parse_result_type
@@ -222,6 +224,7 @@ TEXPR = Dialect(
         BackpropOp,
         CommentOp,
         TexprRoutineOp,
+        *COLLECTIVES,
     ],
-    [ShapeAttr, TensorType, DimsAttr, PartAttr, PositionsAttr, AxesAttr],
+    [ShapeAttr, TensorType, DimsAttr, PartAttr, PositionsAttr, AxesAttr, PlacementAttr],
 )

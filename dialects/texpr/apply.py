@@ -26,6 +26,7 @@ from ocannl.dialects.scalar.terms import Term
 from ocannl.dialects.shapes.shape import DimTerm
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.texpr.parts import Part, PartAttr, parse_part
+from ocannl.dialects.texpr.placement import PlacementAttr, parse_placement, print_placement
 from ocannl.dialects.texpr.tensor_op import TensorOp, check_tensor_access, parse_result_type
 from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic, print_logic, shape_of
 
@@ -40,7 +41,8 @@ class ApplyOp(TensorOp):
     `texpr.apply [b, o] add= mul(%w[o, i], %x[b, i]) over (b = 10, o = 16, i = 2)`, where the result is reset
     to the accumulation's neutral element first. More parts may follow, which accumulate into the same result:
     `texpr.apply [a] = %x[a] over (a = 3) then [b + 3] = %y[b] over (b = 5)`. `stop` lets no gradient through.
-    `materialized` values pass through memory of their own, `virtual` ones through none.
+    `materialized` values pass through memory of their own, `virtual` ones through none. `shard <...>` places
+    the result on a mesh.
     """
 
     name = "texpr.apply"
@@ -55,6 +57,7 @@ class ApplyOp(TensorOp):
     more = opt_prop_def(ArrayAttr[PartAttr])
     stop = opt_prop_def(UnitAttr)
     mode = opt_prop_def(StringAttr)
+    placement = opt_prop_def(PlacementAttr)
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class ApplyOp(TensorOp):
         space: Sequence[tuple[str, int]] | None = None,
         stop: bool = False,
         mode: str | None = None,
+        placement: PlacementAttr | None = None,
     ) -> None:
         Operation.__init__(
             self,
@@ -84,6 +88,7 @@ class ApplyOp(TensorOp):
                 space=None if space is None else SpaceAttr(tuple(space)),
                 stop=UnitAttr() if stop else None,
                 mode=None if mode is None else StringAttr(mode),
+                placement=placement,
             ),
             result_types=[type],
         )
@@ -120,7 +125,8 @@ class ApplyOp(TensorOp):
         operands = _operands_of(parts)
         if operands != tuple(self.args):
             self.operands = operands
-        self.properties = _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
+        kept = given(placement=self.placement)
+        self.properties = kept | _properties_of(parts, accum, stop=self.stop is not None, mode=self.mode_name)
 
     def set_mode(self, mode: str) -> None:
         self.properties["mode"] = StringAttr(mode)
@@ -173,6 +179,7 @@ class ApplyOp(TensorOp):
             printer.print_string(" stop")
         if self.mode is not None:
             printer.print_string(f" {self.mode.data}")
+        print_placement(printer, self.placement)
         self._print_type(printer)
 
     def _print_parts(self, printer: Printer) -> None:
@@ -195,12 +202,15 @@ class ApplyOp(TensorOp):
             more.append(parse_part(parser, accum))
         stop = parser.parse_optional_keyword("stop") is not None
         mode = next((mode for mode in MODES if parser.parse_optional_keyword(mode)), None)
+        placement = parse_placement(parser)
         type = parse_result_type(parser)
         if more and (result_map is None or space is None or logic is not None):
             parser.raise_error("an operation of several parts has index maps", pos, parser.pos)
         if more and result_map is not None and space is not None:
             parts = [Part(combination, result_map, space), *more]
-            return cls.of_parts(parts, type, accum, stop=stop, mode=mode)
+            made = cls.of_parts(parts, type, accum, stop=stop, mode=mode)
+            made.properties |= given(placement=placement)
+            return made
         return cls(
             combination.term,
             combination.operands,
@@ -213,6 +223,7 @@ class ApplyOp(TensorOp):
             space=space,
             stop=stop,
             mode=mode,
+            placement=placement,
         )
 
     def verify_(self) -> None:

@@ -11,7 +11,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from ocannl.dialects.ir.op_helpers import operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.ir.op_helpers import given, operation_definition, parse_defined_operand, print_parts
+from ocannl.dialects.texpr.placement import PlacementAttr, parse_placement, print_placement
 from ocannl.dialects.texpr.tensor_op import LikeOp, TensorOp, parse_result_type
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of
 
@@ -20,16 +21,22 @@ class MemoryOp(TensorOp):
     """A named tensor node: reading it gives the value that its memory has at that point."""
 
     label = prop_def(StringAttr)
+    placement = opt_prop_def(PlacementAttr)
 
-    def __init__(self, label: str, type: TensorType) -> None:
-        Operation.__init__(self, properties={"label": StringAttr(label)}, result_types=[type])
+    def __init__(self, label: str, type: TensorType, placement: PlacementAttr | None = None) -> None:
+        properties = given(label=StringAttr(label), placement=placement)
+        Operation.__init__(self, properties=properties, result_types=[type])
 
     def print(self, printer: Printer) -> None:
-        print_parts(printer, " ", self.label, " : ", self.result.type)
+        print_parts(printer, " ", self.label)
+        print_placement(printer, self.placement)
+        self._print_type(printer)
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls(parser.parse_str_literal(" naming the node"), parse_result_type(parser))
+        label = parser.parse_str_literal(" naming the node")
+        placement = parse_placement(parser)
+        return cls(label, parse_result_type(parser), placement)
 
 
 @operation_definition
@@ -48,8 +55,14 @@ class DataOp(MemoryOp):
     name = "texpr.data"
     elements = opt_prop_def(IntAttr)
 
-    def __init__(self, label: str, type: TensorType, elements: int | None = None) -> None:
-        super().__init__(label, type)
+    def __init__(
+        self,
+        label: str,
+        type: TensorType,
+        elements: int | None = None,
+        placement: PlacementAttr | None = None,
+    ) -> None:
+        super().__init__(label, type, placement)
         if elements is not None:
             self.properties["elements"] = IntAttr(elements)
 
@@ -57,6 +70,7 @@ class DataOp(MemoryOp):
         print_parts(printer, " ", self.label)
         if self.elements is not None:
             printer.print_string(f" flat {self.elements.data}")
+        print_placement(printer, self.placement)
         self._print_type(printer)
 
     @classmethod
@@ -65,7 +79,8 @@ class DataOp(MemoryOp):
         elements = None
         if parser.parse_optional_keyword("flat"):
             elements = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        return cls(label, parse_result_type(parser), elements)
+        placement = parse_placement(parser)
+        return cls(label, parse_result_type(parser), elements, placement)
 
     def verify_(self) -> None:
         shape = shape_of(self.result)
@@ -86,20 +101,25 @@ class OfOp(LikeOp):
     """Memory that belongs to a tensor: its gradient or its last value."""
 
     source = operand_def(TensorType)
+    placement = opt_prop_def(PlacementAttr)
 
     @property
     def like(self) -> SSAValue:
         return self.source
 
-    def __init__(self, source: SSAValue, type: TensorType) -> None:
-        Operation.__init__(self, operands=[source], result_types=[type])
+    def __init__(self, source: SSAValue, type: TensorType, placement: PlacementAttr | None = None) -> None:
+        properties = given(placement=placement)
+        Operation.__init__(self, operands=[source], properties=properties, result_types=[type])
 
     def print(self, printer: Printer) -> None:
-        print_parts(printer, " ", self.source, " : ", self.result.type)
+        print_parts(printer, " ", self.source)
+        print_placement(printer, self.placement)
+        self._print_type(printer)
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls(parse_defined_operand(parser), parse_result_type(parser))
+        source, placement = parse_defined_operand(parser), parse_placement(parser)
+        return cls(source, parse_result_type(parser), placement)
 
 
 @operation_definition

@@ -30,6 +30,8 @@ from ocannl.program.numbers import number
 from ocannl.program.precision import param_precision
 from ocannl.program.scopes import memory_path
 from ocannl.program.shapes import RowSizes, row_of
+from ocannl.program.sharding import Shard
+from ocannl.program.sharding import shard as shard_tensor
 from ocannl.program.tensor import Dim, Expression, Index, Tensor, as_tensor
 from ocannl.program.values import Kind
 
@@ -42,6 +44,7 @@ def data(
     flat: bool = False,
     label: str | None = None,
     dtype: DTypeLike | None = None,
+    shard: Shard | None = None,
 ) -> Tensor:
     """A data tensor with the contents of an array.
 
@@ -58,7 +61,7 @@ def data(
     element = element_of(contents.dtype)
     shape = None if flat else _data_shape(_dims_of(contents.shape, bases or {}), axes)
     type = graph.fresh_type(element) if shape is None else TensorType.of(shape, element)
-    return Tensor(add_data(contents, type, label, flat=flat))
+    return placed(Tensor(add_data(contents, type, label, flat=flat)), shard)
 
 
 def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
@@ -142,6 +145,7 @@ def param(
     input: RowSizes | None = None,
     output: RowSizes | None = None,
     dtype: DTypeLike | None = None,
+    shard: Shard | None = None,
 ) -> Tensor:
     """A parameter. Rows that are not given are inferred; a batch row there is only when it is given.
 
@@ -150,7 +154,7 @@ def param(
     flat) or an `oc.init`; by default uniform with variance 1 / fan_in. It may be any expression, which is
     broadcast to the parameter by rows: with no rows given the parameter has its shape, else rows that are not
     given are those of the expression, if it has axes there. It is computed when the parameter is initialized,
-    after the parameters that it depends on.
+    after the parameters that it depends on. `shard` splits it over a mesh, as `oc.shard` does.
 
     Raises `ShapeError` for an array or an expression that does not fit the rows, and with no rows given for
     an expression whose shape is not known.
@@ -184,7 +188,7 @@ def param(
     value.sample = sample
     if setting.gradient is not None:
         graph.memory_of_tensor(value, texpr.GradOp, setting.gradient)
-    kept = Tensor(value)
+    kept = placed(Tensor(value), shard)
     return kept if setting.used in (None, element) else convert(kept, setting.used).named(label)
 
 
@@ -210,6 +214,7 @@ def node(
     init: float | None = None,
     dtype: DTypeLike | None = None,
     kind: Kind | None = None,
+    shard: Shard | None = None,
 ) -> Tensor:
     """A non-differentiable tensor node: memory for code to write, of the shape and precision of `like` or of
     the given rows; without a `dtype` it is of f32 or f64, or an integer as `like`.
@@ -218,7 +223,7 @@ def node(
     reading it before anything wrote it is an error otherwise.
 
     With `of`, a parameter or node, it is called by the name of that, `mlp.w.label`, and without rows it is
-    like it. `kind` is what `oc.state` says that it is for.
+    like it. `kind` is what `oc.state` says that it is for. `shard` splits it over a mesh, as `oc.shard` does.
     """
     if of is not None and output is None:
         like = of
@@ -234,7 +239,12 @@ def node(
     value.kind = kind
     if init is not None:
         value.sample = constant_init(init).sample
-    return Tensor(value)
+    return placed(Tensor(value), shard)
+
+
+def placed(memory: Tensor, placement: Shard | None) -> Tensor:
+    """Memory, split over a mesh where that is said."""
+    return memory if placement is None else shard_tensor(memory, placement)
 
 
 def at_least_f32(element: Attribute | None) -> Attribute | None:

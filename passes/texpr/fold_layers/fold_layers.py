@@ -182,7 +182,10 @@ class Folding:
         attributes = {**routine.attributes, ATTRIBUTE: Layers(self.rows).attribute()}
         body = Region(Block(kept))
         name, indices = routine.sym_name.data, routine.indices.data
-        return TexprRoutineOp(name, indices, body, attributes, routine.location)
+        folded = TexprRoutineOp(name, indices, body, attributes, routine.location)
+        if routine.mesh is not None:
+            folded.properties["mesh"] = routine.mesh
+        return folded
 
     @cached_property
     def rows(self) -> tuple[tuple[str, ...], ...]:

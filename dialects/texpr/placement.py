@@ -1,0 +1,110 @@
+"""Placements of tensors on a mesh: the axes that a program asks to be split, and those that are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAxis:
+    """An axis along which a program splits a tensor: of a row by its number, the first one that is not read
+    at a fixed position where there is no number; or without a row, by the number in memory order.
+    """
+
+    row: RowKind | None
+    number: int | None
+
+    def __str__(self) -> str:
+        return " ".join(str(part) for part in (self.row, self.number) if part is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAxis:
+    """An axis of memory, of `size` cells in all, which the ranks of a mesh axis share evenly, the last ones
+    with less.
+    """
+
+    axis: int
+    size: int
+    mesh: str
+
+    def __str__(self) -> str:
+        return f'split {self.axis} of {self.size} over "{self.mesh}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What is asked, by mesh axis, None where nothing is; and what was split, one mesh axis after another."""
+
+    asked: tuple[tuple[str, AskedAxis], ...] | None = None
+    splits: tuple[SplitAxis, ...] = ()
+
+    def asked_over(self, mesh: str) -> AskedAxis | None:
+        return dict(self.asked or ()).get(mesh)
+
+    def with_split(self, split: SplitAxis) -> Placement:
+        return replace(self, splits=(*self.splits, split))
+
+    def __str__(self) -> str:
+        """As in ` shard <"data" = batch> split 0 of 10 over "data"`."""
+        splits = "".join(f" {split}" for split in self.splits)
+        asked = ", ".join(f'"{mesh}" = {axis}' for mesh, axis in self.asked or ())
+        return splits if self.asked is None else f" shard <{asked}>{splits}"
+
+
+@irdl_attr_definition
+class PlacementAttr(Data[Placement]):
+    """The placement of a tensor: ` shard <"data" = batch> split 0 of 10 over "data"`."""
+
+    name = "texpr.placement"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Placement:
+        with parser.in_angle_brackets():
+            return _parse(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.data))
+
+
+def print_placement(printer: Printer, placement: PlacementAttr | None) -> None:
+    printer.print_string("" if placement is None else str(placement.data))
+
+
+def parse_placement(parser: AttrParser) -> PlacementAttr | None:
+    """Reads what `print_placement` prints."""
+    found = _parse(parser)
+    return None if found == Placement() else PlacementAttr(found)
+
+
+def _parse(parser: AttrParser) -> Placement:
+    asked = None
+    if parser.parse_optional_keyword("shard"):
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _parse_asked(parser))
+        asked = tuple(pairs)
+    splits: list[SplitAxis] = []
+    while parser.parse_optional_keyword("split"):
+        axis = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_keyword("of")
+        size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_keyword("over")
+        splits.append(SplitAxis(axis, size, parser.parse_str_literal(" naming a mesh axis")))
+    return Placement(asked, tuple(splits))
+
+
+def _parse_asked(parser: AttrParser) -> tuple[str, AskedAxis]:
+    mesh = parser.parse_str_literal(" naming a mesh axis")
+    parser.parse_punctuation("=")
+    row = next((kind for kind in ROW_KINDS if parser.parse_optional_keyword(kind)), None)
+    number = parser.parse_optional_integer(allow_boolean=False)
+    if row is None and number is None:
+        parser.raise_error("expected batch, input, output, or the number of an axis")
+    return mesh, AskedAxis(row, number)

@@ -1,0 +1,64 @@
+"""Meshes: named axes of ranks, over which tensors are split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from weakref import ref
+
+from ocannl.program.checks import integer
+from ocannl.program.errors import ArgumentError
+
+
+class Mesh:
+    """Ranks in a grid of named axes: `oc.Mesh({"data": 4, "model": 2})` has 8. The last axis varies fastest.
+
+    `engine` says by what ranks talk: `"threads"` of this process, or `"mpi"`, one process a rank.
+
+    Attributes:
+        sizes: the number of ranks along each axis, by its name.
+    """
+
+    def __init__(self, axes: Mapping[str, int], *, engine: str = "mpi") -> None:
+        self.sizes = MappingProxyType({_axis(name): _size(name, size) for name, size in axes.items()})
+        if engine not in ENGINES:
+            raise ArgumentError(f"an engine is {' or '.join(ENGINES)}, found {engine!r}")
+        self.engine = engine
+        _latest.append(ref(self))
+        del _latest[:-1]
+
+    @property
+    def ranks(self) -> int:
+        """The number of all ranks."""
+        return math.prod(self.sizes.values())
+
+    def place(self, rank: int) -> dict[str, int]:
+        """The coordinates of a rank, by axis."""
+        found: dict[str, int] = {}
+        for name, size in reversed(self.sizes.items()):
+            rank, found[name] = divmod(rank, size)
+        return {name: found[name] for name in self.sizes}
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
+        return f"<mesh ({axes}) of {self.engine}>"
+
+
+ENGINES = ("threads", "mpi")
+_latest: list[ref[Mesh]] = []
+
+
+def latest_mesh() -> Mesh | None:
+    """The mesh that was made last, while it lives: what a program's text is for that names none."""
+    return _latest[-1]() if _latest else None
+
+
+def _axis(name: object) -> str:
+    if isinstance(name, str) and name.isidentifier() and name.isascii():
+        return name
+    raise ArgumentError(f"an axis of a mesh is named by an identifier of ASCII letters, found {name!r}")
+
+
+def _size(name: str, size: object) -> int:
+    return integer(size, f"the number of ranks along `{name}`", least=1)

@@ -1,0 +1,70 @@
+"""What a program says of placements: the axes of tensors that are split over axes of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from ocannl.dialects import texpr
+from ocannl.dialects.scalar.terms import Arg
+from ocannl.dialects.shapes.shape import ROW_KINDS
+from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
+from ocannl.program.errors import ArgumentError
+from ocannl.program.expressions import SAME_SHAPE, apply
+from ocannl.program.location import here
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
+
+RowName: TypeAlias = Literal["batch", "input", "output"]
+Shard: TypeAlias = Mapping[RowName | int | tuple[RowName, int], str]
+"""Axes of a mesh by the axes of a tensor: a row, `{"batch": "data"}`; an axis of one,
+`{("output", 0): "model"}`; or an axis by its number in memory order, `{0: "data"}`.
+"""
+
+
+def shard(t: TensorLike, placement: Shard) -> Tensor:
+    """The same tensor, split over axes of a mesh: `oc.shard(h, {"output": "model"})`. What is not named is
+    not split over the mesh axes that are named; `{}` is whole on all ranks.
+
+    It is the tensor itself, memory too, which is so from then on; or, where that has another placement, one
+    of the same value. Raises `ArgumentError` for what names no axis.
+    """
+    tensor, attribute = as_tensor(t), placement_of(placement)
+    op = tensor.op
+    if isinstance(op, texpr.ApplyOp | texpr.MemoryOp | texpr.OfOp) and op.placement in (None, attribute):
+        op.properties["placement"] = attribute
+        return tensor
+    return shard(Tensor(apply(Arg(0), [tensor.ir_value], logic=SAME_SHAPE)).named(tensor.label), placement)
+
+
+def placement_of(shard: Shard) -> PlacementAttr:
+    """What is asked by `shard=`. Raises `ArgumentError`."""
+    if not isinstance(shard, Mapping):
+        raise ArgumentError(
+            here(f'axes are given to those of a mesh, as in shard={{"batch": "data"}}; found {shard!r}')
+        )
+    asked: dict[str, AskedAxis] = {}
+    for axis, mesh in shard.items():
+        if not isinstance(mesh, str) or not mesh.isidentifier():
+            raise ArgumentError(here(f"an axis of a mesh has a name, found {mesh!r}"))
+        if mesh in asked:
+            raise ArgumentError(here(f'two axes of a tensor cannot share the mesh axis "{mesh}"'))
+        asked[mesh] = _asked(axis)
+    return PlacementAttr(Placement(tuple(asked.items())))
+
+
+def _asked(axis: object) -> AskedAxis:
+    match axis:
+        case bool():
+            pass
+        case int():
+            return AskedAxis(None, axis)
+        case "batch" | "input" | "output":
+            return AskedAxis(axis, None)
+        case ("batch" | "input" | "output" as row, int(number)):
+            return AskedAxis(row, number)
+        case _:
+            pass
+    rows = ", ".join(ROW_KINDS)
+    raise ArgumentError(
+        here(f'an axis is a row ({rows}), one of it as ("output", 0), or a number; found {axis!r}')
+    )

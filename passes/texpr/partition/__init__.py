@@ -1,0 +1,1 @@
+"""The pass `partition`: programs of one rank of a mesh, with collectives."""

@@ -1,0 +1,134 @@
+"""The forms of each value on one rank: as it is split, and as operations need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.scalar.combination import Combination
+from ocannl.dialects.scalar.terms import App, Arg, Const
+from ocannl.dialects.texpr import ApplyOp, ConstantOp, EmbedOp, RangeOp, TensorOp
+from ocannl.dialects.texpr.collectives import part_of
+from ocannl.dialects.texpr.parts import Part
+from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
+from ocannl.passes.analysis.infer_placements.problem import PARTIAL, WHOLE, Split
+from ocannl.passes.analysis.projection import whole
+from ocannl.passes.texpr.partition.divide import SCALAR
+from ocannl.passes.texpr.partition.local_types import with_size
+from ocannl.passes.texpr.partition.moves import moved_parts, moved_sum
+from ocannl.passes.texpr.partition.program import FREE
+from ocannl.passes.texpr.partition.ways import Dividing
+
+
+@dataclass
+class Versions:
+    """The versions of values by split, made where they are first needed, each once."""
+
+    dividing: Dividing
+    mesh: str
+    taken: frozenset[str]
+    """The static indices of the routine."""
+    types: dict[SSAValue, TensorType] = field(default_factory=dict[SSAValue, TensorType])
+    """The types of whole values."""
+    known: dict[tuple[SSAValue, Split], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, Split], SSAValue]
+    )
+    splits: dict[SSAValue, Split] = field(default_factory=dict[SSAValue, Split])
+
+    def local_type(self, value: SSAValue, split: Split) -> TensorType:
+        type = self.types[value]
+        if split < 0:
+            return type
+        size = type.shape.data.memory_sizes[split]
+        return with_size(type, split, part_of(size, self.dividing.ranks))
+
+    def define(self, value: SSAValue, made: SSAValue, given: Split, split: Split, accum: str) -> None:
+        """Notes what an operation gives of a value, and moves that to how the value is split."""
+        self.known[value, given] = made
+        self.splits[value] = split
+        if split != given:
+            hint = value.name_hint
+            moved = self._moved(value, given, split, accum)
+            if hint is not None:
+                made.name_hint, moved.name_hint = f"{hint}_part", hint
+            self.known[value, split] = moved
+
+    def of(self, value: SSAValue, split: Split) -> SSAValue:
+        """A value in a split."""
+        key = value, split
+        if key not in self.known:
+            owner = value.owner
+            if isinstance(owner, FREE):
+                self.known[key] = value if split < 0 else self._own_part(owner, split)
+            else:
+                made = self.known[key] = self._moved(value, self.splits[value], split, "add")
+                made.name_hint = value.name_hint and f"{value.name_hint}_{'whole' if split < 0 else 'part'}"
+        return self.known[key]
+
+    def kept(self, value: SSAValue) -> SSAValue:
+        """A value as it is split."""
+        return self.of(value, self.splits.get(value, WHOLE))
+
+    def _own_part(self, op: FREE, split: Split) -> SSAValue:
+        """A rank's part of numbers or positions."""
+        type = self.local_type(op.result, split)
+        if isinstance(op, ConstantOp):
+            return self._after(op, ConstantOp(op.value, type))
+        assert isinstance(op, RangeOp)
+        positions = self._after(op, RangeOp(type))
+        assert isinstance(positions.owner, Operation)
+        (size,) = type.shape.data.memory_sizes
+        start = self._after(op, EmbedOp(Linear.var(self.dividing.rank) * size, TensorType.of(SCALAR, i32)))
+        maps, space = whole((size,), self.taken)
+        term = App("add", (Arg(0), Arg(1)))
+        combination = Combination.of(term, [positions, start], [maps, ()])
+        return self._after(positions.owner, ApplyOp.projected(combination, type, None, maps, space))
+
+    def _moved(self, value: SSAValue, source: Split, target: Split, accum: str) -> SSAValue:
+        known = self.known[value, source]
+        owner = known.owner
+        assert isinstance(owner, Operation)
+        type = self.local_type(value, target)
+        if source == WHOLE:
+            return self._cut(owner, known, type, target)
+        if source == PARTIAL:
+            return self._after(owner, moved_sum(known, accum, target, self.mesh, type))
+        size = self.types[value].shape.data.memory_sizes[source]
+        return self._after(owner, moved_parts(known, source, size, target, self.mesh, type))
+
+    def _cut(self, owner: Operation, known: SSAValue, type: TensorType, axis: int) -> SSAValue:
+        """A rank's part of a value that is whole."""
+        sizes = type.shape.data.memory_sizes
+        extra = sizes[axis] * self.dividing.ranks - shape_of(known).memory_sizes[axis]
+        if extra:
+            known = self._padded(owner, known, axis, extra)
+            assert isinstance(known.owner, Operation)
+            owner = known.owner
+        maps, space = whole(sizes, self.taken)
+        start = Linear.var(self.dividing.rank) * sizes[axis]
+        place = (*maps[:axis], maps[axis] + start, *maps[axis + 1 :])
+        made = ApplyOp.projected(Combination.of(Arg(0), [known], [place]), type, None, maps, space)
+        return self._after(owner, made)
+
+    def _padded(self, owner: Operation, known: SSAValue, axis: int, extra: int) -> SSAValue:
+        """A value with zeros behind the end of an axis."""
+        type = tensor_type(known)
+        sizes = type.shape.data.memory_sizes
+        maps, space = whole(sizes, self.taken)
+        copied = Part(Combination.of(Arg(0), [known], [maps]), maps, space)
+        beyond, rest = whole((*sizes[:axis], extra, *sizes[axis + 1 :]), self.taken)
+        behind = (*beyond[:axis], beyond[axis] + Linear((), sizes[axis]), *beyond[axis + 1 :])
+        zeros = Part(Combination(Const(0.0), (), ()), behind, rest)
+        made = ApplyOp.of_parts([copied, zeros], with_size(type, axis, sizes[axis] + extra), None)
+        return self._after(owner, made)
+
+    def _after(self, owner: Operation, op: TensorOp) -> SSAValue:
+        """Puts an operation behind the one from which it comes."""
+        block = owner.parent_block()
+        assert block is not None
+        op.location = owner.location
+        block.insert_op_after(op, owner)
+        return op.result
