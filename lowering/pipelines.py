@@ -106,17 +106,21 @@ ON_GPU: tuple[PipelinePass, ...] = (
     *(UnfoldLayersPass, HoistFromLoopsPass, SplitKPass, FuseRowsPass, PlanMemoryPass),
 )
 
+ON_CPU: tuple[PipelinePass, ...] = (
+    *SHARED,
+    RematerializePass,
+    TileAndFusePass,
+    SchedulePass,
+    UnfoldLayersPass,
+    HoistFromLoopsPass,
+    NontemporalStoresPass,
+    PlanMemoryPass,
+)
+
 PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
-    "cpu": (
-        *SHARED,
-        RematerializePass,
-        TileAndFusePass,
-        SchedulePass,
-        UnfoldLayersPass,
-        HoistFromLoopsPass,
-        NontemporalStoresPass,
-        PlanMemoryPass,
-    ),
+    "cpu": ON_CPU,
+    # C has the functions of mathematics.
+    "c": tuple(p for p in ON_CPU if p is not ExpandMathPass),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
     "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),

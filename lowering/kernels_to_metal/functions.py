@@ -10,21 +10,18 @@ from xdsl.ir import Operation
 
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.dialects.scalar.small_floats import F8E4M3FN, F8E5M2
+from ocannl.lowering.c_family.word_functions import narrowing, narrowing_function, widening, widening_function
 from ocannl.lowering.kernels_to_metal.far_angle import far_function, far_name
 from ocannl.lowering.kernels_to_metal.scalar import converting
-from ocannl.lowering.kernels_to_metal.small_floats import (
-    narrowing,
-    narrowing_function,
-    widening,
-    widening_function,
-)
+from ocannl.lowering.kernels_to_metal.small_floats import METAL, STORED_AS_BITS
 
 # The functions by name, in the order of the text.
 FUNCTIONS: dict[str, Callable[[], str]] = {
-    widening(F8E5M2): partial(widening_function, F8E5M2),
-    narrowing(F8E5M2): partial(narrowing_function, F8E5M2),
-    widening(F8E4M3FN): partial(widening_function, F8E4M3FN),
-    narrowing(F8E4M3FN): partial(narrowing_function, F8E4M3FN),
+    **{
+        name(format): partial(function, format, STORED_AS_BITS[format.name], METAL)
+        for format in (F8E5M2, F8E4M3FN)
+        for name, function in ((widening, widening_function), (narrowing, narrowing_function))
+    },
     far_name(cosine=False): partial(far_function, cosine=False),
     far_name(cosine=True): partial(far_function, cosine=True),
 }

@@ -17,7 +17,7 @@ from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe, description_text
 from ocannl.lowering.kernels_to_metal.functions import called, definitions
-from ocannl.lowering.kernels_to_metal.names import RESERVED, VariableNames
+from ocannl.lowering.kernels_to_metal.names import RESERVED, variable_names
 from ocannl.lowering.kernels_to_metal.thread import ThreadWriter
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, metal_type
 
@@ -86,7 +86,7 @@ class _Writer:
 
 def function_text(launch: LaunchOp, nodes: Sequence[SSAValue], indices: Sequence[str], name: str) -> str:
     """The function of a kernel. Where it has too many arguments, a structure has the addresses of nodes."""
-    names = VariableNames()
+    names = variable_names()
     arrays = {node: f"p{k}" for k, node in enumerate(nodes)}
     written = {op.node for op in launch.body.walk() if isinstance(op, StoreOp)}
     pointers = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ocannl.lowering.c_family.variable_names import VariableNames
 from ocannl.lowering.kernels_to_metal.functions import FUNCTIONS
 
 # Words of C++ and of Metal, functions and macros, and what the text itself uses.
@@ -23,20 +24,6 @@ RESERVED = frozenset(WORDS.split()) | FUNCTIONS.keys()
 OWN = re.compile(r"[pvsw]\d+|(?:float|half|bfloat|int|uint|long|uchar)[24]")
 
 
-class VariableNames:
+def variable_names() -> VariableNames:
     """Identifiers for the variables of a kernel and the static indices, by their names in the program."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, str] = {}
-        self.taken: set[str] = set()
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self.known:
-            found = re.sub(r"\W", "_", name, flags=re.ASCII)
-            if not re.search("[a-zA-Z]", found) or re.match(r"_*\d", found):
-                found = f"i{found.strip('_')}"
-            while found in RESERVED or found in self.taken or OWN.fullmatch(found) or found.startswith("_"):
-                found = f"{found.lstrip('_')}_"
-            self.known[name] = found
-            self.taken.add(found)
-        return self.known[name]
+    return VariableNames(RESERVED, OWN)

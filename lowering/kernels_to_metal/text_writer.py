@@ -1,4 +1,4 @@
-"""Metal text under construction: lines, loops over variables, and index expressions."""
+"""Metal text under construction: loops over registers, bounds and places in arrays."""
 
 from __future__ import annotations
 
@@ -17,37 +17,22 @@ from ocannl.dialects.kernel import CopyOp
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes
+from ocannl.lowering.c_family.text_lines import TextLines
+from ocannl.lowering.c_family.variable_names import VariableNames
 from ocannl.lowering.kernels.registers import Variables, register_variables
-from ocannl.lowering.kernels_to_metal.names import VariableNames
-
-INT_VALUES = 2**31
 
 
-class TextWriter:
+class TextWriter(TextLines):
     """Writes lines of a kernel's body; `arrays` are the names of its nodes."""
 
     def __init__(self, launch: LaunchOp, arrays: Mapping[SSAValue, str], names: VariableNames) -> None:
+        super().__init__(names)
         self.launch = launch
-        self.variables = names
-        self.lines: list[str] = []
-        self.depth = 1
         self.arrays = dict(arrays)
         self.sizes = dict(launch.registers.data)
         self.over = register_variables(launch)
         self.values: dict[SSAValue, str] = {}
         self.open: set[str] = set()
-        self.count = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text)
-
-    @contextmanager
-    def braces(self, heading: str) -> Generator[None]:
-        self.line(f"{heading} {{")
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self.line("}")
 
     @contextmanager
     def loops(self, variables: Variables) -> Generator[None]:
@@ -60,14 +45,6 @@ class TextWriter:
             self.open.difference_update(variables)
 
     @contextmanager
-    def space(self, space: Space) -> Generator[None]:
-        """Loops over the points of a space in turn."""
-        with ExitStack() as stack:
-            for name, size in space:
-                stack.enter_context(self.braces(self.heading(name, size)))
-            yield
-
-    @contextmanager
     def bounded(self, op: Operation, bounds: Sequence[Bound]) -> Generator[None]:
         """An `if` around code that runs where bounds hold, if there are any."""
         if not bounds:
@@ -75,14 +52,6 @@ class TextWriter:
             return
         with self.braces(f"if ({self.condition(op, bounds)})"):
             yield
-
-    def heading(self, name: str, size: int) -> str:
-        variable = self.variables[name]
-        return f"for (int {variable} = 0; {variable} < {size}; {variable}++)"
-
-    def fresh(self, letter: str = "v") -> str:
-        self.count += 1
-        return f"{letter}{self.count}"
 
     def array(self, name: str, type: str, over: Variables) -> str:
         """Declares an array over register variables; returns its element at the point of the open loops."""
@@ -117,27 +86,6 @@ class TextWriter:
             self.line(f"const int {self.variables[name]} = {value};")
 
     # Index expressions.
-
-    def linear(
-        self,
-        terms: Iterable[tuple[str, int]],
-        constant: int,
-        sizes: Mapping[str, int],
-        positions: Mapping[str, str] | None = None,
-    ) -> str:
-        """An index expression: an `int`, or a `long` with static indices and where an `int` is too narrow."""
-        terms = list(terms)
-        reach = abs(constant) + sum(abs(c) * (sizes.get(name, 1) - 1) for name, c in terms)
-        suffix = "" if reach < INT_VALUES else "L"
-        text = ""
-        for name, coefficient in terms:
-            found = (positions or {}).get(name) or self.variables[name]
-            factor = f"{abs(coefficient)}{suffix}*" if abs(coefficient) != 1 or suffix else ""
-            sign = " - " if coefficient < 0 else " + "
-            text += f"{sign}{factor}{found}"
-        if constant or not text:
-            text += f"{' - ' if constant < 0 else ' + '}{abs(constant)}{suffix}"
-        return text[3:] if text.startswith(" + ") else f"-{text[3:]}"
 
     def condition(self, op: Operation, bounds: Sequence[Bound]) -> str:
         spaces = [op.space.data] if isinstance(op, ReduceOp | CopyOp) else []

@@ -33,11 +33,12 @@ from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.far_angle_op import FarAngleOp
 from ocannl.lowering.arena import arena_ranges, disjoint
+from ocannl.lowering.c_family.text_lines import INT_VALUES
+from ocannl.lowering.c_family.variable_names import VariableNames
 from ocannl.lowering.kernels.registers import Variables, is_aligned, last_step, names_of
 from ocannl.lowering.kernels_to_metal.far_angle import far_angle_expression
-from ocannl.lowering.kernels_to_metal.names import VariableNames
 from ocannl.lowering.kernels_to_metal.scalar import accumulation, expression, shuffled
-from ocannl.lowering.kernels_to_metal.text_writer import INT_VALUES, TextWriter
+from ocannl.lowering.kernels_to_metal.text_writer import TextWriter
 from ocannl.lowering.kernels_to_metal.types import (
     FLOATS,
     VECTOR_WIDTHS,

@@ -15,10 +15,10 @@ from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.instructions import call, emit_formula
 from ocannl.lowering.llvm.types import I64, ValueType
-from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
 from ocannl.lowering.loops_to_llvm.reduction import Accumulate, Accumulation
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, segments
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
+from ocannl.lowering.placement import Level, Reduction
 
 # The points that a step adds in pairs at most, and the bytes of their sums, in registers.
 MOST_PAIRED, PAIRED_BYTES = 8, 1024

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from ocannl.dialects.loops import ReduceOp
 from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.loops_to_llvm.blocked_reduction import BlockedAccumulation
-from ocannl.lowering.loops_to_llvm.placement import Level
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile, segments
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
+from ocannl.lowering.placement import Level
 from ocannl.passes.analysis.parallel_tasks import cuts
 
 

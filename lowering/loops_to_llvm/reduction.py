@@ -11,9 +11,9 @@ from ocannl.lowering.llvm.accumulators import across_lanes, combine, neutral
 from ocannl.lowering.llvm.builder import Position
 from ocannl.lowering.llvm.instructions import select
 from ocannl.lowering.llvm.types import value_type, vector
-from ocannl.lowering.loops_to_llvm.placement import Level, Reduction
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile, segments
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
+from ocannl.lowering.placement import Level, Reduction
 
 # Accumulators that hide the latency of an addition, and their bytes at most, so that none is spilled.
 INDEPENDENT, INDEPENDENT_BYTES = 8, 512

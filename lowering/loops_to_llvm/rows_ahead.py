@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.schedule import Schedule
-from ocannl.lowering.loops_to_llvm.placement import Placement
+from ocannl.lowering.placement import Placement
 
 # Arrays of fewer bytes stay in the caches near to a core.
 FAR = 2**20

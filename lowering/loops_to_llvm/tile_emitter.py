@@ -20,11 +20,11 @@ from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
-from ocannl.lowering.loops_to_llvm.placement import Placement, place
 from ocannl.lowering.loops_to_llvm.rows_ahead import rows_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
 from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
+from ocannl.lowering.placement import Placement, place
 from ocannl.passes.analysis.cache_lines import fills_lines
 from ocannl.passes.analysis.nests import declaration
 from ocannl.passes.analysis.target import INTERLEAVED

@@ -361,12 +361,12 @@ class Routine(Exclusive, RoutineTexts):
         self._indices.take(other._indices)
         self._ready = False
 
-    def lowered(self, target: TargetDescription) -> ModuleOp:
+    def lowered(self, target: TargetDescription, pipeline: str = "cpu") -> ModuleOp:
         """The routine scheduled for a CPU; with the schedules that were tuned, if it is the context's."""
         program = extract(self.code.statements, self.name, self.context.numbering.copy())
         is_own = target == self.context.device.target
         find = self.tunings.find if is_own and self.tunings is not None else None
-        run_passes(program.module, for_target(PIPELINES["cpu"], target, find))
+        run_passes(program.module, for_target(PIPELINES[pipeline], target, find))
         return program.module
 
     def present_arrays(self) -> dict[str, NDArray[Any]]:

@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
+from ocannl.lowering.loops_to_c import to_c
 from ocannl.lowering.pipelines import (
     GPU_PIPELINES,
     PIPELINES,
@@ -29,13 +30,14 @@ from ocannl.runtime.host.processor import chosen_target
 from ocannl.viewer.page import Program
 from ocannl.viewer.show import show
 
-# Stages that are text of a target, and those that only a GPU has, with its pipeline.
+# Stages that are text of a target, and those that only some pipelines have.
 TEXTS: dict[str, Callable[[ModuleOp, TargetDescription], str]] = {
     "llvm": lambda module, target: to_llvm(module, target=target),
+    "c": lambda module, _: to_c(module),
     "ptx": lambda module, _: ptx_text(module),
     "metal": lambda module, _: to_metal(module),
 }
-GPU_STAGES = {"kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
+OWN_STAGES = {"c": ("c",), "kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
 
 
 def stage_text(
@@ -49,20 +51,20 @@ def stage_text(
     target: str | TargetDescription | None = None,
 ) -> str:
     """The text of a program at a stage: "texpr" as built, "assign", "loops", "llvm", or after the pass of
-    that name; "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are the cost model's, but for
-    those that `find` has. They are for a target, or one of that name: by default that of `OCANNL_TARGET`,
-    else `x86-64-v4`. With `origins`, each operation ends in those, as `loc(...)`; "llvm" and the like have
-    none.
+    that name; "c" is a text of C, and "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are
+    the cost model's, but for those that `find` has. They are for a target, or one of that name: by default
+    that of `OCANNL_TARGET`, else `x86-64-v4`. With `origins`, each operation ends in those, as `loc(...)`;
+    "llvm" and the like have none.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(statements, name, numbering)
-    pipelines = GPU_STAGES.get(stage, (pipeline,))
+    pipelines = OWN_STAGES.get(stage, (pipeline,))
     pipeline = pipeline if pipeline in pipelines else pipelines[0]
     try:
         passes = PIPELINES[pipeline] if stage in TEXTS else passes_until(pipeline, stage)
     except KeyError:
-        known = ", ".join(dict.fromkeys([*stage_names(pipeline), *TEXTS, *GPU_STAGES]))
+        known = ", ".join(dict.fromkeys([*stage_names(pipeline), *TEXTS, *OWN_STAGES]))
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
     if not isinstance(target, TargetDescription):
         target = chosen_target(target, DEFAULT_TARGET)

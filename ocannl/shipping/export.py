@@ -12,13 +12,14 @@ from typing import Literal
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.execute.routine import Routine
 from ocannl.functions.function import Function, Lowered
+from ocannl.lowering.loops_to_c.names import c_name
 from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
 from ocannl.runtime.host.processor import chosen_target, host
 from ocannl.shipping.header import header
-from ocannl.shipping.library import Library, c_name, library
+from ocannl.shipping.library import Library, library
 from ocannl.shipping.wheel import Call, wheel
 
 OBJECTS, SHARED = (".o", ".obj"), (".so", ".dylib", ".dll")
@@ -37,6 +38,8 @@ def export(
     needed to run it. By the suffix of the path it is
 
     - an object file (`.o`, `.obj`), and a header for C beside it,
+    - a text of C11 (`.c`), and a header: for any processor, with functions of its own library of mathematics,
+      and slower,
     - a shared library (`.so`, `.dylib`, `.dll`), linked by the C compiler, and a header,
     - a module of WebAssembly (`.wasm`), linked by `wasm-ld`, and a header,
     - a wheel, for a folder: `import NAME` needs NumPy alone. It has `arrays` and `run(...)`; of a function,
@@ -55,10 +58,10 @@ def export(
         raise ArgumentError(f"parameters are {' or '.join(WAYS)}, found {parameters!r}")
     routine, call = _routine(program)
     to = Path(path)
-    is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".wasm")
+    is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".c", ".wasm")
     symbol = c_name(name or (routine.name if is_wheel else to.stem))
     chosen = _target(to, target, routine)
-    made = library(routine, symbol, chosen, are_loaded=parameters == "loaded")
+    made = library(routine, symbol, chosen, are_loaded=parameters == "loaded", as_text=to.suffix == ".c")
     source = f"Routine `{routine.name}`"
     try:
         if is_wheel:
@@ -102,7 +105,7 @@ def _target(path: Path, name: str | None, routine: Routine) -> TargetDescription
 
 
 def _write(made: Library, path: Path) -> None:
-    if path.suffix in OBJECTS:
+    if path.suffix in OBJECTS or made.is_text:
         path.write_bytes(made.code)
     elif path.suffix == ".wasm":
         exports = [f"--export={made.name}_{end}" for end in ("run", "default", "memory")]

@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.execute.routine import Routine
 from ocannl.lowering.arena import ALIGNMENT, PADDING
 from ocannl.lowering.entry import EntryLayout
 from ocannl.lowering.kernels_to_llvm import to_llvm
+from ocannl.lowering.loops_to_c import to_c
+from ocannl.lowering.loops_to_c.names import c_names
 from ocannl.lowering.loops_to_llvm.library import LibraryArray, library_text
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target
 from ocannl.runtime.interface import Interface, the_func
+from ocannl.shipping.c_source import c_source
+from ocannl.shipping.node import Node
 
 PARAMETER = "parameter"
-# Words that are no names in C and C++, those that are most like labels of tensors.
-# Split, since a list of so many strings is a page long.
-KEYWORDS = frozenset(
-    """
-    auto bool break case catch char class const continue default delete do double else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new operator private protected
-    public register restrict return short signed sizeof static struct switch template this throw true try
-    typedef typename union unsigned using virtual void volatile while workspace
-    """.split()  # noqa: SIM905
-)
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node of a routine: its label and its name in C; what it is; its values, where it has some; and with
-    `offset`, where these are in the file of parameters.
-    """
-
-    label: str
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    why: str
-    is_read: bool
-    is_written: bool
-    values: NDArray[Any] | None
-    offset: int | None = None
-
-    @property
-    def bytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
 class Library:
     """A routine for a processor: its nodes in the order of its memory, its static indices with their ranges,
-    and object code.
+    and object code; or its text in C, for any processor.
     """
 
     name: str
@@ -66,6 +36,12 @@ class Library:
     indices: tuple[tuple[str, int | None], ...]
     workspace_bytes: int
     code: bytes
+    is_text: bool = False
+
+    @property
+    def about(self) -> str:
+        """How it was made."""
+        return "written by OCANNL in C" if self.is_text else f"compiled by OCANNL for {self.target.cpu}"
 
     @property
     def loaded(self) -> list[Node]:
@@ -82,37 +58,22 @@ class Library:
         return bytes(found) + bytes(PADDING)
 
 
-def c_name(text: str) -> str:
-    """The nearest name of C."""
-    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "node"
-    if name[0].isdigit():
-        return f"n{name}"
-    return f"{name}_" if name in KEYWORDS else name
-
-
-def c_names(labels: Iterable[str]) -> dict[str, str]:
-    """A name of C for each label, all different."""
-    names: dict[str, str] = {}
-    for label in labels:
-        name = base = c_name(label)
-        number = 2
-        while name in names.values():
-            name, number = f"{base}_{number}", number + 1
-        names[label] = name
-    return names
-
-
-def library(routine: Routine, name: str, target: TargetDescription, *, are_loaded: bool) -> Library:
-    """Compiles a routine for a processor, with the present values of its nodes. `are_loaded` parameters are
-    not part of the code.
+def library(
+    routine: Routine, name: str, target: TargetDescription, *, are_loaded: bool, as_text: bool = False
+) -> Library:
+    """Compiles a routine for a processor, or writes it `as_text` of C, with the present values of its nodes.
+    `are_loaded` parameters are not part of the code.
     """
-    module = routine.lowered(target)
-    func = the_func(module)
-    interface = Interface.of(func)
+    module = routine.lowered(target, "c" if as_text else "cpu")
+    interface = Interface.of(the_func(module))
     nodes = _nodes(interface, routine.present_arrays(), are_loaded=are_loaded)
-    code = library_code(to_llvm(module, target=target), interface.layout, interface.name, name, nodes, target)
     arena = max(interface.layout.arena_bytes, 1) + PADDING
-    return Library(name, target, nodes, tuple(interface.ranges.items()), arena, code)
+    if as_text:
+        code = c_source(to_c(module, name), name, nodes, arena).encode()
+    else:
+        text = to_llvm(module, target=target)
+        code = library_code(text, interface.layout, interface.name, name, nodes, target)
+    return Library(name, target, nodes, tuple(interface.ranges.items()), arena, code, as_text)
 
 
 def _nodes(interface: Interface, arrays: Mapping[str, NDArray[Any]], *, are_loaded: bool) -> tuple[Node, ...]:

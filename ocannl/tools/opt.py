@@ -26,6 +26,7 @@ from ocannl.dialects.ir.locating_parser import LocatingParser
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
+from ocannl.lowering.loops_to_c import to_c
 from ocannl.lowering.pipelines import PIPELINES, applied
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 from ocannl.passes.analysis.target_options import TargetOptions
@@ -71,6 +72,16 @@ class MetalTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         output.write(to_metal(module))
+
+
+@dataclass(frozen=True)
+class CTarget(Target):
+    """C text of the `loops.func` operations of a module."""
+
+    name: ClassVar[str] = "c"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(to_c(module))
 
 
 class UsageError(Exception):
@@ -156,6 +167,7 @@ class OptMain(xDSLOptMain):
         self.available_targets["llvm"] = lambda: LLVMTarget
         self.available_targets["ptx"] = lambda: PTXTarget
         self.available_targets["metal"] = lambda: MetalTarget
+        self.available_targets["c"] = lambda: CTarget
         super().register_all_targets()
 
     def prepare_output(self) -> IO[str]:

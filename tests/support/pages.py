@@ -36,6 +36,7 @@ FROM_PYTORCH, FROM_JAX = DOCS / "coming_from_pytorch.md", DOCS / "coming_from_ja
 # The options of `ocannl-opt` that are described among the passes.
 TARGETS = {
     "lower-loops-to-llvm": "-t llvm",
+    "lower-loops-to-c": "-t c",
     "lower-kernels-to-ptx": "-t ptx",
     "lower-kernels-to-metal": "-t metal",
 }

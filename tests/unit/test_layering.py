@@ -223,8 +223,10 @@ def test_an_import_of_what_runs_programs_is_found():
 
 
 DIALECTS = ("ir", "routine", "index", "shapes", "scalar", "assign", "texpr", "loops", "kernel")
-# What emitters share may not need one of them, and Metal has nothing to do with LLVM.
+# What emitters share may not need one of them, and C and Metal have nothing to do with LLVM.
 NOT_FOR = {
+    "c_family": ("llvm", "kernels", "loops_to_llvm", "loops_to_c", "kernels_to_llvm", "kernels_to_metal"),
+    "loops_to_c": ("llvm", "kernels", "loops_to_llvm", "kernels_to_llvm", "kernels_to_metal"),
     "llvm": ("loops_to_llvm", "kernels", "kernels_to_llvm", "kernels_to_metal"),
     "kernels": ("llvm", "loops_to_llvm", "kernels_to_llvm", "kernels_to_metal"),
     "kernels_to_metal": ("llvm", "loops_to_llvm", "kernels_to_llvm"),

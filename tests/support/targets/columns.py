@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from support.c_on_cpu import CC, c_compiler, c_context
 from support.cuda_on_cpu import FakeDriver, install
 from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 
@@ -111,6 +112,8 @@ class Column:
             return "there is no ptxas: install nvidia-cuda-nvcc"
         if self.around is mac and COMPILER is None:
             return "there is no C++ compiler: install clang or g++"
+        if self.around is c_compiler and CC is None:
+            return "there is no C compiler: install gcc or clang"
         return None
 
 
@@ -126,4 +129,6 @@ COLUMNS = {
     "tf32": Column(lambda: oc.Context.emulated_gpu(check=True, shuffle=2, tf32=True), rounding=3e-3),
     "sm_90 tf32": Column(lambda: oc.Context.cuda(tf32=True), HOPPER, assembles=True, reference="tf32"),
     "metal": Column(oc.Context.metal, mac),
+    "c": Column(c_context, c_compiler),
+    "c f64": Column(c_context, c_compiler, np.float64),
 }

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.lowering.kernels.description import RoutineDescription, descriptions
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.kernels_to_metal.names import VariableNames
+from ocannl.lowering.kernels_to_metal.names import variable_names
 from ocannl.lowering.kernels_to_metal.types import NotInMetal, literal
 from ocannl.lowering.loops_to_kernels import contraction
 from ocannl.passes.analysis.nests import functions
@@ -234,7 +234,7 @@ def test_no_literal_of_f64():
 
 
 def test_names():
-    names = VariableNames()
+    names = variable_names()
     wanted = {"b": "b", "for": "for_", "v1": "v1_", "a.b": "a_b", "a$b": "a_b_", "_x": "x_", "__": "i"}
     wanted |= {"_1": "i1", "1": "i1_", "_": "i_", "__2b": "i2b", "half4": "half4_", "bfloat": "bfloat_"}
     wanted |= {"thread": "thread_", "float4": "float4_", "o_thread": "o_thread"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.shipping.library import c_names
+from ocannl.lowering.loops_to_c.names import c_names
 
 CC = shutil.which("cc")
 ARM = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
@@ -65,10 +65,11 @@ def trained() -> tuple[oc.Routine, Callable[[], list[float]]]:
     return step, losses
 
 
-def run_main(folder: Path, compiler: str, *command: str) -> list[float]:
+def run_main(folder: Path, compiler: str, *command: str, options: Sequence[str] = ()) -> list[float]:
     (folder / "main.c").write_text(MAIN)
-    options = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-static", "main.c", "step.o", "-o", "main", "-lm"]
-    subprocess.run([compiler, *options], cwd=folder, check=True)
+    warnings = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+    linked = ["-static", "main.c", "step.o", "-o", "main", "-lm"]
+    subprocess.run([compiler, *warnings, *options, *linked], cwd=folder, check=True)
     done = subprocess.run([*command, str(folder / "main")], capture_output=True, text=True, check=True)
     return [float.fromhex(line) for line in done.stdout.split()]
 
@@ -78,6 +79,17 @@ def test_c_has_the_same_bits(tmp_path: Path):
     step, losses = trained()
     assert oc.export(step, tmp_path / "step.o") == tmp_path / "step.o"
     assert run_main(tmp_path, str(CC)) == losses()
+
+
+@NEEDS_CC
+@pytest.mark.parametrize("options", [["-O1"], ["-O3", "-march=native", "-fopenmp"]], ids=str)
+def test_the_text_of_c_is_equal_to_rounding(options: list[str], tmp_path: Path):
+    step, losses = trained()
+    assert oc.export(step, tmp_path / "step.c") == tmp_path / "step.c"
+    assert "written by OCANNL in C" in (tmp_path / "step.h").read_text()
+    compiler = [str(CC), "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fno-strict-aliasing"]
+    subprocess.run([*compiler, *options, "-c", "step.c"], cwd=tmp_path, check=True)
+    np.testing.assert_allclose(run_main(tmp_path, str(CC), options=options), losses(), rtol=1e-5)
 
 
 @NEEDS_ARM
