@@ -13,6 +13,9 @@ from ocannl.program.checks import integer
 
 Stream: TypeAlias = Callable[[Ids], Any]
 
+AHEAD = 16
+"""How many ids are written at once where sequences may end."""
+
 
 def generate(
     model: Callable[..., Any],
@@ -34,7 +37,8 @@ def generate(
     The model is a function of ids, batch, position | , to scores batch, position | ids, as
     `oc.models.load` gives it. One that takes a `cache` gets an `nn.kv_cache` for what it has seen, of a
     length and with attention to a number of positions that are powers of two; others compute all positions
-    again for each id, and so does `cache=False`.
+    again for each id, and so does `cache=False`. With a cache, many ids are written without returning to
+    Python, but with `stream`.
 
     With `temperature=0` the best id is taken. Else ids are chosen by the softmax of `scores / temperature`,
     among the `top_k` best, and the best whose probabilities sum to `top_p`; equal seeds choose equally. A
@@ -49,15 +53,17 @@ def generate(
     writer = writer_of(model, oc.default_context() if ctx is None else ctx)
     run = (Cached if cache and "cache" in writer.takes else Whole)(writer, rows, max_new, settings)
     last, ended = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-    for number in range(max_new if rows else 0):
-        new = run.next(np.asarray(base + number))
-        last = np.where(ended, last, new)
-        run.add(last)
-        if stream is not None:
-            stream(last)
-        ended |= np.isin(last, ends)
-        if ended.all():
-            break
+    number, at_once = 0, 1 if stream is not None else AHEAD if ends.size else max_new
+    while number < max_new and not ended.all():
+        for new in run.next(base + number, min(at_once, max_new - number)):
+            last = np.where(ended, last, new)
+            run.add(last)
+            number += 1
+            if stream is not None:
+                stream(last)
+            ended |= np.isin(last, ends)
+            if ended.all():
+                break
     return pack(run.written)
 
 

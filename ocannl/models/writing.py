@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,48 @@ def rounded(count: int, least: int, parts: int = 1) -> int:
     return size if size == least else -(-count // step) * step
 
 
+@dataclass(frozen=True, eq=False)
+class Writing:
+    """Memory of sequences that are written on by one id each time.
+
+    Attributes:
+        last: the last id of each: batch, 1 | .
+        place: the position of that; one for all, or batch | .
+        counter: which random numbers are next.
+        numbers: those of the rules by which ids are chosen, by name.
+    """
+
+    last: oc.Tensor
+    place: oc.Tensor
+    counter: oc.Tensor
+    numbers: Mapping[str, oc.Tensor]
+
+    @staticmethod
+    def of(count: int, rules: Sequence[str], *, is_even: bool) -> Writing:
+        with oc.scope("generate"):
+            last = oc.node("last", batch=[count, 1], output=[], dtype=np.int32)
+            place = oc.node("place", batch=[] if is_even else [count], output=[], dtype=np.int32)
+            counter = oc.node("counter", output=[], dtype=np.int64)
+            numbers = {rule: oc.node(rule, output=[], dtype=np.float32) for rule in rules}
+        return Writing(last, place, counter, numbers)
+
+    def step(self, model: Callable[..., Any], cache: nn.KVCache) -> oc.Code:
+        """Code that writes the next ids in place of the last ones."""
+        with oc.code("write") as code:
+            scores = oc.einsum("b, 0 | v => b | v", model(self.last, cache=cache))
+            new = Sampling(**self.numbers).chosen(scores, self.counter)
+            self.last[...] = oc.einsum("b | => b, 0 |", new)
+            self.place[...] = self.place + 1
+            self.counter[...] = self.counter + 1
+        return code
+
+    def begin(self, ctx: oc.Context, place: Ids, last: Ids, counter: int, numbers: Sequence[Array]) -> None:
+        """Sets it."""
+        ctx[self.place], ctx[self.last], ctx[self.counter] = place, last[:, None], np.asarray(counter)
+        for node, number in zip(self.numbers.values(), numbers, strict=True):
+            ctx[node] = number
+
+
 class Writer:
     """The compiled functions of a model in one context."""
 
@@ -38,12 +81,15 @@ class Writer:
         self.context: int | None = getattr(model, "context", None)
         self._cache: nn.KVCache | None = None
         self._functions: dict[object, oc.Function] = {}
+        self._states: dict[object, Writing] = {}
+        self._steps: dict[object, oc.Routine] = {}
 
     def cache(self, length: int) -> nn.KVCache:
         """The cache of a length, which calls share."""
         if self._cache is None or self._cache.length != length:
             # Another length is a new text: what was compiled for it, and its memory, are let go.
             self._functions.clear()
+            self._steps.clear()
             self._cache = nn.kv_cache(length=length)
         return self._cache
 
@@ -60,16 +106,18 @@ class Writer:
 
         return self._function((cache is None, size, *rules), prompt, ids="bb", at="b")
 
-    def step(self, cache: nn.KVCache, seen: int, rules: Sequence[str], *, is_even: bool) -> oc.Function:
-        """From one id of each, its position, a counter and the numbers of rules to the next id of each;
-        `is_even` if all have one position.
-        """
+    def state(self, count: int, rules: Sequence[str], *, is_even: bool) -> Writing:
+        """The memory of so many sequences; `is_even` if all have one position."""
+        key = count, is_even, *rules
+        if key not in self._states:
+            self._states[key] = Writing.of(count, rules, is_even=is_even)
+        return self._states[key]
 
-        def step(ids: oc.Tensor, start: oc.Tensor, counter: oc.Tensor, *numbers: oc.Tensor) -> oc.Tensor:
-            scores = oc.einsum("b, 0 | v => b | v", self.model(ids, cache=cache.at(start, seen)))
-            return Sampling(**dict(zip(rules, numbers, strict=True))).chosen(scores, counter)
-
-        return self._function((seen, is_even, *rules), step, ids="bb", start="" if is_even else "b")
+    def step(self, cache: nn.KVCache, seen: int, state: Writing) -> oc.Routine:
+        """Writes the next id of each sequence; of what came before, attention looks at `seen` positions."""
+        if (seen, state) not in self._steps:
+            self._steps[seen, state] = self.ctx.compile(state.step(self.model, cache.at(state.place, seen)))
+        return self._steps[seen, state]
 
     def _function(self, key: object, function: Callable[..., Any], **axes: str) -> oc.Function:
         if key not in self._functions:
@@ -101,14 +149,14 @@ class Whole:
                 f"{self.total - max_new} ids and {max_new} new ones are more than its {most} positions"
             )
 
-    def next(self, counter: Array) -> Ids:
-        """The next id of each sequence."""
-        return self.prompted(None, counter, *self.padded(1))
+    def next(self, counter: int, most: int) -> Sequence[Ids]:
+        """The next ids of each sequence, one or up to `most`; `counter` is that of the first."""
+        return [self.prompted(None, counter, *self.padded(1))]
 
-    def prompted(self, cache: nn.KVCache | None, counter: Array, ids: Ids, last: Ids) -> Ids:
+    def prompted(self, cache: nn.KVCache | None, counter: int, ids: Ids, last: Ids) -> Ids:
         """The next id of each sequence, by all ids so far and the last position of each."""
         function = self.writer.prompt(cache, ids.shape[1], self.rules)
-        return function(ids, last, counter, *self.numbers)
+        return function(ids, last, np.asarray(counter), *self.numbers)
 
     def padded(self, parts: int) -> tuple[Ids, Ids]:
         """The ids so far, with zeros after them up to a size of `rounded`, and the last position of each."""
@@ -133,24 +181,28 @@ class Cached(Whole):
     ) -> None:
         super().__init__(writer, rows, max_new, settings)
         self.cache = writer.cache(rounded(self.total, CACHE))
-        self.is_even = len({len(row) for row in rows}) == 1
-        self.place: Ids | None = None
-        self.seen = self.furthest = 0
+        is_even = len({len(row) for row in rows}) == 1
+        self.state = writer.state(len(rows), self.rules, is_even=is_even)
+        self.is_even, self.furthest = is_even, -1
 
-    def next(self, counter: Array) -> Ids:
-        """The next id of each sequence."""
-        if self.place is None:
-            ids, last = self.padded(4)
-            self.place = last[0] if self.is_even else last
-            self.furthest = int(last.max())
-            return self.prompted(self.cache, counter, ids, last)
-        self.place, self.furthest = self.place + np.int32(1), self.furthest + 1
-        if self.furthest >= self.seen:
-            # From here on attention looks at more positions.
-            self.seen = rounded(self.furthest + 1, CACHE)
-            self.step = self.writer.step(self.cache, self.seen, self.rules, is_even=self.is_even)
-        return self.step(self.last, np.asarray(self.place), counter, *self.numbers)
+    def next(self, counter: int, most: int) -> Sequence[Ids]:
+        """The next ids of each sequence: first the one after the prompt, then up to `most` at once."""
+        if self.furthest < 0:
+            return [self.begin(counter)]
+        # From some position on, attention looks at more of them.
+        seen = rounded(self.furthest + 1, CACHE)
+        count = min(most, seen - self.furthest)
+        self.furthest += count
+        found = self.writer.step(self.cache, seen, self.state).run_loop(
+            epochs=count, record=[self.state.last]
+        )
+        return list(found[self.state.last].reshape(count, -1))
 
-    def add(self, ids: Ids) -> None:
-        super().add(ids)
-        self.last = ids.astype(np.int32)[:, None]
+    def begin(self, counter: int) -> Ids:
+        """The ids after the prompt, which are the first to be kept."""
+        ids, last = self.padded(4)
+        new = self.prompted(self.cache, counter, ids, last)
+        place = (last[0] if self.is_even else last) + np.int32(1)
+        self.furthest = int(last.max()) + 1
+        self.state.begin(self.writer.ctx, place, new, counter + 1, self.numbers)
+        return new

@@ -65,6 +65,23 @@ def test_ids_are_streamed(model: Any, best: Any):
     np.testing.assert_array_equal(np.stack(seen, 1), best[:, 6:11])
 
 
+@pytest.mark.parametrize(("how", "runs"), [({}, [11]), ({"stop": 99}, [11]), ({"stream": print}, [1] * 11)])
+def test_ids_are_written_at_once(
+    model: Any, best: Any, how: Any, runs: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    """But where each is looked at."""
+    found: list[int] = []
+    run_loop = oc.Routine.run_loop
+
+    def noted(self: oc.Routine, *, epochs: int, **others: Any) -> Any:
+        found.append(epochs)
+        return run_loop(self, epochs=epochs, **others)
+
+    monkeypatch.setattr(oc.Routine, "run_loop", noted)
+    np.testing.assert_array_equal(oc.generate(model, IDS, max_new=12, temperature=0, **how), best)
+    assert found == runs
+
+
 def test_seeds_are_reproducible(model: Any):
     how = {"max_new": 8, "temperature": 1.5}
     one, again, other = (oc.generate(model, IDS, seed=seed, **how) for seed in (1, 1, 2))

@@ -36,16 +36,13 @@ def writer_of(kind: str, layers: int, ctx: oc.Context) -> Writer:
     return Writer(Model(ARCHITECTURES[kind].build(config), config), ctx)
 
 
-def args(place: int) -> tuple[Any, ...]:
-    return np.array([[3]], np.int32), np.array(place, np.int32), np.array(0)
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_layers_with_caches_are_folded(kind: str):
     """Writes of caches and norms of one position are layers, too, and stay equal down to nests."""
     writer = writer_of(kind, 7, oc.Context.cpu(1))
-    step = writer.step(writer.cache(16), 16, (), is_even=True)
-    module = extract(step.lower(*args(0)).trace.code.statements, "step").module
+    state = writer.state(1, (), is_even=True)
+    step = state.step(writer.model, writer.cache(16).at(state.place, 16))
+    module = extract(step.statements, "step").module
     unfold, counts = PASSES.index(UnfoldLayersPass), list[int]()
     for passes in (PASSES[:unfold], [UnfoldLayersPass]):
         run_passes(module, passes)
@@ -61,10 +58,11 @@ def test_folding_changes_no_keys():
             oc.seed(1)
             ctx = oc.Context.cpu(1)
             writer = writer_of("llama", 7, ctx)
-            cache = writer.cache(16)
-            step = writer.step(cache, 16, (), is_even=True)
-            for place in range(3):
-                step(*args(place))
+            cache, state = writer.cache(16), writer.state(1, (), is_even=True)
+            code = state.step(writer.model, cache.at(state.place, 16))
+            ctx.init_params(code)
+            state.begin(ctx, np.array(0, np.int32), np.array([3], np.int32), 0, [])
+            ctx.compile(code).run_loop(epochs=3)
             found.append([ctx[memory].tobytes() for kept in cache.kept.values() for memory in kept])
     assert len(found[0]) == 14
     assert found[0] == found[1]
