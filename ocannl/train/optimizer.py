@@ -37,7 +37,7 @@ class Optimizer:
         self.groups = {pattern: dict(given) for pattern, given in common.get("groups", {}).items()}
         self.clip_norm, self.clip_value = common.get("clip_norm"), common.get("clip_value")
         self.accumulate, self.ema = common.get("accumulate", 1), common.get("ema")
-        self._rule = rule
+        self._rule, self._common = rule, dict(common)
         self._scope = oc.scope(common.get("label", name))
         self._nodes: dict[tuple[object, str], oc.Tensor] = {}
         self._averages: dict[oc.Tensor, oc.Tensor] = {}
@@ -205,5 +205,6 @@ class Optimizer:
                 ctx[p] = value
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{key}={value!r}" for key, value in {"lr": self.lr, **self.options}.items())
+        given = {"lr": self.lr, **self.options, **self._common}
+        options = ", ".join(f"{key}={value!r}" for key, value in given.items())
         return f"train.{self.name}({options})"

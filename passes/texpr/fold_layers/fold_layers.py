@@ -79,9 +79,12 @@ class Folding:
         no scalars in code with derivatives.
         """
         differ = any((numbers[rows] != numbers[rows[0]]).any() for numbers in (self.code.codes, self.turn))
-        if differ or not self.code.is_differentiated:
-            return not differ
-        return not any(is_number(self.code.statements[place]) for place in self.inner[0])
+        if differ:
+            return False
+        inner = [self.code.statements[place] for place in self.inner[0]]
+        for op in inner:
+            check_shapes(op)
+        return not (self.code.is_differentiated and any(map(is_number, inner)))
 
     def use_alike(self, rows: NDArray[np.int64]) -> bool:
         """Whether statements use values of their own and of the previous layer at corresponding places, or
@@ -237,7 +240,6 @@ def is_number(op: Operation) -> bool:
     """Whether an operation computes a scalar from scalars: those of all layers that wait for nothing else, as
     norms of gradients, are merged in one nest, so that layers differ from then on.
     """
-    check_shapes(op)
     if isinstance(op, ConstantOp):
         return False
     return all(shape_of(value).elements == 1 for value in (*op.results, *op.operands[:1]))

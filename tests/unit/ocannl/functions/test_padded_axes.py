@@ -81,7 +81,7 @@ def test_training_is_that_of_real_rows():
         return step
 
     padded, plain = made(ROWS), made({"y": "b"})
-    for size in (13, 5, 16):
+    for size in (13, 5):
         x, y = RNG.normal(size=(size, 2)), RNG.integers(0, 3, size)
         found, expected = padded(x, y), plain(x, y)
         for name, value in expected.items():

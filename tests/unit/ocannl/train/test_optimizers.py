@@ -298,3 +298,9 @@ WRONG: Any = train
 def test_errors(make: Any, message: str):
     with pytest.raises(oc.ArgumentError, match=message):
         make()
+
+
+def test_a_description_has_all_that_was_asked_for():
+    text = repr(train.adamw(lr=0.1, clip_norm=1.0, groups={"*.b": {"weight_decay": 0.0}}))
+    assert text.startswith("train.adamw(lr=0.1, betas=(0.9, 0.999), ")
+    assert text.endswith("clip_norm=1.0, groups={'*.b': {'weight_decay': 0.0}})")

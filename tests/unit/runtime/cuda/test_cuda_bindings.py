@@ -77,13 +77,9 @@ def test_the_real_module_calls_the_driver(library: Path):
     assert [line.split()[-2:] for line in lines[2:5]] == [["250.00", "us"]] * 3
 
 
-def test_the_real_module_without_memory_pools(library: Path):
-    done = run(library, NO_POOLS="1")
-    assert not done.returncode, done.stderr
-
-
 def test_the_real_module_calls_the_driver_for_each_kernel(library: Path):
-    done = run(library, OCANNL_CUDA_SYNC="1")
+    """And has no memory pools."""
+    done = run(library, OCANNL_CUDA_SYNC="1", NO_POOLS="1")
     assert not done.returncode, done.stderr
     assert done.stdout.splitlines()[-1] == "launches of graphs: 3"
 
