@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -149,6 +150,15 @@ class _Parser:
         self.tokens = lexer.tokens()
         self.at = 0
 
+    def _right_form(self) -> str:
+        """The form of a spec; for one of NumPy's, that spec as it is written here."""
+        foreign = re.fullmatch(r"\s*([a-zA-Z,\s]+)->([a-zA-Z\s]*)", self.text)
+        if foreign is None or ("," in self.text and " " in foreign[1].strip().replace(", ", ",")):
+            return "`operand; operand => result`"
+        operands, result = foreign[1].split(","), foreign[2].replace(" ", "")
+        own = "; ".join([" ".join(operand.replace(" ", "")) for operand in operands])
+        return f"`operand; operand => result`, here `{own} => {' '.join(result) or 0}`"
+
     def spec(self, num_operands: int | None) -> Spec:
         starts = [self._next.offset]
         operands = [self._slot()]
@@ -157,7 +167,7 @@ class _Parser:
             operands.append(self._slot())
         arrow = self._next
         if not self._accept("=>"):
-            raise self._error("the result is missing: a spec is `operand; operand => result`", arrow)
+            raise self._error(f"the result is missing: a spec is {self._right_form()}", arrow)
         result = self._slot()
         if self._next.kind:
             raise self._error("nothing may follow the one result", self._next)

@@ -12,7 +12,6 @@ from xdsl.ir import Operation
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.texpr import ForwardOp
-from ocannl.passes.texpr.infer_shapes.descriptions import describe
 
 # Stands for larger ids, since infinity is the least of no ids.
 GREATEST = float(np.finfo(np.float32).max)
@@ -20,16 +19,16 @@ GREATEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class IdCheck:
-    """The check that all ids of a tensor are positions of an axis, which gives its name and size.
+    """The check that all ids of a tensor are positions of an axis of this size.
 
     `statement` computes the least id that is no position, in f32; infinity if all are. `place` is what the
-    ids choose from, by default the operation. Checks with equal keys are the same, as long as no memory
+    ids choose from, where it has a name. Checks with equal keys are the same, as long as no memory
     changes that the ids read.
     """
 
     op: Operation
     ids: str
-    axis: Callable[[], str]
+    size: Callable[[], int]
     statement: ForwardOp
     place: str | None = None
     key: Hashable = field(default_factory=object)
@@ -38,8 +37,10 @@ class IdCheck:
         """Raises `OcannlError` if there is an id that is no position."""
         if least != math.inf:
             found = "inf" if least >= GREATEST else f"{least:.9g}"
-            what = f"the id {found} in `{self.ids}` is no position of axis {self.axis()}"
-            raise OcannlError(at_line(self.op, f"in `{self.place or describe(self.op)}`, {what}"))
+            where = "" if self.place is None else f"in `{self.place}`, "
+            size = self.size()
+            known = f"none of 0 to {size - 1}" if size else "none, since there are no positions"
+            raise OcannlError(at_line(self.op, f"{where}the id {found} in `{self.ids}` is {known}"))
 
 
 def least_wrong() -> Term:

@@ -12,7 +12,7 @@ from ocannl.dialects.ir.errors import SpecError
 from ocannl.dialects.ir.op_helpers import drop_uses
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
-from ocannl.dialects.shapes.shape import DimTerm
+from ocannl.dialects.shapes.shape import Dim, DimTerm
 from ocannl.dialects.shapes.spec import Affine, Axis, Padding, Slot, Spec, names_of
 from ocannl.dialects.shapes.spec_parser import SpecSyntaxError, parse_spec
 from ocannl.dialects.shapes.spec_parts import part_spaces
@@ -109,7 +109,7 @@ class Indexing:
         args = [arg for i, size in zip(ids, sizes, strict=True) for arg in (i, positions(size))]
         value = apply(term, [*args, x], logic=logic, accum=accum, dims=[*self.dims.items()], label=label)
         if self.out_of_range == "error":
-            value.id_checks = [_check(value, *each) for each in zip(ids, self.at, sizes, strict=True)]
+            value.id_checks = [_check(value, *each) for each in zip(ids, sizes, strict=True)]
         return value
 
 
@@ -150,21 +150,23 @@ def _clamped(ids: Value, size: DimTerm) -> Value:
     return apply(term, [ids, size_of(size)], logic="... | ... -> ...; => ... | ... -> ...")
 
 
-def checked_ids(ids: Value, place: str, axis: str, size: DimTerm) -> Value:
+def checked_ids(ids: Value, place: str, size: DimTerm) -> Value:
     """The same ids, which are checked when they are used; `place` is what they choose from."""
     value = apply(Arg(0), [ids], logic=SAME_SHAPE, label="positions")
-    value.id_checks = [replace(_check(value, ids, axis, size), place=place)]
+    value.id_checks = [replace(_check(value, ids, size), place=place)]
     return value
 
 
-def _check(value: Value, ids: Value, axis: str, size: DimTerm) -> IdCheck:
+def _check(value: Value, ids: Value, size: DimTerm) -> IdCheck:
     operands = [ids, size_of(size), convert(ids, f32)]
     least = apply(least_wrong(), operands, logic="... | ... -> ...; ; ... | ... -> ... => 0", accum="min")
     statement = texpr.ForwardOp(least)
     statement.location = value.op.location
     drop_uses(statement)
 
-    def named_axis() -> str:
-        return f"{axis}={graph.known_dim(size)}"
+    def size_now() -> int:
+        dim = graph.known_dim(size)
+        assert isinstance(dim, Dim)
+        return dim.size
 
-    return IdCheck(value.op, label_of(ids), named_axis, statement, key=(ids, size))
+    return IdCheck(value.op, label_of(ids), size_now, statement, key=(ids, size))

@@ -112,4 +112,4 @@ class Loop:
 def _checked(check: IdCheck, stack: Value) -> IdCheck:
     """The check of all iterations."""
     least = expressions.apply(Arg(0), [stack], logic="... | ... -> ... => 0", accum="min")
-    return IdCheck(check.op, check.ids, check.axis, ForwardOp(least), check.place)
+    return IdCheck(check.op, check.ids, check.size, ForwardOp(least), check.place)

@@ -267,7 +267,7 @@ def _checked(item: Item, axes: MemoryAxes, place: Place) -> Value:
     ids = _ids(item, axes, place)
     if not isinstance(item, Value):
         return ids
-    return checked_ids(ids, axes.label, str(axes.number(place)), axes.dim(place))
+    return checked_ids(ids, axes.label, axes.dim(place))
 
 
 def _with_new_axis(value: Value, items: Sequence[Item], number: int) -> Value:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ocannl.passes.texpr.infer_shapes.terms import DimTerm, Leaf, Row, RowKind
 
+OTHER_COUNTS = "the numbers of axes differ"
+
 
 class ShapeInferenceError(Exception):
     """The constraints have no solution, or do not determine a parameter."""

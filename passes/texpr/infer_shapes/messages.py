@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from xdsl.ir import Operation, SSAValue
@@ -13,10 +14,15 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
-from ocannl.dialects.texpr import ApplyOp, DataOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, DataOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
 from ocannl.passes.texpr.infer_shapes.descriptions import describe, tensor_name
-from ocannl.passes.texpr.infer_shapes.errors import MissingDimension, ShapeConflict, ShapeInferenceError
+from ocannl.passes.texpr.infer_shapes.errors import (
+    OTHER_COUNTS,
+    MissingDimension,
+    ShapeConflict,
+    ShapeInferenceError,
+)
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
 # The separator after each row in the text of a shape.
@@ -55,46 +61,95 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     return ShapeError(at_line(origin, message))
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A row of a tensor in a clash, marked, or one of its axes; a tensor without a row only is shown."""
+
+    value: SSAValue
+    kind: RowKind | None = None
+    row: object = None
+    axis: int | None = None
+
+    @property
+    def size(self) -> int | None:
+        """The size of the axis."""
+        axes = self.row.axes if isinstance(self.row, Row) else ()
+        dim = axes[self.axis] if self.axis is not None and self.axis < len(axes) else None
+        return dim.size if isinstance(dim, Dim) else None
+
+
 def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeError:
     origin = error.origin if isinstance(error.origin, Origin) else None
     at = op if origin is None else origin.op
-    lines = [at_line(at, f"shapes do not fit in `{describe(at)}`")]
+    lines, sides, note = [at_line(at, f"shapes do not fit in `{describe(at)}`")], list[Side](), None
     if origin is not None:
-        lines += _sides(error, origin, shape_of)
-    lines.append(f"  {error if origin is None else error.reason}")
+        sides = _sides(error, origin, shape_of)
+        lines += [line for side in sides for line in _side_lines(side, shape_of)]
+        note = _note(error, origin, shape_of)
+        lines += [f"  {note}"] if note else []
+    if not note or error.reason != OTHER_COUNTS:
+        both = None if isinstance(at, SliceOp) else _both_sizes(error, sides)
+        lines.append(f"  {error if origin is None else both or error.reason}")
     others = _operations(error.because, at)
-    lines += [f"  because of {line}" for line in _because(others)]
+    elsewhere = [other for other in others if location_text(other) != location_text(at)]
+    lines += [f"  because of {line}" for line in _because(elsewhere)]
     hint = _hint(at, shape_of) or next(filter(None, map(_misspelt, [at, *others])), None)
     hint = hint or _one_position(error, shape_of)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
-def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[str]:
+def _both_sizes(error: ShapeConflict, sides: Sequence[Side]) -> str | None:
+    """Two sizes that differ, each with its tensor; None for another clash."""
+    if not error.reason.endswith(" differ") or not error.reason.startswith("sizes "):
+        return None
+    found = {tensor_name(side.value): side.size for side in sides if side.size is not None}
+    if len(found) < 2 or len(set(found.values())) < 2:
+        return None
+    return ", ".join([f"{size} in `{name}`" for name, size in found.items()])
+
+
+def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[Side]:
     """Both sides of the clash; where a result and an operand clash, all operands, as the user wrote them."""
     left, right, op = origin.left, origin.right, origin.op
     if isinstance(op, DataOp):
-        return [f"  {op.label.data}: {shape_of(op.result)}"]
+        return [Side(op.result)]
     if isinstance(op, ApplyOp) and left.value is right.value and left.kind == right.kind:
-        return _spec_lines(error, op, left, shape_of)
+        numbers = [k for k, arg in enumerate(op.args) if not isinstance(arg.owner, RangeOp)]
+        return [_spec_side(error, op, left, number, shape_of) for number in numbers]
     if isinstance(op, ApplyOp) and left.value is op.result and left.kind == right.kind and len(op.args) > 1:
         from_end = _from_end(error)
-        return [line for arg in op.args for line in _operand_lines(arg, right.kind, from_end, shape_of)]
-    lines = _place_lines(left, error.left, error.left_axis, shape_of)
+        return [_operand_side(arg, right.kind, from_end, shape_of) for arg in op.args]
+    sides = [Side(left.value, left.kind, error.left, error.left_axis)]
     if right.value is not left.value or right.kind != left.kind:
-        lines += _place_lines(right, error.right, error.right_axis, shape_of)
-    return lines
+        sides.append(Side(right.value, right.kind, error.right, error.right_axis))
+    return sides
 
 
-def _spec_lines(error: ShapeConflict, op: ApplyOp, place: ValueRow, shape_of: ShapeOf) -> list[str]:
-    """The operands of a spec, with the axis marked that does not fit the earlier uses of its name."""
-    lines: list[str] = []
-    for arg in op.args:
-        if arg is place.value:
-            lines += _place_lines(place, error.left, error.left_axis, shape_of)
-        else:
-            lines.append(f"  {tensor_name(arg)}: {shape_of(arg)}")
-    note = _spec_note(op, place, error.left_axis, shape_of(place.value).row(place.kind))
-    return [*lines, f"  {note}"] if note else lines
+def _spec_side(error: ShapeConflict, op: ApplyOp, place: ValueRow, number: int, shape_of: ShapeOf) -> Side:
+    """An operand of a spec: the one that does not fit, or another with an axis of the same name."""
+    arg, axis = op.args[number], error.left_axis
+    if arg is place.value:
+        return Side(arg, place.kind, error.left, axis)
+    if op.logic is None or axis is None or place.value not in op.args:
+        return Side(arg)
+    slots = parse_spec(op.logic.data).operands
+    wanted = slots[list(op.args).index(place.value)].rows[ROW_KINDS.index(place.kind)]
+    for kind, row in zip(ROW_KINDS, slots[number].rows, strict=True):
+        known = shape_of(arg).row(kind)
+        if wanted.var is row.var is None and axis < len(wanted.axes) and wanted.axes[axis] in row.axes:
+            return Side(arg, kind, known, row.axes.index(wanted.axes[axis]))
+        if wanted.var is not None and wanted == row and isinstance(error.left, Row):
+            at = len(known.axes) - len(error.left.axes) + axis
+            return Side(arg, kind, known, at if at >= 0 else None)
+    return Side(arg)
+
+
+def _note(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> str | None:
+    """What the spec says of an axis that does not fit earlier uses of its name."""
+    left, right, op = origin.left, origin.right, origin.op
+    if not isinstance(op, ApplyOp) or left.value is not right.value or left.kind != right.kind:
+        return None
+    return _spec_note(op, left, error.left_axis, shape_of(left.value).row(left.kind))
 
 
 def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> str | None:
@@ -112,10 +167,13 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> st
         return f"this axis is `{row.axes[axis]}` in the spec" if axis < len(row.axes) else None
     if known.is_closed and known.known == len(row.axes):
         return None
-    if not row.axes:
-        return f"its slot in the spec, `{slot}`, has no {place.kind} axes"
-    axes = "1 axis" if len(row.axes) == 1 else f"{len(row.axes)} axes"
-    return f"its slot in the spec, `{slot}`, has {axes} for this row"
+    wanted, name = _counted(len(row.axes), place.kind), tensor_name(place.value)
+    own = f"{'at least ' if known.var else ''}{known.known}" if known.known else "none"
+    return f"its slot in the spec, `{slot}`, has {wanted}, `{name}` has {own}"
+
+
+def _counted(count: int, kind: RowKind) -> str:
+    return f"1 {kind} axis" if count == 1 else f"{count or 'no'} {kind} axes"
 
 
 def _from_end(error: ShapeConflict) -> int | None:
@@ -125,21 +183,36 @@ def _from_end(error: ShapeConflict) -> int | None:
     return None
 
 
-def _operand_lines(value: SSAValue, kind: RowKind, from_end: int | None, shape_of: ShapeOf) -> list[str]:
+def _operand_side(value: SSAValue, kind: RowKind, from_end: int | None, shape_of: ShapeOf) -> Side:
     row = shape_of(value).row(kind)
     axis = None if from_end is None or len(row.axes) < from_end else len(row.axes) - from_end
-    return _place_lines(ValueRow(value, kind), row, axis, shape_of)
+    return Side(value, kind, row, axis)
 
 
-def _place_lines(place: ValueRow, row: object, axis: int | None, shape_of: ShapeOf) -> list[str]:
-    name, shape = tensor_name(place.value), shape_of(place.value)
+def _side_lines(side: Side, shape_of: ShapeOf) -> list[str]:
+    name, shape = tensor_name(side.value), _known(shape_of(side.value), side.kind)
     head = f"  {name}: "
-    line = f"{head}{shape}    (its {place.kind} row)"
-    marked = _mark(shape, place.kind, axis if isinstance(row, Row) else None)
+    line = f"{head}{_text(shape)}"
+    if side.kind is None:
+        return [line]
+    line += f"    (its {side.kind} row)"
+    marked = _mark(shape, side.kind, side.axis if isinstance(side.row, Row) else None)
     if marked is None:
         return [line]
     start, width = marked
     return [line, " " * (len(head) + start) + "^" * width]
+
+
+def _known(shape: Shape, kind: RowKind | None) -> Shape:
+    """A shape without the other rows of which nothing is known; if that is all, with its output."""
+    shown = {k: Row() if shape.row(k) == Row(var=shape.row(k).var) else shape.row(k) for k in ROW_KINDS}
+    shown["output" if kind is None else kind] = shape.row("output" if kind is None else kind)
+    return Shape(**shown)
+
+
+def _text(shape: Shape) -> str:
+    """The text of a shape, with `...` for unknown axes."""
+    return re.sub(r"\.\.\w+\.\.", "...", str(shape))
 
 
 def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | None:
@@ -153,16 +226,17 @@ def _mark(shape: Shape, kind: RowKind, axis: int | None) -> tuple[int, int] | No
     row, parts = shape.row(kind), text.split(",")
     if not text:
         return None
-    if axis is None or row.var is not None or not 0 <= axis < len(parts):
+    if axis is None or not 0 <= axis < row.known:
         return start, len(text)
-    return start + sum(len(p) + 1 for p in parts[:axis]), len(parts[axis])
+    place = axis + (row.var is not None and axis >= len(row.leading))
+    return start + sum(len(p) + 1 for p in parts[:place]), len(parts[place])
 
 
 def _row_text(shape: Shape, kind: RowKind) -> str:
     """The text of one row, as in the text of the shape."""
     empty = Row()
     alone = Shape(*(shape.row(k) if k == kind else empty for k in ROW_KINDS))
-    return str(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
+    return _text(alone).removesuffix(SEPARATORS[kind]) if shape.row(kind) != empty else ""
 
 
 def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TypeVar
 
 from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
-from ocannl.passes.texpr.infer_shapes.errors import RankCycle, ShapeConflict
+from ocannl.passes.texpr.infer_shapes.errors import OTHER_COUNTS, RankCycle, ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of
 from ocannl.passes.texpr.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.texpr.infer_shapes.store import Progress, Store
@@ -81,7 +81,7 @@ class RowRules:
             raise self._cycle(rule)
         if left.var is None and right.var is None:
             if left.known != right.known:
-                raise self._conflict(rule, "the numbers of axes differ")
+                raise self._conflict(rule, OTHER_COUNTS)
             self._pair_eq(rule, left.axes, right.axes, range(left.known))
         elif left.var is None or right.var is None:
             self._equate_with_closed(rule, left, right)
@@ -94,7 +94,7 @@ class RowRules:
         closed, other = (left, right) if left.var is None else (right, left)
         assert other.var is not None
         if other.known > closed.known:
-            raise self._conflict(rule, "the numbers of axes differ")
+            raise self._conflict(rule, OTHER_COUNTS)
         first, last = len(other.leading), closed.known - len(other.trailing)
         self.bind(other.var, Row(trailing=closed.axes[first:last]), rule)
         self._pair_ends(rule, left.axes, right.axes, first, len(other.trailing))

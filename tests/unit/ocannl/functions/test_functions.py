@@ -225,7 +225,7 @@ class TestSignatures:
         assert "n: 4|    (its output row)" in ids
         with pytest.raises(oc.ShapeError) as caught:
             oc.function(lambda x, y: nn.cross_entropy(oc.param("w", input=3) @ x, y), ctx=ctx)(rows, numbers)
-        assert str(caught.value).endswith("sizes 3 and 2 differ")
+        assert str(caught.value).endswith("3 in `w`, 2 in `x`")
 
     def test_integers_are_ids_where_numbers_do_not_fit(self, ctx: oc.Context):
         embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)

@@ -57,6 +57,30 @@ class TestShapeClashes:
 
         self.check(program, "a", "b", "2,3", "4,5", "i j; j k => i k")
 
+    def test_both_sizes_are_told_with_their_tensors(self):
+        """An axis of a spec is marked in each operand; what is unknown is left out."""
+        images, kernel = data(2, 8, 3, axes="bbo", label="images"), oc.param("kernel", input=[3, 1], output=4)
+        spec = "b, w + j | c; j, c -> o => b, w | o"
+        message = message_of(oc.ShapeError, lambda: oc.einsum(spec, images, kernel))
+        assert message.splitlines()[1:7] == [
+            "  images: 2,8|3    (its output row)",
+            "              ^",
+            "  kernel: 3,1->4    (its input row)",
+            "            ^",
+            "  this axis is `c` in the spec",
+            "  3 in `images`, 1 in `kernel`",
+        ]
+        message = message_of(
+            oc.ShapeError, lambda: oc.param("w") @ data(10, 3) + data(4, label="b") + data(5)
+        )
+        assert message.splitlines()[1:] == [
+            "  (... + b): ...,10|...,4    (its output row)",
+            "                        ^",
+            "  x: 5    (its output row)",
+            "     ^",
+            "  4 in `(... + b)`, 5 in `x`",
+        ]
+
     @pytest.mark.parametrize("function", ["einmax", "tropical", "outer_sum"])
     def test_other_accumulations(self, function: str):
         def program():

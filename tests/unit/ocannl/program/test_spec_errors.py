@@ -105,3 +105,17 @@ class TestSpecs:
             return oc.accumulate(n, "max", data(4, 3), spec="...|... = 0")  # here
 
         names_line(message_of(oc.SpecError, program, "...|... = 0"), program)
+
+
+@pytest.mark.parametrize(
+    ("spec", "form"),
+    [
+        ("bi,ij->bj", "here `b i; i j => b j`"),
+        ("bij, bjk -> bik", "here `b i j; b j k => b i k`"),
+        ("ij ->", "here `i j => 0`"),
+        ("b | i", "a spec is `operand; operand => result`"),
+    ],
+)
+def test_the_right_form_of_a_spec_of_numpy(spec: str, form: str):
+    operands = [data(2, 2, axes="oo")] * (1 + spec.count(","))
+    message_of(oc.SpecError, lambda: oc.einsum(spec, *operands), "the result is missing", form)

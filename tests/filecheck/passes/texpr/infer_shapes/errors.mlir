@@ -12,7 +12,7 @@ texpr.routine @r {
 // CHECK-NEXT: ^
 // CHECK-NEXT: y: 10|3    (its output row)
 // CHECK-NEXT: ^
-// CHECK-NEXT: sizes 4 and 3 differ
+// CHECK-NEXT: 4 in `x`, 3 in `y`
 
 // -----
 
@@ -25,11 +25,11 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ y`
-// CHECK-NEXT: w: ..i8..,4,3->..o1..    (its input row)
-// CHECK-NEXT: ^^^^^^^^^^
+// CHECK-NEXT: w: ...,4,3->    (its input row)
+// CHECK-NEXT: ^
 // CHECK-NEXT: y: 7    (its output row)
 // CHECK-NEXT: ^
-// CHECK-NEXT: sizes 3 and 7 differ
+// CHECK-NEXT: 3 in `w`, 7 in `y`
 // CHECK-NEXT: because of {{.*:[0-9]+:[0-9]+}}: `w @ x`
 
 // -----
@@ -88,7 +88,7 @@ texpr.routine @r {
 // CHECK-NEXT: ^^
 // CHECK-NEXT: x: 10|2    (its output row)
 // CHECK-NEXT: ^
-// CHECK-NEXT: sizes 16 and 2 differ
+// CHECK-NEXT: 16 in `w`, 2 in `x`
 // CHECK-NEXT: hint: `@` is the tensor product; `*` works point by point
 
 // -----
@@ -104,7 +104,7 @@ texpr.routine @r {
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 16->5    (its output row)
 // CHECK-NEXT: ^
-// CHECK-NEXT: sizes 2 and 5 differ
+// CHECK-NEXT: 2 in `w`, 5 in `x`
 // CHECK-NEXT: hint: the product applies its right side first, as composed functions do: try to swap the operands
 
 // -----
@@ -139,7 +139,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("... => ..., 0", n)`
-// CHECK-NEXT: n: ..o0..
+// CHECK-NEXT: n: ...
 // CHECK-NEXT: a row would have to contain itself with more axes
 
 // -----
@@ -165,8 +165,7 @@ texpr.routine @r {
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a b c => a", x)`
 // CHECK-NEXT: x: 2,3    (its output row)
 // CHECK-NEXT: ^^^
-// CHECK-NEXT: its slot in the spec, `a b c`, has 3 axes for this row
-// CHECK-NEXT: the numbers of axes differ
+// CHECK-NEXT: its slot in the spec, `a b c`, has 3 output axes, `x` has 2
 
 // -----
 
@@ -203,8 +202,8 @@ texpr.routine @r indices (n = 80) {
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[n]`
 // CHECK-NEXT: x: 81,10|3    (its batch row)
 // CHECK-NEXT: ^^
-// CHECK-NEXT: x[n]: ..b0..|..i1..->..o2..    (its batch row)
-// CHECK-NEXT: ^^^^^^
+// CHECK-NEXT: x[n]: ...|    (its batch row)
+// CHECK-NEXT: ^^^
 // CHECK-NEXT: sizes 81 and 80 differ
 
 // -----
@@ -216,8 +215,8 @@ texpr.routine @r {
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[0]`
 // CHECK-NEXT: x: 3    (its batch row)
-// CHECK-NEXT: x[0]: ..b0..|..i1..->..o2..    (its batch row)
-// CHECK-NEXT: ^^^^^^
+// CHECK-NEXT: x[0]: ...|    (its batch row)
+// CHECK-NEXT: ^^^
 // CHECK-NEXT: the numbers of axes differ
 // CHECK-NEXT: hint: `x` has no batch axis to slice; other axes take a fixed position in a spec
 
@@ -246,7 +245,7 @@ texpr.routine @r {
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 3    (its output row)
 // CHECK-NEXT: ^
-// CHECK-NEXT: sizes 4 and 3 differ
+// CHECK-NEXT: 4 in `p`, 3 in `x`
 
 // -----
 
@@ -260,4 +259,4 @@ texpr.routine @r {
 // CHECK-NEXT: ^
 // CHECK-NEXT: x: 3    (its output row)
 // CHECK-NEXT: ^
-// CHECK-NEXT: sizes 4 and 3 differ
+// CHECK-NEXT: 4 in `x.grad`, 3 in `x`
