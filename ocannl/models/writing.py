@@ -84,13 +84,15 @@ class Writer:
         self._states: dict[object, Writing] = {}
         self._steps: dict[object, oc.Routine] = {}
 
-    def cache(self, length: int) -> nn.KVCache:
-        """The cache of a length, which calls share."""
-        if self._cache is None or self._cache.length != length:
+    def cache(self, length: int, padding: int = 0) -> nn.KVCache:
+        """The cache of a length, which calls share, for prompts with up to so much padding."""
+        at_once = max(length // 8, PROMPT)
+        key = length, at_once if padding <= at_once else None
+        if self._cache is None or key != (self._cache.length, self._cache.at_once):
             # Another length is a new text: what was compiled for it, and its memory, are let go.
             self._functions.clear()
             self._steps.clear()
-            self._cache = nn.kv_cache(length=length)
+            self._cache = nn.kv_cache(length=length, at_once=key[1])
         return self._cache
 
     def prompt(self, cache: nn.KVCache | None, size: int, rules: Sequence[str]) -> oc.Function:
@@ -180,7 +182,8 @@ class Cached(Whole):
         self, writer: Writer, rows: list[list[int]], max_new: int, settings: dict[str, Array]
     ) -> None:
         super().__init__(writer, rows, max_new, settings)
-        self.cache = writer.cache(rounded(self.total, CACHE))
+        padding = self.padded(4)[0].shape[1] - min(map(len, rows)) if rows else 0
+        self.cache = writer.cache(rounded(self.total, CACHE), padding)
         is_even = len({len(row) for row in rows}) == 1
         self.state = writer.state(len(rows), self.rules, is_even=is_even)
         self.is_even, self.furthest = is_even, -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -47,6 +47,8 @@ class KVCache:
         start: the first of the positions that are given next: an integer, or a tensor of integers of shape
             () or with one for each sequence; None where blocks count them.
         seen: how many positions, from the first on, attention looks at; by default all.
+        at_once: the most positions that are given at once after the first ones; then blocks with a window
+            have room for these and the window only, in turn (a ring buffer). None for room for all.
     """
 
     length: int
@@ -54,6 +56,7 @@ class KVCache:
     label: str = "cache"
     start: oc.TensorLike | None = None
     seen: int | None = None
+    at_once: int | None = None
     kept: dict[tuple[Hashable, tuple[int, ...]], _Kept] = field(
         default_factory=dict[tuple[Hashable, tuple[int, ...]], _Kept], repr=False
     )
@@ -107,44 +110,63 @@ class KVCache:
         oc.infer(keys)
         oc.infer(values)
         *batch, count = keys.shape.array[:-2]
-        kept, positions = self._memory_of(owner, batch, keys, values), self.positions(count)
-        if isinstance(self.start, int) and self.start == 0:
-            _write(kept, (..., slice(0, count), slice(None), slice(None)), keys, values)
-            return Attended(keys, values, seen_mask(positions, count, window))
-        _write(kept, _place(batch, positions), keys, values)
-        seen = self.length if self.seen is None else self.seen
-        part = (..., slice(0, seen), slice(None), slice(None))
-        return Attended(kept.keys[part], kept.values[part], seen_mask(positions, seen, window))
-
-    def _memory_of(self, owner: Hashable, batch: list[int], keys: oc.Tensor, values: oc.Tensor) -> _Kept:
-        """The memory of a block for this size of batch, made when first needed."""
-        count = keys.shape.array[-3]
         if count > self.length:
             raise oc.ArgumentError(f"{count} positions do not fit into a cache of {self.length}")
+        room = self._room(window)
+        kept, positions = self._memory_of(owner, batch, room, keys, values), self.positions(count)
+        if isinstance(self.start, int) and self.start == 0:
+            for places, part in _turns(count, room):
+                _write(kept, _along(places), keys[_along(part)], values[_along(part)])
+            return Attended(keys, values, seen_mask(positions, count, window))
+        if self.at_once is not None and count > self.at_once:
+            raise oc.ArgumentError(f"{count} positions at once, of which a cache was made for {self.at_once}")
+        is_ring = room < self.length
+        _write(kept, _place(batch, positions % room if is_ring else positions), keys, values)
+        seen = self.length if self.seen is None else self.seen
+        part = _along(slice(0, min(seen, room)))
+        mask = ring_mask(positions, room, window) if seen > room else seen_mask(positions, seen, window)
+        return Attended(kept.keys[part], kept.values[part], mask)
+
+    def _room(self, window: int | None) -> int:
+        """How many positions a block has memory for."""
+        if window is None or self.at_once is None:
+            return self.length
+        return min(self.length, window + self.at_once)
+
+    def _memory_of(
+        self, owner: Hashable, batch: list[int], room: int, keys: oc.Tensor, values: oc.Tensor
+    ) -> _Kept:
+        """The memory of a block for this size of batch, made when first needed."""
         at = owner, tuple(batch)
         if at not in self.kept:
             with oc.scope(self.label):
-                self.kept[at] = _Kept(self._node("keys", batch, keys), self._node("values", batch, values))
+                made = [self._node(*each, [*batch, room]) for each in (("keys", keys), ("values", values))]
+                self.kept[at] = _Kept(*made)
         return self.kept[at]
 
-    def _node(self, label: str, batch: list[int], like: oc.Tensor) -> oc.Tensor:
+    def _node(self, label: str, like: oc.Tensor, batch: list[int]) -> oc.Tensor:
         dtype = like.dtype if self.dtype is None else self.dtype
-        rows = like.shape.array[-2:]
-        return oc.node(label, batch=[*batch, self.length], output=rows, init=0.0, dtype=dtype)
+        return oc.node(label, batch=batch, output=like.shape.array[-2:], init=0.0, dtype=dtype)
 
 
 def _counter(label: str) -> oc.Tensor:
     return oc.node(label, output=[], init=0.0, dtype=np.int32)
 
 
-def kv_cache(*, length: int, dtype: DTypeLike | None = None, label: str = "cache") -> KVCache:
+def kv_cache(
+    *, length: int, dtype: DTypeLike | None = None, at_once: int | None = None, label: str = "cache"
+) -> KVCache:
     """A cache of the keys and values of up to `length` positions of each sequence, for
     `nn.multi_head_attention(..., cache=cache)`: the block then takes the positions of sequences in turn, any
     number at once, and attends to all that it was given.
 
     `cache.reset()` is code that begins again. Keys and values are kept in `dtype`, by default in their own.
+    With `at_once`, blocks with a sliding window keep only that and so many positions more; no more are then
+    given at once, except as the first ones with `cache.at(0)`, of which at most so many are padding.
     """
-    return KVCache(integer(length, "the length of a cache", least=1), dtype, label)
+    if at_once is not None:
+        at_once = integer(at_once, "the positions at once", least=1)
+    return KVCache(integer(length, "the length of a cache", least=1), dtype, label, at_once=at_once)
 
 
 def places(start: oc.TensorLike, count: int) -> oc.Tensor:
@@ -164,6 +186,20 @@ def _place(batch: list[int], positions: oc.Tensor) -> tuple[object, ...]:
     return (*np.indices(shape, np.int32)[:-1], positions)
 
 
+def _along(positions: slice) -> tuple[object, ...]:
+    """The part of keys or values at positions."""
+    return (..., positions, slice(None), slice(None))
+
+
+def _turns(count: int, room: int) -> Iterator[tuple[slice, slice]]:
+    """The last of the first `count` positions for which there is room: places and positions of stretches."""
+    at = max(0, count - room)
+    while at < count:
+        stop = min(count, (at // room + 1) * room)
+        yield slice(at % room, at % room + stop - at), slice(at, stop)
+        at = stop
+
+
 def _write(kept: _Kept, part: tuple[object, ...], keys: oc.Tensor, values: oc.Tensor) -> None:
     kept.keys[part] = keys
     kept.values[part] = values
@@ -171,6 +207,22 @@ def _write(kept: _Kept, part: tuple[object, ...], keys: oc.Tensor, values: oc.Te
 
 def seen_mask(positions: oc.Tensor, seen: int, window: int | None) -> oc.Tensor:
     """1 where a position sees another of the first `seen`: batch, s | t -> ."""
-    other = oc.einsum("t => t -> ", oc.range(seen))
+    return _mask(positions, _others(seen), window)
+
+
+def ring_mask(positions: oc.Tensor, room: int, window: int | None) -> oc.Tensor:
+    """The same for memory in which position p is at place p modulo `room`, the last ones of `positions` the
+    latest.
+    """
+    last, place = positions[..., -1:], _others(room)
+    other = last - (last - place) % room
+    return oc.logical_and(_mask(positions, other, window), other >= 0)
+
+
+def _others(count: int) -> oc.Tensor:
+    return oc.einsum("t => t -> ", oc.range(count))
+
+
+def _mask(positions: oc.Tensor, other: oc.Tensor, window: int | None) -> oc.Tensor:
     mask = other <= positions
     return mask if window is None else oc.logical_and(mask, other > positions - window)

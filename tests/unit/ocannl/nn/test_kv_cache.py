@@ -77,3 +77,36 @@ def test_a_cache_has_a_length():
         nn.kv_cache(length=0)
     with pytest.raises(oc.ArgumentError, match="no 9 to look at"):
         nn.kv_cache(length=8).at(0, 9)
+
+
+@pytest.mark.parametrize(("window", "at_once"), [(3, 2), (5, 4)])
+@pytest.mark.parametrize("steps", [[1] * 6, [2, 1, 2, 1]])
+def test_a_window_keeps_its_positions_in_turn(window: int, at_once: int, steps: list[int]):
+    """After a prompt of 11, of which one in a batch is shorter, and longer than there is room for."""
+    cache = nn.kv_cache(length=32, at_once=at_once)
+    total, first, lengths = 17, 11, np.array([11, 11 - at_once + 1], np.int32)
+    keys = RNG.normal(size=(2, total, 1, 4)).astype(np.float32)
+
+    def attended(owner: nn.KVCache, k: oc.Tensor) -> oc.Tensor:
+        return nn.dot_product_attention(k, *owner.extended("block", k, 2 * k, window))
+
+    ctx = oc.Context.cpu(1)
+    begin = oc.function(lambda k: attended(cache.at(0), k), ctx, {"k": "bboo"})
+    step = oc.function(lambda k, at: attended(cache.at(at), k), ctx, {"k": "bboo", "at": "b"})
+    padded = keys[:, :first].copy()
+    padded[1, lengths[1] :] = 100
+    found = [[rows[: lengths[row]]] for row, rows in enumerate(begin(padded))]
+    at = lengths
+    for count in steps:
+        part = np.stack([keys[row, at[row] : at[row] + count] for row in range(2)])
+        for row, new in enumerate(step(part, at)):
+            found[row].append(new)
+        at = at + np.int32(count)
+    for row in range(2):
+        k = keys[row, : at[row], 0].astype(np.float64)
+        place = np.arange(at[row])
+        seen = (place <= place[:, None]) & (place > place[:, None] - window)
+        chances = np.where(seen, np.exp(k @ k.T / 2), 0)
+        wanted = chances / chances.sum(-1, keepdims=True) @ (2 * k)
+        np.testing.assert_allclose(np.concatenate(found[row])[:, 0], wanted, rtol=1e-4, atol=1e-5)
+    assert {kept.keys.shape.array[1] for kept in cache.kept.values()} == {window + at_once}
