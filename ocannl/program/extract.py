@@ -106,7 +106,8 @@ def _extract(
 ) -> ExtractedRoutine:
     statements, checks = with_checks(statements)
     used = needed(statements, ends)
-    ops = list(dict.fromkeys([*used, *(operation_of(value) for value in _asked(used))]))
+    asked = _asked(used)  # operations do not keep their results, but this does
+    ops = list(dict.fromkeys([*used, *map(operation_of, asked)]))
     copier = _Copier(numbering, memory_names(ops))
     symbol = identifier(name)
     here = named(f"@{symbol}", user_location())
