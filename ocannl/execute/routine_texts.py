@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.execute.node_reasons import node_reasons
+from ocannl.execute.pair_reasons import pair_reasons
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
@@ -134,13 +135,19 @@ class RoutineTexts(Viewable):
         """A table of the nodes: the bytes of each, its memory mode and why, and its offset in the arena."""
         return memory_table(self._executable.func)
 
-    def why(self, node: TensorLike | str) -> Reasons:
+    def why(self, node: TensorLike | str, other: TensorLike | str | None = None) -> Reasons:
         """Why a tensor, or a node by its name in `memory()`, has memory of its own in this routine or is
-        computed where it is used, and where it is computed and read, by which schedule.
+        computed where it is used, and where it is computed and read, by which schedule. With an `other` one,
+        which of the two waits for the other, by which nests, and why these are not fused.
 
         Raises `OcannlError` where the routine has no such node.
         """
-        return node_reasons(self._executable.func, node if isinstance(node, str) else self._name_of(node))
+        func = self._executable.func
+        name, *others = [
+            n if isinstance(n, str) else self._name_of(n) for n in (node, other) if n is not None
+        ]
+        found = [node_reasons(func, label) for label in (name, *others)]
+        return pair_reasons(func, name, others[0]) if others else found[0]
 
     def _name_of(self, tensor: TensorLike) -> str:
         value = as_tensor(tensor).ir_value

@@ -67,16 +67,35 @@ def is_worthwhile(target: NestSummary, group: NestSummary, renaming: Renaming) -
     contractions fuse only while they are small, and none with random numbers, whose long code a register tile
     would repeat.
     """
+    return cost_of_fusion(target, group, renaming) is None
+
+
+def cost_of_fusion(target: NestSummary, group: NestSummary, renaming: Renaming) -> str | None:
+    """Why fusion does not pay, in words; None if it does."""
     if target.length + group.length > LONGEST_NEST:
-        return False
+        return f"together they have more than {LONGEST_NEST} operations"
     size = points(target.nest.space.data)
     if target.reduction_work and group.reduction_work:
         work = (target.reduction_work + group.reduction_work) * size
         if work > SMALL_REDUCTION_WORK:
-            return False
+            return "each has a reduction, which gets a register tile of its own"
     if size > 1 and ((target.draws and group.reduction_work) or (target.reduction_work and group.draws)):
-        return False
-    return size == 1 or _shares_data(target, group, renaming)
+        return "a register tile of the reduction would repeat the code of random numbers"
+    is_shared = size == 1 or _shares_data(target, group, renaming)
+    return None if is_shared else "they touch no element at the same point"
+
+
+def why_apart(target: NestSummary, group: NestSummary) -> str | None:
+    """Why two nests are not fused, in words; None if they could be."""
+    if target.in_turn or group.in_turn:
+        return "points that store to the same element run in turn"
+    conflicts = _conflicts(target, group)
+    if _matching_variables(target, group, conflicts) is None:
+        return "their spaces differ"
+    renaming = legal_renaming(target, group)
+    if renaming is None:
+        return "a point of one needs what other points of the other store"
+    return cost_of_fusion(target, group, renaming)
 
 
 def _shares_data(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.nests import parse_module
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
+from ocannl.passes.analysis.nests import nests
 from ocannl.program import graph
 from ocannl.program.shape_proofs import proof, shape_by
+from ocannl.runtime.interface import the_func
 
 
 def model() -> dict[str, oc.Tensor]:
@@ -154,3 +158,42 @@ def test_nodes_of_a_routine():
         step.why("other")
     with pytest.raises(oc.OcannlError, match="does not compute"):
         step.why(oc.data(np.zeros(3)) + 1.0)
+
+
+def test_why_one_node_waits_for_another():
+    x = oc.data(np.ones((64, 30), np.float32), label="x")
+    w, v = oc.param("w", output=160), oc.param("v", output=100)
+    h = oc.relu(w @ x).named("h")
+    total = (v @ h).named("n").sum().named("total")
+    step = oc.Context.cpu(1).compile(train.grad_update(total), name="step")
+    waits = step.why(h, total)
+    assert waits.answer.startswith("`total` waits for `h`; ")
+    told = [line.text.rpartition(") ")[2] for line in waits.lines]
+    assert told == ["stores `h`", "reads `h`", "reads `n`"]
+    assert step.why(total, h).lines == waits.lines
+    assert step.why(total, total.grad).answer.startswith("`total` and `total.grad` are computed at once")
+    assert step.why(w, h).answer == "no nest stores `w`: nothing waits for it"
+    with pytest.raises(oc.OcannlError, match="has no node `nothing`"):
+        step.why(h, "nothing")
+
+
+def test_why_two_nests_are_not_one():
+    """The reasons of fusion, in words."""
+
+    def reason(first: str, second: str, space: str = "(i = 64)") -> str | None:
+        text = f"""
+loops.func @f {{
+  %x = assign.node "x" on_device : memref<64xf32>
+  %y = assign.node "y" on_device : memref<64xf32>
+  loops.nest "x" (i = 64) {{ {first} }}
+  loops.nest "y" {space} {{ {second} }}
+}}"""
+        return why_apart(*(NestSummary.of(nest) for nest in nests(the_func(parse_module(text)))))
+
+    store = "%a = loops.load %y[i] loops.store %a, %x[i]"
+    assert reason(store, "%a = loops.load %x[i] loops.store %a, %y[i]") is None
+    assert reason(store, "%a = loops.load %x[i] loops.store %a, %y[i]", "(i = 63)") == "their spaces differ"
+    turned = reason(store, "%a = loops.load %x[-i + 63] loops.store %a, %y[i]")
+    assert turned == "a point of one needs what other points of the other store"
+    added = "%a = loops.load %x[i] %b = loops.load %y[0] %c = arith.addf %a, %b : f32 loops.store %c, %y[0]"
+    assert reason(store, added) == "points that store to the same element run in turn"

@@ -1,0 +1,90 @@
+"""Why one node of a routine waits for another, and why their nests are not one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.linear import space_text
+from ocannl.dialects.ir.errors import location_text
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
+from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
+from ocannl.program.reasons import Line, Reasons
+
+
+@dataclass(frozen=True)
+class Touching:
+    """A nest, and the labels of the nodes that it reads and stores to."""
+
+    nest: NestOp
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return f"the nest {self.nest.label.data!r}"
+
+    def line(self, text: str) -> Line:
+        return Line(location_text(self.nest), f"{self.name} over {space_text(self.nest.space.data)} {text}")
+
+
+def pair_reasons(func: FuncOp, first: str, second: str) -> Reasons:
+    """Whether one of two nodes waits for the other, by which nests; and why these are not fused."""
+    nests = [_touching(op) for op in func.walk() if isinstance(op, NestOp)]
+    for label in (first, second):
+        if not any(label in nest.writes for nest in nests):
+            return Reasons(f"no nest stores `{label}`: nothing waits for it", ())
+    together = next((nest for nest in nests if {first, second} <= nest.writes), None)
+    if together is not None:
+        answer = f"`{first}` and `{second}` are computed at once, by {together.name}"
+        return Reasons(answer, (together.line("stores both"),))
+    for before, after in ((first, second), (second, first)):
+        chain = _chain(nests, before, after)
+        if chain:
+            lines = [nest.line(f"reads `{read}`") for read, nest in chain]
+            source = next(nest for nest in nests if before in nest.writes)
+            answer = f"`{after}` waits for `{before}`{_apart(source, chain[0][1])}"
+            return Reasons(answer, (source.line(f"stores `{before}`"), *lines))
+    return Reasons(f"neither of `{first}` and `{second}` waits for the other", ())
+
+
+def _touching(nest: NestOp) -> Touching:
+    ops = list(nest.walk())
+    return Touching(nest, _labels(ops, LoadOp), _labels(ops, StoreOp))
+
+
+def _labels(ops: Sequence[Operation], kind: type[LoadOp] | type[StoreOp]) -> frozenset[str]:
+    nodes = [op.node.owner for op in ops if isinstance(op, kind)]
+    return frozenset(node.label.data for node in nodes if isinstance(node, NodeOp))
+
+
+def _chain(nests: Sequence[Touching], before: str, after: str) -> list[tuple[str, Touching]]:
+    """The fewest nests after that which stores `before`, each with what it reads of the one before it, up to
+    one that stores `after`; empty if there are none.
+    """
+    start = next(k for k, nest in enumerate(nests) if before in nest.writes)
+    ways: dict[str, list[tuple[str, Touching]]] = {label: [] for label in (before,)}
+    for nest in nests[start + 1 :]:
+        known = [label for label in sorted(nest.reads) if label in ways]
+        if not known:
+            continue
+        nearest = min(known, key=lambda label: len(ways[label]))
+        way = [*ways[nearest], (nearest, nest)]
+        if after in nest.writes:
+            return way
+        for label in nest.writes:
+            if label not in ways or len(way) < len(ways[label]):
+                ways[label] = way
+    return []
+
+
+def _apart(source: Touching, reader: Touching) -> str:
+    """Why a nest is not fused with the next one that reads what it stores."""
+    own, other = source.nest.parent_op(), reader.nest.parent_op()
+    if own is other and not isinstance(own, FuncOp):
+        return ": their nests run in turn, for some rows at a time"
+    reason = why_apart(NestSummary.of(source.nest), NestSummary.of(reader.nest))
+    return "" if reason is None else f"; {source.name} and {reader.name} are not one, since {reason}"
