@@ -71,6 +71,7 @@ from ocannl.nn.recurrent import RecurrentLayer
 from ocannl.nn.reparametrized import spectral_norm, weight_norm
 from ocannl.nn.resnet import resnet_block
 from ocannl.nn.rnn import rnn
+from ocannl.nn.selective_ssm import selective_ssm
 from ocannl.nn.softmax import log_softmax, softmax
 from ocannl.nn.transformer import (
     decoder_layer,
@@ -169,6 +170,7 @@ __all__ = [
     "rms_norm",
     "rnn",
     "rotary",
+    "selective_ssm",
     "selu",
     "sigmoid",
     "silu",

@@ -55,7 +55,31 @@ def torch_layer(kind: str, p: Any, x: Any) -> Any:
     return torch.func.functional_call(module, weights, (x,))[0]
 
 
+def ssm(p: Arrays, x: Array) -> Array:
+    """The recurrence of Mamba, position by position."""
+    step = np.log1p(np.exp(x @ p["ssm.w_r"].T @ p["ssm.w_s"].T + p["ssm.b_s"]))
+    h, found = np.zeros((*x.shape[:-2], *p["ssm.a"].shape)), list[Array]()
+    for t in range(x.shape[-2]):
+        now, size = x[..., t, :], step[..., t, :]
+        new = np.einsum("...d,...n->...dn", size * now, now @ p["ssm.w_b"].T)
+        h = np.exp(-np.exp(p["ssm.a"]) * size[..., None]) * h + new
+        found.append(np.einsum("...dn,...n->...d", h, now @ p["ssm.w_c"].T) + p["ssm.d"] * now)
+    return np.stack(found, -2)
+
+
+def torch_ssm(p: Any, x: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    step = torch.nn.functional.softplus(x @ p["ssm.w_r"].T @ p["ssm.w_s"].T + p["ssm.b_s"])
+    h, found = 0.0, list[Any]()
+    for now, size in zip(x.unbind(-2), step.unbind(-2), strict=True):
+        new = torch.einsum("...d,...n->...dn", size * now, now @ p["ssm.w_b"].T)
+        h = torch.exp(-torch.exp(p["ssm.a"]) * size[..., None]) * h + new
+        found.append(torch.einsum("...dn,...n->...d", h, now @ p["ssm.w_c"].T) + p["ssm.d"] * now)
+    return torch.stack(found, -2)
+
+
 CASES = {
     "rnn": Case(nn.rnn(3), arrays_of((2, 4, 2)), rnn, partial(torch_layer, "rnn")),
     "gru": Case(nn.gru(3), arrays_of((2, 4, 2)), gru, partial(torch_layer, "gru")),
+    "ssm": Case(nn.selective_ssm(2, states=3), arrays_of((2, 5, 2)), ssm, torch_ssm),
 }
