@@ -37,7 +37,14 @@ class Kernel:
     index_slots: Sequence[int]
     run: Callable[[], None]
     code: CompiledModule
+    ptx: str
     most_shared_bytes: int = 48 * 2**10
+
+    @property
+    def given_shared_bytes(self) -> int:
+        """The dynamic shared memory: all of it, if that is more than kernels may declare."""
+        needed = self.launch.shared_bytes
+        return needed if needed > 48 * 2**10 else 0
 
 
 modules: dict[str, str] = {}
@@ -68,7 +75,7 @@ def kernels_of(ptx: str) -> dict[str, Kernel]:
         index_slots = [layout.index_slot + layout.indices.index(index) for index in indices]
         run = bind_call(code.address(entry_symbol(func.sym_name.data)), args)
         sizes = sizes_of(routine, name)
-        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code)
+        found[name] = Kernel(name, launch, sizes, indices, args, slots, index_slots, run, code, ptx)
     return found
 
 

@@ -38,6 +38,9 @@ from support.cuda_handles import (
     cuuint64_t,
 )
 from support.cuda_kernels import Kernel, kernels_of, note_kernels
+from support.ptx.machine import launch
+from support.ptx.memory import Counts, Global
+from support.ptx.text import functions
 
 from ocannl.runtime.cuda.driver import BINDINGS
 from ocannl.runtime.cuda.ptxas import assemble
@@ -60,6 +63,7 @@ class FakeDriver:
         log: what the compiler of the driver says of all text, which it then rejects with `rejects`.
         fails: what a kernel of a name does.
         assembles: whether PTX goes through ptxas, for that architecture.
+        counts: if there is one, kernels run as PTX, and what their accesses to memory cost is added to it.
         calls: the names of all functions that were called.
         launched: the kernels that were run, by launches and graphs.
         event_time: the milliseconds that the recording of an event takes.
@@ -79,6 +83,7 @@ class FakeDriver:
         self.log, self.rejects = b"", CUresult.CUDA_SUCCESS
         self.fails: dict[str, CUresult] = {}
         self.assembles: str | None = None
+        self.counts: Counts | None = None
         self.calls: list[str] = []
         self.launched: list[Call] = []
         self.broken = CUresult.CUDA_SUCCESS
@@ -331,8 +336,7 @@ class FakeDriver:
         assert isinstance(kernel, Kernel)
         assert (params.gridDimX, params.gridDimY, params.gridDimZ) == (kernel.launch.blocks, 1, 1)
         assert (params.blockDimX, params.blockDimY, params.blockDimZ) == (kernel.launch.threads, 1, 1)
-        needed = kernel.launch.shared_bytes
-        assert params.sharedMemBytes == (needed if needed > 48 * 2**10 else 0)
+        assert params.sharedMemBytes == kernel.given_shared_bytes
         assert params.sharedMemBytes <= kernel.most_shared_bytes
         count = len(kernel.sizes) + len(kernel.indices)
         pointers = (ctypes.c_uint64 * count).from_address(params.kernelParams)
@@ -349,6 +353,11 @@ class FakeDriver:
         self.time += 0.25
         if failure := self.fails.get(kernel.name):
             return failure
+        if self.counts is not None:
+            shape = kernel.launch.blocks, kernel.launch.threads, kernel.given_shared_bytes
+            function = functions(kernel.ptx)[kernel.name]
+            launch(function, *shape, call.arguments, Global(self.memory), self.counts)
+            return CUresult.CUDA_SUCCESS
         for size, slot, address in zip(kernel.sizes, kernel.slots, call.arguments, strict=False):
             kernel.args.slots[slot] = self.host(address, size, is_running=True)
         for slot, value in zip(kernel.index_slots, call.arguments[len(kernel.sizes) :], strict=True):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
 from support.nests import parse_module
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -10,7 +15,9 @@ from ocannl.lowering.loops_to_kernels.lower import LowerLoopsToKernelsPass
 from ocannl.lowering.pipelines import module_text
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 
+Array = NDArray[Any]
 Sizes = tuple[int, int, int]
+DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
 def product(
@@ -46,10 +53,18 @@ loops.func @product {{
 """
 
 
-def lowered(text: str) -> ModuleOp:
+def lowered(text: str, tf32: bool = True) -> ModuleOp:
     module = parse_module(text)
     PlanMemoryPass().apply(Context(), module)
-    LowerLoopsToKernelsPass(tf32=True).apply(Context(), module)
+    LowerLoopsToKernelsPass(tf32=tf32).apply(Context(), module)
     module.verify()
     assert module_text(parse_module(module_text(module))) == module_text(module)
     return module
+
+
+def rounded(array: Array) -> Array:
+    """The rounding of operands of tensor cores: f32 to the nearest number of TF32, the greater one of two."""
+    if array.dtype != np.float32:
+        return array.astype(np.float64)
+    bits = array.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x1000) & ~np.uint64(0x1FFF)).astype(np.uint32).view(np.float32).astype(np.float64)

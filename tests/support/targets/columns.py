@@ -13,6 +13,7 @@ import pytest
 from support.c_on_cpu import CC, c_compiler, c_context
 from support.cuda_on_cpu import FakeDriver, install
 from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
+from support.ptx.memory import Counts
 
 import ocannl as oc
 from ocannl.runtime.cuda.ptxas import find_ptxas
@@ -55,11 +56,11 @@ def nothing() -> Generator[None]:
 
 
 @contextmanager
-def driver(capability: tuple[int, int]) -> Generator[None]:
-    """A stand-in for the driver of an NVIDIA GPU."""
+def driver(capability: tuple[int, int], interprets: bool = False) -> Generator[None]:
+    """A stand-in for the driver of an NVIDIA GPU, which emulates kernels, or interprets their PTX."""
     with pytest.MonkeyPatch.context() as patch:
         found = FakeDriver()
-        found.capability = capability
+        found.capability, found.counts = capability, Counts() if interprets else None
         install(patch, found)
         yield
 
@@ -128,6 +129,8 @@ COLUMNS = {
     "sm_90 f64": Column(oc.Context.cuda, HOPPER, np.float64, assembles=True),
     "tf32": Column(lambda: oc.Context.emulated_gpu(check=True, shuffle=2, tf32=True), rounding=3e-3),
     "sm_90 tf32": Column(lambda: oc.Context.cuda(tf32=True), HOPPER, assembles=True, reference="tf32"),
+    "ptx": Column(oc.Context.cuda, partial(driver, (8, 0), True), reference="emulated"),
+    "ptx f64": Column(oc.Context.cuda, partial(driver, (9, 0), True), np.float64),
     "metal": Column(oc.Context.metal, mac),
     "c": Column(c_context, c_compiler),
     "c f64": Column(c_context, c_compiler, np.float64),

@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.nests import parse_module, run_compiled
-from support.ptx_on_cpu import Block
-from support.tensor_core_kernels import Sizes, lowered, product
+from support.tensor_core_kernels import DTYPES, Sizes, lowered, product, rounded
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -35,20 +33,11 @@ from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
 from ocannl.runtime.cuda.ptxas import find_ptxas
 
 Array = NDArray[Any]
-DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
 
 
 def count(module: ModuleOp, type: type) -> int:
     return sum(isinstance(op, type) for op in module.walk())
-
-
-def rounded(array: Array) -> Array:
-    """The rounding of operands of tensor cores: f32 to the nearest number of TF32, the greater one of two."""
-    if array.dtype != np.float32:
-        return array.astype(np.float64)
-    bits = array.view(np.uint32).astype(np.uint64)
-    return ((bits + 0x1000) & ~np.uint64(0x1FFF)).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def check(
@@ -311,23 +300,6 @@ def test_halves_are_read_transposed():
     assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in text
     assert "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in text
     assert "ld.shared" not in text
-
-
-@pytest.mark.parametrize("element", DTYPES)
-@pytest.mark.parametrize(("x", "w"), list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"])))
-def test_ptx(x: str, w: str, element: str):
-    """The text, with `ldmatrix` and rings of tiles, computes the product."""
-    depth = 48 if element == "f32" else 96
-    text = ptx_text(lowered(product((32, 32, depth), element, x, w)))
-    rng = np.random.default_rng(4)
-    shapes = {"b, i": (32, depth), "i, b": (depth, 32), "o, i": (32, depth), "i, o": (depth, 32)}
-    left, right = (rng.standard_normal(shapes[axes]).astype(DTYPES[element]) for axes in (x, w))
-    found = {"x": left, "w": right, "y": np.zeros((32, 32), np.float32)}
-    found["b"] = rng.standard_normal(32).astype(np.float32)
-    y = Block(text, found).array("y", found["y"])
-    first, second = x.replace(", ", ""), w.replace(", ", "")
-    expected = np.einsum(f"{first},{second}->bo", rounded(left), rounded(right)) + found["b"]
-    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_only_where_it_is_allowed():

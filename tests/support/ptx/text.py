@@ -1,0 +1,121 @@
+"""PTX text as functions: instructions with their operands, in order, and where branches lead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeAlias
+
+LABEL = re.compile(r"\s*(\$\w+):")
+STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
+ENTRY = re.compile(r"\.entry (\w+)\((.*?)\)[^{]*\n\{\n(.*?)\n\}\n", re.DOTALL)
+CALLED = re.compile(r"\.func  ?\(\.param \.\w+ (\w+)\) ([\w$]+)\((.*?)\)\n?\{\n(.*?)\n\}\n", re.DOTALL)
+PARAMETER = re.compile(r"\.param [^,)]*?([\w$]+)(?=,|\s*$)")
+SHARED = re.compile(r"\.shared \.align \d+ \.b8 (\w+)\[(\d*)\]")
+FLOAT = re.compile(r"0[fd]([0-9A-Fa-f]+)")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A register, or the name of an array or parameter; and a distance from there in bytes."""
+
+    base: str
+    offset: int
+
+
+Operand: TypeAlias = "int | str | Address | tuple[int | str, ...]"
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """`@guard name.mode.mode operands;`. `is_looped` if it is between a branch and where that leads back."""
+
+    name: str
+    modes: Sequence[str]
+    operands: Sequence[Operand]
+    guard: str | None
+    is_negated: bool
+    text: str
+    is_looped: bool = False
+
+
+@dataclass
+class Function:
+    """A kernel, or a function that `calls` of such have by name, whose value is in `result`."""
+
+    name: str
+    parameters: Sequence[str]
+    shared: dict[str, int]
+    calls: dict[str, Function]
+    result: str | None = None
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@cache
+def functions(text: str) -> dict[str, Function]:
+    """The kernels of a text by name."""
+    outside = {name: int(size or 0) for name, size in SHARED.findall(ENTRY.sub("", text))}
+    calls = dict[str, Function]()
+    for result, *parts in CALLED.findall(text):
+        function = parsed(*parts, {}, calls)
+        function.result = result
+        calls[function.name] = function
+    found = (parsed(*parts, outside, calls) for parts in ENTRY.findall(text))
+    return {function.name: function for function in found}
+
+
+def parsed(
+    name: str, parameters: str, body: str, outside: dict[str, int], calls: dict[str, Function]
+) -> Function:
+    body = re.sub(r"//.*", "", body)
+    shared = outside | {array: int(size) for array, size in SHARED.findall(body)}
+    function = Function(name, PARAMETER.findall(parameters), shared, calls)
+    for statement in body.split(";"):
+        statement = statement.lstrip("{} \t\n")  # of sequences of a call
+        while (label := LABEL.match(statement)) is not None:
+            function.labels[label[1]] = len(function.instructions)
+            statement = statement[label.end() :]
+        matched = STATEMENT.fullmatch(statement.strip())
+        if matched is not None:
+            function.instructions.append(instruction(name, *matched.groups()))
+    mark_loops(function)
+    return function
+
+
+def instruction(
+    function: str, negation: str | None, guard: str | None, operation: str, operands: str
+) -> Instruction:
+    name, *modes = operation.replace("::", "__").split(".")
+    text = " ".join(f"{function}: {operation} {operands}".split())
+    parts = [operand(part) for part in OPERAND.findall(operands)]
+    return Instruction(name, modes, parts, guard, bool(negation), text)
+
+
+def operand(text: str) -> Operand:
+    if text[0] == "{":
+        return tuple(single(part) for part in re.split(r"[,\s]+", text.strip("{} ")))
+    if text[0] == "[":
+        base, _, offset = text.strip("[]").partition("+")
+        return Address(base.strip(), int(offset or 0))
+    return single(text)
+
+
+def single(text: str) -> int | str:
+    """A number, of which floats are their bits, or a name."""
+    if (bits := FLOAT.fullmatch(text)) is not None:
+        return int(bits[1], 16)
+    return int(text, 0) if re.fullmatch(r"-?(0x)?[0-9A-Fa-f]+", text) else text
+
+
+def mark_loops(function: Function) -> None:
+    """Notes which instructions a branch may lead back to."""
+    looped = set[int]()
+    for place, found in enumerate(function.instructions):
+        if found.name == "bra" and (start := function.labels[str(found.operands[0])]) <= place:
+            looped |= set(range(start, place + 1))
+    for place in looped:
+        object.__setattr__(function.instructions[place], "is_looped", True)
