@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, Data, Operation, Region
@@ -101,6 +101,10 @@ class RoutineOp(IRDLOperation, Indexed):
         """The ranges of the static indices; none in a routine that is not well-formed."""
         indices = self.properties.get("indices")
         return dict(indices.data) if isinstance(indices, IndicesAttr) else {}
+
+    def set_mesh(self, sizes: Mapping[str, int]) -> None:
+        """Makes the routine one for a mesh, of these numbers of ranks by axis."""
+        self.properties["mesh"] = IndicesAttr(tuple(sizes.items()))
 
     @property
     def mesh_sizes(self) -> dict[str, int]:

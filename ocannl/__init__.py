@@ -60,6 +60,7 @@ from ocannl.program.grids import meshgrid
 from ocannl.program.leaves import arange as range
 from ocannl.program.leaves import constant, data, index, node, param
 from ocannl.program.memory_modes import materialize, virtual
+from ocannl.program.mesh import Mesh
 from ocannl.program.misuse import explain_all
 from ocannl.program.other_names import FUNCTIONS, missing
 from ocannl.program.parameters import params
@@ -72,6 +73,7 @@ from ocannl.program.scopes import Scope, scope
 from ocannl.program.seeds import seed
 from ocannl.program.shape_view import ShapeView
 from ocannl.program.shapes import RowSizes
+from ocannl.program.sharding import shard
 from ocannl.program.state import State, state
 from ocannl.program.statements import accumulate, backprop, forward, set, zero_grads
 from ocannl.program.tensor import Dim, Index, Tensor, TensorLike, as_tensor
@@ -99,6 +101,7 @@ __all__ = [
     "Dim",
     "Function",
     "Index",
+    "Mesh",
     "OcannlError",
     "PositionError",
     "PrecisionError",
@@ -204,6 +207,7 @@ __all__ = [
     "scope",
     "seed",
     "set",
+    "shard",
     "sort",
     "stack",
     "state",

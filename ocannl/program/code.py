@@ -16,6 +16,7 @@ from ocannl.program import graph
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import user_location
+from ocannl.program.placements import OfValue, PlacementView
 from ocannl.program.recomputation import warn_of_recomputation
 from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.values import Value, now
@@ -42,6 +43,10 @@ class Code(Viewable):
     def __radd__(self, other: object) -> Code:
         """So that `sum` adds code up."""
         return self if other == 0 else NotImplemented
+
+    def placement(self, tensor: OfValue) -> PlacementView:
+        """How a tensor is split over the mesh made last, in this code: `oc.why(step.placement(w))`."""
+        return PlacementView(tensor.ir_value, self.statements)
 
     def ir(self, stage: str = "texpr", *, origins: bool = False, target: str | None = None) -> str:
         """The text of the program that runs this code, at a stage of the pipeline; with `origins`, each

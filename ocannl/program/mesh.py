@@ -14,17 +14,17 @@ from ocannl.program.errors import ArgumentError
 class Mesh:
     """Ranks in a grid of named axes: `oc.Mesh({"data": 4, "model": 2})` has 8. The last axis varies fastest.
 
-    `engine` says by what ranks talk: `"threads"` of this process, or `"mpi"`, one process a rank.
+    `loss.ir("partition")` is the program of each rank of the mesh that was made last. Raises `ArgumentError`
+    for names that are no identifiers, and sizes that are no positive integers.
 
     Attributes:
         sizes: the number of ranks along each axis, by its name.
     """
 
-    def __init__(self, axes: Mapping[str, int], *, engine: str = "mpi") -> None:
+    def __init__(self, axes: Mapping[str, int]) -> None:
+        if not isinstance(axes, Mapping) or not axes:
+            raise ArgumentError(f'a mesh has named axes, as in oc.Mesh({{"data": 4}}); found {axes!r}')
         self.sizes = MappingProxyType({_axis(name): _size(name, size) for name, size in axes.items()})
-        if engine not in ENGINES:
-            raise ArgumentError(f"an engine is {' or '.join(ENGINES)}, found {engine!r}")
-        self.engine = engine
         _latest.append(ref(self))
         del _latest[:-1]
 
@@ -42,10 +42,9 @@ class Mesh:
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
-        return f"<mesh ({axes}) of {self.engine}>"
+        return f"<mesh ({axes})>"
 
 
-ENGINES = ("threads", "mpi")
 _latest: list[ref[Mesh]] = []
 
 

@@ -25,6 +25,7 @@ from ocannl.lowering.pipelines import (
 from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 from ocannl.program.extract import Numbering, extract
+from ocannl.program.mesh import latest_mesh
 from ocannl.runtime.cuda.ptx import ptx_text
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.viewer.page import Program
@@ -38,6 +39,7 @@ TEXTS: dict[str, Callable[[ModuleOp, TargetDescription], str]] = {
     "metal": lambda module, _: to_metal(module),
 }
 OWN_STAGES = {"c": ("c",), "kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
+PARTITION = "partition"
 
 
 def stage_text(
@@ -54,11 +56,13 @@ def stage_text(
     that name; "c" is a text of C, and "kernels", "ptx" and "metal" are what it is for a GPU. Schedules are
     the cost model's, but for those that `find` has. They are for a target, or one of that name: by default
     that of `OCANNL_TARGET`, else `x86-64-v4`. With `origins`, each operation ends in those, as `loc(...)`;
-    "llvm" and the like have none.
+    "llvm" and the like have none. The text after `partition` is for the mesh that was made last.
 
     Raises `OcannlError` for an unknown stage, and what compiling raises.
     """
     program = extract(statements, name, numbering)
+    if stage == PARTITION and (mesh := latest_mesh()) is not None:
+        program.routine.set_mesh(mesh.sizes)
     pipelines = OWN_STAGES.get(stage, (pipeline,))
     pipeline = pipeline if pipeline in pipelines else pipelines[0]
     try:

@@ -39,6 +39,7 @@ from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
 from ocannl.program.numbers import AS_TENSOR, Number, is_number, number
 from ocannl.program.other_names import NamesApart
 from ocannl.program.padded_axes import ask_counts, note_reduction
+from ocannl.program.placements import PlacementView
 from ocannl.program.present_value import PresentValue
 from ocannl.program.reductions import Reducible
 from ocannl.program.shape_view import ShapeView
@@ -158,6 +159,11 @@ class Tensor(
     def shape(self) -> ShapeView[Dim]:
         """The shape, as far as it is known now. Reading it decides nothing."""
         return ShapeView(self.ir_value, Dim.of)
+
+    @property
+    def placement(self) -> PlacementView:
+        """How the tensor is split over the mesh that was made last, in the program that computes it."""
+        return PlacementView(self.ir_value, computing(self.ir_value).statements)
 
     @property
     def ndim(self) -> int:

@@ -17,6 +17,7 @@ from ocannl.program.checks import integer
 from ocannl.program.dtypes import dtype_of
 from ocannl.program.errors import ArgumentError, PositionError
 from ocannl.program.final_types import element_now, shape_now
+from ocannl.program.placements import PlacementView
 from ocannl.program.reasons import Line, Reasons, lines_of
 from ocannl.program.shape_proofs import Answer, proof
 from ocannl.program.shape_view import ShapeView
@@ -26,9 +27,12 @@ from ocannl.program.values import Value, is_memory, label_of, operation_of, valu
 QUESTIONS = ("shape", "dtype", "name")
 
 
-def why(what: Tensor | ShapeView[Any], question: str = "shape", axis: int | None = None) -> Reasons:
+def why(
+    what: Tensor | ShapeView[Any] | PlacementView, question: str = "shape", axis: int | None = None
+) -> Reasons:
     """Why a tensor has its shape, or one of its rows, or an axis of that: `oc.why(t.shape)`,
-    `oc.why(t, "output", 0)`; why its dtype or its name: `oc.why(t, "dtype")`.
+    `oc.why(t, "output", 0)`; why its dtype or its name: `oc.why(t, "dtype")`; why its placement on a mesh:
+    `oc.why(t.placement)`.
 
     The answer has the fewest lines of the program from which a shape follows, inference on them alone, the
     nearest first; no part of them is enough. Of a dtype they are the way to what says it. Asking decides
@@ -36,6 +40,8 @@ def why(what: Tensor | ShapeView[Any], question: str = "shape", axis: int | None
 
     Raises `ArgumentError` for another question, `IndexError` for an axis that there is not.
     """
+    if isinstance(what, PlacementView):
+        return what.reasons
     value = what.value if isinstance(what, ShapeView) else _value(what)
     if question == "dtype":
         return _dtype(value)

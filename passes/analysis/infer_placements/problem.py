@@ -7,10 +7,10 @@ some splits. Where a value is split otherwise than a step needs or gives it, it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Split: TypeAlias = int
 """The number of an axis in memory order, or one of the following."""
@@ -57,8 +57,6 @@ class PlacedValue:
     may_be_partial: bool = False
     given: Split | None = None
     free: bool = False
-    why: int = 0
-    """For who reads the answer: where it was given."""
 
 
 @dataclass(frozen=True)
@@ -90,20 +88,16 @@ class Problem:
                 found[value].append((number, place))
         return found
 
-    def edges(self, number: int, way: Way) -> Iterator[tuple[int, Split]]:
-        """The values of a step that are no free ones, with the splits that a way has for them."""
-        step = self.steps[number]
-        for value, split in zip((*step.operands, *step.results), (*way.needs, *way.gives), strict=True):
-            if not self.values[value].free:
-                yield value, split
-
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Why a value has its split: it was given, or it follows from a step or from another value."""
+    """Why a value has its split: it is `given`, it `follows` another value, a `step` makes it so, or all
+    steps that read it `need` it so. `step` is that step, `via` the value from which this follows.
+    """
 
-    kind: str
-    source: int = -1
+    kind: Literal["given", "follows", "step", "need", "open"]
+    step: int = -1
+    via: int = -1
 
 
 @dataclass(frozen=True)

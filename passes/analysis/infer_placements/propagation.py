@@ -20,11 +20,13 @@ class Propagation:
     splits: list[Split | None] = field(init=False)
     ways: list[Way | None] = field(init=False)
     facts: list[Fact] = field(init=False)
+    via: dict[int, int] = field(default_factory=dict[int, int])
+    """The value from which each step follows."""
 
     def __post_init__(self) -> None:
         self.splits = [value.given for value in self.problem.values]
         self.ways = [None] * len(self.problem.steps)
-        self.facts = [Fact("undecided" if split is None else "given") for split in self.splits]
+        self.facts = [Fact("open" if split is None else "given") for split in self.splits]
 
     def run(self) -> None:
         while self._forward() or self._backward():
@@ -41,7 +43,7 @@ class Propagation:
         for source, target in self.problem.followers:
             split = self.splits[source]
             if self.splits[target] is None and split is not None and split >= 0:
-                changed = self._set(target, split, Fact("follows", source))
+                changed = self._set(target, split, Fact("follows", via=source))
         for number, step in enumerate(self.problem.steps):
             if self.ways[number] is None:
                 changed |= self._decide(number, step, step.operands, ())
@@ -72,6 +74,7 @@ class Propagation:
             and self._is_allowed(step, way)
         ]
         if len(found) == 1:
+            self.via[number] = next(iter(needed or given))
             self._take(number, found[0])
         return len(found) == 1
 
@@ -99,7 +102,7 @@ class Propagation:
         ):
             is_decided = place >= places or place in step.in_place
             if is_decided and self.splits[value] is None and split != PARTIAL:
-                self._set(value, split, Fact("step", number))
+                self._set(value, split, Fact("step", number, self.via[number]))
 
     def _follow_needs(self, value: int) -> bool:
         """Decides a value of which all divided steps that read it need the same axis."""
@@ -110,7 +113,7 @@ class Propagation:
         if split is None or split < 0:
             return False
         reader = next(n for n, place in self.problem.uses[value] if self._need(n, place) == split)
-        return self._set(value, split, Fact("needed", reader))
+        return self._set(value, split, Fact("need", reader, self.via[reader]))
 
     def _common_need(self, value: int) -> Split | None:
         """The split that all divided steps need that read a value."""
@@ -135,7 +138,8 @@ class Propagation:
             for value, split in zip(self.problem.steps[number].results, gives, strict=False):
                 if split == PARTIAL and self.splits[value] is None:
                     common = self._common_need(value)
-                    self._set(value, WHOLE if common is None else common, Fact("step", number))
+                    fact = Fact("step", number, self.via[number])
+                    self._set(value, WHOLE if common is None else common, fact)
 
     def _adds_parts(self, step: Step, way: Way) -> bool:
         parts = [value for value, need in zip(step.operands, way.needs, strict=True) if need == PARTIAL]
@@ -143,9 +147,11 @@ class Propagation:
 
     def _add_parts(self, number: int, step: Step, way: Way) -> None:
         self.ways[number] = way
+        self.via[number] = step.operands[way.needs.index(PARTIAL)]
         for value, need in zip(step.operands, way.needs, strict=True):
             if need == PARTIAL:
-                self._set(value, PARTIAL, Fact("step", number))
+                (maker, _), *_ = self.problem.makers[value]
+                self._set(value, PARTIAL, Fact("step", maker, self.via[maker]))
 
     def _is_part(self, value: int) -> bool:
         """Whether a value is computed as parts of a sum, which one step reads."""

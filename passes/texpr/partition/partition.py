@@ -8,6 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import MapAttr, SpaceAttr
 from ocannl.dialects.ir.errors import OcannlError, at_line
@@ -44,22 +45,25 @@ class Partition:
         self.versions = Versions(dividing, mesh, frozenset((*routine.ranges, dividing.rank)))
         self.divider = Divider(self._add_leaf)
 
-    def run(self) -> None:
-        """Raises `OcannlError` for placements that cannot be."""
+    def rewrite(self, placements: Placements) -> None:
+        """Makes the routine that of one rank."""
         ops = operations_of(self.routine.body.block)
-        for op in ops:
-            check_shapes(op)
-        placements = self._solve()
         for op in ops:
             if isinstance(op, TensorOp):
                 self.versions.types |= {result: tensor_type(result) for result in op.results}
         cuts = self._chosen(placements)
         for op in ops:
             self._rewrite(op, cuts, placements)
+        for op in ops:
+            if isinstance(op, FREE) and op.result.first_use is None:
+                Rewriter.erase_op(op)
         indices = (*self.routine.indices.data, (self.program.dividing.rank, self.program.dividing.ranks))
         self.routine.properties["indices"] = IndicesAttr(indices)
 
-    def _solve(self) -> Placements:
+    def solve(self) -> Placements:
+        """Raises `OcannlError` for placements that cannot be."""
+        for op in operations_of(self.routine.body.block):
+            check_shapes(op)
         problem = self.program.problem()
         try:
             return solve(problem)
@@ -110,10 +114,17 @@ class Partition:
         self.versions.splits[op.result] = split
 
     def _note_split(self, value: SSAValue, split: Split) -> None:
-        """Notes the split of an expression that is kept in memory."""
-        owner = self.versions.of(value, split).owner
-        if isinstance(owner, ApplyOp):
-            self._note(owner, value, split)
+        """Notes the splits of an expression that is kept in memory, with those over earlier mesh axes."""
+        owner = value.owner
+        if not isinstance(owner, TensorOp) or isinstance(owner, MemoryOp | OfOp):
+            return
+        earlier = placement_of(owner)
+        if split >= 0 or earlier.splits:
+            kept = self.versions.own_operation(value, split)
+            if kept is not owner:
+                kept.properties["placement"] = PlacementAttr(earlier)
+                owner.properties.pop("placement", None)
+            self._note(kept, value, split)
 
     def _note(self, op: MemoryOp | OfOp | ApplyOp, value: SSAValue, split: Split) -> None:
         known = placement_of(op)
@@ -166,4 +177,5 @@ class PartitionPass(ModulePass):
             if isinstance(routine, TexprRoutineOp):
                 for mesh, ranks in routine.mesh_sizes.items():
                     if ranks > 1 and f"{mesh}.rank" not in routine.ranges:
-                        Partition(routine, mesh, ranks).run()
+                        partition = Partition(routine, mesh, ranks)
+                        partition.rewrite(partition.solve())

@@ -84,12 +84,11 @@ class Program:
 
     def _value(self, op: TensorOp, value: SSAValue, is_kept: bool) -> PlacedValue:
         sizes = shape_of(value).memory_sizes
-        is_apart = is_kept or isinstance(op, MemoryOp | OfOp)
-        is_apart = is_apart or (isinstance(op, ApplyOp) and op.mode_name == MATERIALIZED)
+        is_sum = isinstance(op, ApplyOp) and op.accum_name in (None, "add") and op.mode_name != MATERIALIZED
         return PlacedValue(
             bytes=math.prod(sizes) * element_bytes(tensor_type(value)),
             axes=tuple(axis for axis, size in enumerate(sizes) if size > 1),
-            may_be_partial=not is_apart,
+            may_be_partial=is_sum and not is_kept,
             given=self._given(op),
             free=isinstance(op, FREE),
         )
@@ -99,7 +98,10 @@ class Program:
         if placement.asked == ():
             return WHOLE
         asked = placement.asked_over(self.mesh)
-        return None if asked is None else asked_axis(op, asked, self.mesh)
+        if asked is None:
+            return None
+        axis = asked_axis(op, asked, self.mesh)
+        return axis if shape_of(op.result).memory_sizes[axis] > 1 else WHOLE
 
     def _add(self, op: Operation) -> None:
         match op:

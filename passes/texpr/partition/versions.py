@@ -72,6 +72,22 @@ class Versions:
         """A value as it is split."""
         return self.of(value, self.splits.get(value, WHOLE))
 
+    def own_operation(self, value: SSAValue, split: Split) -> ApplyOp:
+        """The operation that computes a version, with index maps: a copy of what a collective gives."""
+        known = self.of(value, split)
+        owner = known.owner
+        assert isinstance(owner, Operation)
+        if isinstance(owner, ApplyOp):
+            return owner
+        maps, space = whole(shape_of(known).memory_sizes, self.taken)
+        copied = Combination.of(Arg(0), [known], [maps])
+        made = ApplyOp.projected(copied, tensor_type(known), None, maps, space)
+        self._after(owner, made)
+        hint = known.name_hint
+        made.result.name_hint, known.name_hint = hint, hint and f"{hint}_moved"
+        self.known[value, split] = made.result
+        return made
+
     def _own_part(self, op: FREE, split: Split) -> SSAValue:
         """A rank's part of numbers or positions."""
         type = self.local_type(op.result, split)

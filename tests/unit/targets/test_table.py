@@ -99,7 +99,8 @@ def test_every_public_function_has_a_row():
     called = names_of(functions) | names_of(arrays)
     logics = {"einmax", "einmin", "outer_sum", "tropical"}
     of_host = {"export", "print", "tune", "view"}
-    apart = {*of_host, "breakpoint", "debug", "diff", "print_values", "why"}
+    # A placement changes nothing on one device: `test_partitioned_programs.py`.
+    apart = {*of_host, "shard", "breakpoint", "debug", "diff", "print_values", "why"}
     assert public_functions(oc) - called - logics == apart
     assert public_functions(train) - called == {
         "batches",

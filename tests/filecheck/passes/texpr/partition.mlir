@@ -110,7 +110,7 @@ texpr.routine @windows mesh (data = 2) {
 // CHECK-LABEL: texpr.routine @two_axes indices (data.rank = 2, model.rank = 2) mesh (data = 2, model = 2)
 // CHECK:         %w = texpr.param "w" shard <"model" = output> split 0 of 16 over "model" : !texpr.tensor<4 -> 8, f32>
 // CHECK:         %[[G:.*]] = texpr.all_reduce %{{.*}} add over "data" : !texpr.tensor<4 -> 8, f32>
-// CHECK-NEXT:    texpr.forward %[[G]]
+// CHECK-NEXT:    %g = texpr.apply [i, i1] = %[[G]][i, i1] over (i = 8, i1 = 4) split 0 of 16 over "model" : !texpr.tensor<4 -> 8, f32>
 texpr.routine @two_axes mesh (data = 2, model = 2) {
   %x = texpr.data "x" shard <"data" = batch> : !texpr.tensor<8 | 4, f32>
   %w = texpr.param "w" shard <"model" = output> : !texpr.tensor<4 -> 16, f32>
