@@ -7,20 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.assign.node import OWN_MEMORY
+from ocannl.dialects.assign.node import KEPT, OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.memory import byte_size
 
 ALIGNMENT = LINE
 """Nodes begin at multiples of so many bytes."""
+VERSION, COPIED = -64, -56
+"""So many bytes from a node with memory of its own there is a number of 8 bytes: how often it was written, or
+less than 1 where that is not counted; and of a kept copy, what that number was of its source.
+"""
 PADDING = 64
 """So many bytes after a node can be read: a vector that begins at its last element."""
 
 
 def has_own_memory(node: NodeOp) -> bool:
     """Whether a node has a buffer of its own, passed by pointer, that keeps its values between runs."""
-    return node.mode.data in OWN_MEMORY
+    return node.mode.data in (*OWN_MEMORY, KEPT)
 
 
 def arena_range(node: NodeOp) -> tuple[int, int]:

@@ -170,13 +170,19 @@ def passes_until(target: str, stage: str) -> Sequence[PipelinePass]:
 
 
 def for_target(
-    passes: Sequence[PassMaker], target: TargetDescription, find: FindChoices | None = None
+    passes: Sequence[PassMaker],
+    target: TargetDescription,
+    find: FindChoices | None = None,
+    *,
+    keep: bool = False,
 ) -> Sequence[PassMaker]:
-    """The passes for a processor, with schedules as they are found for the text of a nest or group."""
+    """The passes for a processor, with schedules as they are found for the text of a nest or group. With
+    `keep`, copies of parameters are kept between runs.
+    """
 
     def chosen(made: PassMaker) -> PassMaker:
         if made is SchedulePass:
-            return partial(SchedulePass, described=target, find=find or no_choices)
+            return partial(SchedulePass, described=target, keep=keep, find=find or no_choices)
         return next((partial(kind, described=target) for kind in TARGETED if made is kind), made)
 
     return [chosen(made) for made in passes]

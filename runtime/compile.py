@@ -109,7 +109,9 @@ def compile_module(
 
 
 class Compilation:
-    """The compilation of one module."""
+    """The compilation of one module. Routines that it `keeps` copies for have them as nodes of their own."""
+
+    keeps = True
 
     def __init__(self, module: ModuleOp, target: str, device: Device, tunings: Tunings | None) -> None:
         self.module = module
@@ -180,7 +182,7 @@ class Compilation:
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
         find = None if self.tunings is None else self.tunings.find
-        self.run_passes(for_target(passes, self.device.target, find))
+        self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps))
         with self.clock("interface"):
             interface = Interface.of(the_func(self.module))
         self.run_passes(PIPELINES[self.target][len(to_loops) :])

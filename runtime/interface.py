@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ocannl.dialects.assign.node import KEPT
 from ocannl.dialects.loops import FuncOp
 from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.arena import has_own_memory
@@ -17,11 +18,14 @@ from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """The array of a node: its sizes, its NumPy dtype by name; and why the node has memory."""
+    """The array of a node: its sizes, its NumPy dtype by name; why the node has memory, and whether it is a
+    copy that the routine keeps.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     why: str
+    is_kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,10 @@ class Interface:
         """The interface of a scheduled routine."""
         facts = {
             node.label.data: NodeFacts(
-                node.result.type.get_shape(), dtype_name(node.result.type.element_type), node.why.data
+                node.result.type.get_shape(),
+                dtype_name(node.result.type.element_type),
+                node.why.data,
+                node.mode.data == KEPT,
             )
             for node in nodes(func)
             if has_own_memory(node)

@@ -1,5 +1,7 @@
 """Host memory of tensor nodes, and the argument blocks of compiled routines."""
 
+from __future__ import annotations
+
 import ctypes
 import math
 from collections.abc import Callable
@@ -11,9 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
-from ocannl.lowering.arena import ALIGNMENT, PADDING
+from ocannl.lowering.arena import ALIGNMENT, COPIED, PADDING, VERSION
 
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+UNCOUNTED = np.iinfo(np.int64).min
+"""A number of writes that stays below 0 when more are counted."""
+assert VERSION + np.dtype(np.int64).itemsize == COPIED
 
 
 def aligned_array(
@@ -21,15 +27,16 @@ def aligned_array(
 ) -> NDArray[np.generic]:
     """A zeroed C-contiguous array whose first element is at a multiple of `alignment` bytes.
 
-    At least 64 bytes after its end belong to it. Raises `DeviceError` where there is not enough memory.
+    At least 64 bytes before its start and after its end belong to it, zeroed. Raises `DeviceError` where
+    there is not enough memory.
     """
     element = np.dtype(dtype)
     size = math.prod(shape) * element.itemsize
     try:
-        memory = np.zeros(size + alignment + PADDING, np.uint8)
+        memory = np.zeros(size + alignment - VERSION + PADDING, np.uint8)
     except (MemoryError, ValueError, OverflowError):
         raise DeviceError(f"{size} bytes for an array of {shape} cannot be had") from None
-    start = -memory.ctypes.data % alignment
+    start = -VERSION + (VERSION - memory.ctypes.data) % alignment
     return memory[start : start + size].view(element).reshape(shape)
 
 
@@ -38,6 +45,30 @@ class HostMemory:
     """The memory of an array that the CPU reaches."""
 
     array: NDArray[Any]
+    versions: NDArray[np.int64] | None = None
+    """The numbers before it that compiled code reads to know whether copies are stale: `versions[0]` counts
+    writes; `versions[1]` is that of the source, if it is itself a copy.
+    """
+
+    @staticmethod
+    def counted(shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
+        """Zeroed memory whose writes are counted. Raises `DeviceError`."""
+        array = aligned_array(shape, dtype)
+        place = (ctypes.c_int64 * 2).from_address(array.ctypes.data + VERSION)
+        memory = HostMemory(array, np.ctypeslib.as_array(place))
+        memory.changed()
+        return memory
+
+    def changed(self) -> None:
+        """Notes that somebody has written the array."""
+        if self.versions is not None:
+            self.versions[0] += 1
+            self.versions[1] = 0
+
+    def written_by_others(self) -> None:
+        """Notes that from now on somebody may write the array at any time."""
+        if self.versions is not None:
+            self.versions[0] = UNCOUNTED
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,6 +87,7 @@ class HostMemory:
 
     def write(self, values: ArrayLike) -> None:
         self.array[...] = values
+        self.changed()
 
 
 class ArgBlock:

@@ -14,7 +14,8 @@ from ocannl.dialects.index.memref import is_ring
 from ocannl.dialects.ir.op_helpers import given, operation_definition, print_parts
 
 OWN_MEMORY = ("on_device", "constant")
-MEMORY_MODES = ("virtual", "local", *OWN_MEMORY)
+KEPT = "kept"
+MEMORY_MODES = ("virtual", "local", *OWN_MEMORY, KEPT)
 
 
 @operation_definition
@@ -22,8 +23,9 @@ class NodeOp(IRDLOperation):
     """Declares a tensor node: a named array, its memory mode and why it has that mode.
 
     `virtual` nodes have no memory, `local` ones live inside one run of the routine, `on_device` ones persist
-    across runs, `constant` ones are never written by a routine. `offset` is a local node's place in the
-    routine's arena, in bytes. One that is `always_inline` has to become virtual.
+    across runs, `constant` ones are never written by a routine. `kept` ones are copies of memory that the
+    routine does not write: the nest that writes one runs only when that memory has changed. `offset` is a
+    local node's place in the routine's arena, in bytes. One that is `always_inline` has to become virtual.
     """
 
     name = "assign.node"

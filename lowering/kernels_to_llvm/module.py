@@ -22,14 +22,16 @@ def to_llvm(
     clocked: bool = False,
     target: TargetDescription = DEFAULT_TARGET,
     lines: bool = False,
+    counts_writes: bool = False,
 ) -> str:
     """The LLVM IR text of all routines of a module, for a CPU: nests are its code, kernels are emulated.
 
     `clocked` and `target` are those of `loops_to_llvm`. With `lines`, instructions have the lines of the
-    user's program, for debuggers.
+    user's program, for debuggers. With `counts_writes`, entries count those of what others may have copied.
     """
     emitter = EmulationEmitter(emulation or Emulation(), clocked, target)
     emitter.debug = DebugInfo() if lines else None
+    emitter.counts_writes = counts_writes
     return emitter.emit(module)
 
 

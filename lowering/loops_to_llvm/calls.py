@@ -32,14 +32,14 @@ class Call:
         return [layout.type_of(slot) for slot, _ in self.arguments]
 
 
-def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call]) -> str:
-    """The entry as calls in order."""
+def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call], counted: Sequence[str] = ()) -> str:
+    """The entry as calls in order, after the lines `counted`."""
     entry = _DirectCalls(layout)
     for number, call in enumerate(calls):
         entry.add(number, call)
     slots = max((1 + len(call.arguments) for call in calls if call.is_shared), default=0)
     frame = [f"  %frame = alloca [{slots} x i64], align 8"] if slots else []
-    return "\n".join([_heading(name), *frame, *entry.lines, "  ret void", "}"])
+    return "\n".join([_heading(name), *counted, *frame, *entry.lines, "  ret void", "}"])
 
 
 def _heading(name: str) -> str:
@@ -82,8 +82,15 @@ class _DirectCalls:
         return name
 
 
-def call_table(name: str, layout: EntryLayout, calls: Sequence[Call], first: int | None = None) -> str:
-    """The entry as a loop over a table of calls; all kernels get their arguments in a frame.
+def call_table(
+    name: str,
+    layout: EntryLayout,
+    calls: Sequence[Call],
+    first: int | None = None,
+    counted: Sequence[str] = (),
+) -> str:
+    """The entry as a loop over a table of calls, after the lines `counted`; all kernels get their arguments
+    in a frame.
 
     A call is the function's address, whether all threads run it, how many arguments it has, and slot and
     offset of each. They are timed if `first` is the number of the first of them among all calls that are.
@@ -98,6 +105,7 @@ def call_table(name: str, layout: EntryLayout, calls: Sequence[Call], first: int
             f"{table} = internal constant [{len(words)} x i64] [{', '.join(words)}], align 8",
             "",
             _heading(name),
+            *counted,
             f"  %frame = alloca [{slots} x i64], align 8",
             f"  %stop = getelementptr i64, ptr {table}, i64 {len(words)}",
             *team,

@@ -23,10 +23,12 @@ from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
 from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
+from ocannl.lowering.loops_to_llvm.kept_copies import count_write, emit_where_stale
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.repeat import call_arguments, loop_text
 from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
-from ocannl.passes.analysis.nests import functions, has_points
+from ocannl.passes.analysis.kept_copies import counted_writes, is_kept
+from ocannl.passes.analysis.nests import functions, has_points, uncalled
 from ocannl.passes.analysis.parallel_tasks import task_count
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
@@ -63,6 +65,7 @@ class ModuleEmitter:
     clocked: bool = False
     target: TargetDescription = DEFAULT_TARGET
     checks: bool = False
+    counts_writes: bool = False
     debug: DebugInfo | None = None
     parts: list[str] = field(default_factory=list[str])
     declarations: set[str] = field(default_factory=set[str])
@@ -76,8 +79,9 @@ class ModuleEmitter:
 
     def emit(self, module: ModuleOp) -> str:
         """The text of all routines of a module."""
+        entries = uncalled(module) if self.counts_writes else []
         for func in functions(module):
-            self.emit_func(func)
+            self.emit_func(func, counted_writes(func) if func in entries else ())
         if self.clocked:
             self.declarations.update(clock(self.timed))
         parts = [*self.parts, *self.helpers, *sorted(self.declarations), ATTRIBUTES]
@@ -95,21 +99,30 @@ class ModuleEmitter:
             case NestOp() | GroupOp() if not has_points(step):
                 return
             case NestOp():
-                NestEmitter(b, step, pointers, positions, first).emit()
+                emitter = NestEmitter(b, step, pointers, positions, first)
+                emit_where_stale(emitter) if is_kept(step) else emitter.emit()
             case GroupOp():
                 GroupEmitter(b, step, pointers, positions, first).emit()
             case _:
                 raise AssertionError(f"{step.name} is no step of a routine for a CPU")
 
-    def emit_func(self, func: FuncOp) -> None:
+    def emit_func(self, func: FuncOp, written: Sequence[SSAValue] = ()) -> None:
+        """Emits the entry of a function, which counts a write of each of the nodes `written`."""
         places, name = EntrySlots(func), func.sym_name.data
         steps = [op for op in operations_of(func.body.block) if not isinstance(op, NodeOp)]
         calls = [self.call(func, step, places) for step in steps]
+        counted = [
+            line
+            for k, node in enumerate(written)
+            for line in count_write(f"%w{k}", places.of_element(node, 0)[0])
+        ]
         if len(calls) <= MOST_CALLS and not self.clocked:
-            self.parts.append(direct_calls(name, places.layout, calls))
+            self.parts.append(direct_calls(name, places.layout, calls, counted))
             return
         calls = self.on_frame(calls, places.layout)
-        self.parts.append(call_table(name, places.layout, calls, self.timed if self.clocked else None))
+        self.parts.append(
+            call_table(name, places.layout, calls, self.timed if self.clocked else None, counted)
+        )
         self.helpers |= dict.fromkeys([TEAM, run_calls(clocked=self.clocked)])
         self.timed += len(calls)
 
@@ -127,9 +140,10 @@ class ModuleEmitter:
             what, nodes = step, used_names(step, func.ranges)[0]
         alone = disjoint(nodes, places.ranges)
         apart = tuple([node in alone for node in nodes])
-        kernel = self.known.get((what, apart))
+        kind = what, apart, isinstance(step, NestOp) and is_kept(step)
+        kernel = self.known.get(kind)
         if kernel is None:
-            kernel = self.known[what, apart] = self.emit_kernel(func, step, nodes, apart)
+            kernel = self.known[kind] = self.emit_kernel(func, step, nodes, apart)
         arguments = [places.of_element(n, first) for n, first in zip(nodes, kernel.first, strict=True)]
         return Call(kernel.name, kernel.is_shared, arguments + [places.of_index(n) for n in kernel.indices])
 

@@ -16,7 +16,7 @@ from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, Unin
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.inference import commit, decided, infer
-from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part
+from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part, written_by_others
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
 from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
@@ -211,8 +211,10 @@ class Context:
             return program, executable
 
         program, executable = decided(compiled)
-        nodes = self._nodes_of(program, executable, executable.interface.layout.nodes)
-        return Routine(self, code, name, program, executable, nodes)
+        copies = self._nodes.copies(executable.interface)
+        own = [label for label in executable.interface.layout.nodes if label not in copies]
+        nodes = self._nodes_of(program, executable, own)
+        return Routine(self, code, name, program, executable, nodes, copies)
 
     @collector_paused()
     def _compile_traced(self, code: Code, name: str, check_nans: bool) -> TracedRoutine:
@@ -316,6 +318,8 @@ class Context:
             raise DeviceError(f"the memory of {self} is not the host's: ctx[t] is a copy of it")
         view = array.view()
         view.flags.writeable = writable
+        if writable:
+            written_by_others(node.memory)
         node.written = True
         return view
 

@@ -77,6 +77,18 @@ def host_array(memory: Memory) -> NDArray[Any] | None:
     return memory.array if isinstance(memory, HostMemory) else None
 
 
+def changed(memory: Memory) -> None:
+    """Notes that the array of memory which the host reaches was written."""
+    if isinstance(memory, HostMemory):
+        memory.changed()
+
+
+def written_by_others(memory: Memory) -> None:
+    """Notes that from now on somebody may write the array of memory at any time."""
+    if isinstance(memory, HostMemory):
+        memory.written_by_others()
+
+
 def at_key(array: NDArray[Any], part: Part[Any]) -> NDArray[Any]:
     """A part of an array. Raises `PositionError`."""
     key: Any = part.key
@@ -100,6 +112,8 @@ def write_part(memory: Memory, part: Part[Any], contents: NDArray[Any]) -> None:
         ) from None
     if array is None:
         memory.write(whole)
+    else:
+        changed(memory)
 
 
 def _first_lost(contents: NDArray[Any], converted: NDArray[Any]) -> object:

@@ -14,7 +14,7 @@ from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.shapes.shape import Shape
 from ocannl.dialects.texpr.tensor_type import tensor_type
-from ocannl.execute.node import Node, host_array
+from ocannl.execute.node import Node, changed, host_array
 from ocannl.init import RandomSample
 from ocannl.program import graph
 from ocannl.program.dtypes import computed_dtype, dtype_of
@@ -82,6 +82,11 @@ class Nodes:
             fill(node, value, shape)
         return node
 
+    def copies(self, interface: Interface) -> dict[str, Node]:
+        """New nodes for the copies that a routine keeps, by label."""
+        kept = [label for label, facts in interface.nodes.items() if facts.is_kept]
+        return {label: Node(self.memory_for(array_in(interface, label), f"`{label}`")) for label in kept}
+
     def memory_for(self, array: ArrayType, what: str) -> Memory:
         """New memory. Raises `DeviceError` that says for what, and which nodes have most, where there is not
         enough.
@@ -143,6 +148,7 @@ def sample(node: Node, value: Value, shape: Shape, key: NDArray[np.uint32]) -> N
     assert draw is not None
     if isinstance(draw, RandomSample) and array is not None:
         draw(key, shape, dtype, out=array)
+        changed(node.memory)
     else:
         node.memory.write(draw(key, shape, dtype))
     node.written = True

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ocannl.dialects.assign.node import OWN_MEMORY
+from ocannl.dialects.assign.node import KEPT, OWN_MEMORY
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp, StepOp
@@ -26,7 +26,7 @@ def memory_table(func: FuncOp) -> str:
         offset = "" if row.offset is None else str(row.offset)
         rows.append((row.label, str(row.bytes), row.mode, offset, row.why))
     arena = max((row.offset + row.bytes for row in found if row.offset is not None), default=0)
-    own = sum(row.bytes for row in found if row.mode in OWN_MEMORY)
+    own = sum(row.bytes for row in found if row.mode in (*OWN_MEMORY, KEPT))
     return f"{table(rows)}\n{arena + own} bytes: an arena of {arena}, {own} in memory of their own"
 
 

@@ -33,7 +33,7 @@ from ocannl.viewer.show import show
 
 # Stages that are text of a target, and those that only some pipelines have.
 TEXTS: dict[str, Callable[[ModuleOp, TargetDescription], str]] = {
-    "llvm": lambda module, target: to_llvm(module, target=target),
+    "llvm": lambda module, target: to_llvm(module, target=target, counts_writes=True),
     "c": lambda module, _: to_c(module),
     "ptx": lambda module, _: ptx_text(module),
     "metal": lambda module, _: to_metal(module),
@@ -72,7 +72,7 @@ def stage_text(
         raise OcannlError(f"there is no stage {stage!r}; the stages are {known}") from None
     if not isinstance(target, TargetDescription):
         target = chosen_target(target, DEFAULT_TARGET)
-    run_passes(program.module, for_target(passes, target, find))
+    run_passes(program.module, for_target(passes, target, find, keep=pipeline == "cpu"))
     return TEXTS[stage](program.module, target) if stage in TEXTS else module_text(program.module, origins)
 
 

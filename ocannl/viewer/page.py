@@ -62,7 +62,7 @@ def page(program: Program) -> str:
 
 def page_data(program: Program) -> dict[str, Any]:
     """The data of the page, as it stands there in JSON."""
-    passes = for_target(PIPELINES[program.pipeline], program.target, program.find)
+    passes = for_target(PIPELINES[program.pipeline], program.target, program.find, keep=True)
     graph: list[dict[str, Any]] = []
 
     def keep_graph(name: str, module: ModuleOp, levels: Levels) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from xdsl.ir import SSAValue
+
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
@@ -51,12 +53,18 @@ class Chooser:
     """The candidate schedules of one nest, and the cheapest of them."""
 
     def __init__(
-        self, nest: NestOp, facts: ScopeFacts, target: TargetDescription, merged: tuple[tuple[str, ...], ...]
+        self,
+        nest: NestOp,
+        facts: ScopeFacts,
+        target: TargetDescription,
+        merged: tuple[tuple[str, ...], ...],
+        kept: frozenset[SSAValue] = frozenset(),
     ) -> None:
         self.nest = nest
         self.facts = facts
         self.target = target
         self.merged = merged
+        self.kept = kept
         reductions = [scope for scope in facts.walk() if scope is not facts]
         self.dominant = max(reductions, key=lambda s: s.points * max(1, s.work), default=None)
         accesses = max(a.bytes for scope in facts.walk() for a in scope.accesses)
@@ -66,13 +74,15 @@ class Chooser:
         self.work = sum(scope.work for scope in facts.walk())
 
     @staticmethod
-    def of(nest: NestOp, target: TargetDescription) -> Chooser | None:
-        """None for a nest in which there is nothing to choose."""
+    def of(
+        nest: NestOp, target: TargetDescription, kept: frozenset[SSAValue] = frozenset()
+    ) -> Chooser | None:
+        """None for a nest in which there is nothing to choose. Copies of the nodes `kept` cost nothing."""
         merged = mergeable_loops(nest)
         facts = nest_facts(nest, merged)
         if not facts.accesses or not all(size for scope in facts.walk() for size in scope.space.values()):
             return None
-        return Chooser(nest, facts, target, merged)
+        return Chooser(nest, facts, target, merged, kept)
 
     def best(self) -> tuple[float, Choice]:
         """The cheapest choice, with its cycles."""
@@ -93,7 +103,7 @@ class Chooser:
 
     def cost(self, tile: Schedule) -> tuple[float, list[LoadOp]]:
         """The cycles with a tile, and the loads that are then worth a packed copy."""
-        cost = TileCost(tile, self.target, self.element_bytes, self.facts.space)
+        cost = TileCost(tile, self.target, self.element_bytes, self.facts.space, self.kept)
         return cost.nest(self.facts), cost.packed
 
     def choice(self, tile: Schedule, packed: Sequence[LoadOp]) -> Choice:

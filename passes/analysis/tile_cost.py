@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from xdsl.ir import SSAValue
+
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
@@ -85,13 +87,15 @@ class ScopeTile:
 class TileCost:
     """The cost of the tile of a schedule, for a nest over the variables `own`.
 
-    `packed` collects the loads that are worth a packed copy, and `code` the price of the code's length.
+    Copies of the nodes `kept` in panels cost nothing. `packed` collects the loads that are worth a packed
+    copy, and `code` the price of the code's length.
     """
 
     schedule: Schedule
     target: TargetDescription
     element_bytes: int
     own: Mapping[str, int]
+    kept: frozenset[SSAValue] = frozenset()
     packed: list[LoadOp] = field(default_factory=list[LoadOp])
     code: float = 0.0
 
@@ -146,6 +150,8 @@ class TileCost:
         """The cycles to make a packed copy, which is near where one panel at a time is made."""
         copied = panel = self.bytes(access, view)
         if view.lanes is not None and view.stride(access):
+            if access.op.node in self.kept and not view.sizes[view.lanes] % view.width:
+                return 0.0
             panel = copied * view.width // view.sizes[view.lanes]
         element = PACKED_ELEMENT if panel <= LARGEST_INSIDE else PACKED_FAR
         return PACKING_SETUP + element * copied / access.bytes

@@ -84,7 +84,7 @@ def _interface(fields: dict[str, Any]) -> Interface:
             set(facts["reads"]), set(facts["writes"]), set(facts["parts"]), [*map(_limit, facts["limits"])]
         ),
         {
-            label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"])
+            label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"], node["is_kept"])
             for label, node in fields["nodes"].items()
         },
     )

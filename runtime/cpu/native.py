@@ -20,7 +20,7 @@ from ocannl.runtime.host.jit import CompiledModule, compile_llvm
 from ocannl.runtime.host.processor import check_runs, chosen_target, missing_features
 from ocannl.runtime.host.run import HostRun
 from ocannl.runtime.interface import Interface
-from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array
+from ocannl.runtime.memory import ArgBlock, HostMemory
 from ocannl.runtime.settings import is_on
 
 
@@ -44,13 +44,13 @@ class NativeDevice:
         return f"{self.emulation} {self.target}"
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> HostMemory:
-        return HostMemory(aligned_array(shape, dtype))
+        return HostMemory.counted(shape, dtype)
 
     def synchronize(self) -> None:
         """A run has ended when its call returns."""
 
     def text(self, module: ModuleOp) -> str:
-        return to_llvm(module, self.emulation, target=self.target, lines=self.lines)
+        return to_llvm(module, self.emulation, target=self.target, lines=self.lines, counts_writes=True)
 
     def program(self, text: str, interface: Interface) -> NativeProgram | ForeignProgram:
         if missing_features(self.target):

@@ -4,15 +4,16 @@ van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.assign.node import KEPT
 from ocannl.dialects.index.linear import Linear, MapAttr, SpaceAttr, identity_map
 from ocannl.dialects.index.memref import element_type
 from ocannl.dialects.ir.origins import derive, union
@@ -26,9 +27,10 @@ from ocannl.passes.rewrites.indices import substitute_indices
 
 
 def pack(
-    nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule, labels: Names
+    nest: NestOp, loads: Sequence[LoadOp], schedule: Schedule, labels: Names, kept: Container[SSAValue] = ()
 ) -> tuple[Schedule, list[NestOp]]:
     """Makes loads read packed copies; returns the nest's new schedule, and the nests that write the copies.
+    Those of the nodes `kept` are kept between runs.
 
     If whole vectors cover the variable of the lanes, it is split in two: the number of a panel, and the lane
     in it. So is the variable of the rows, if an operand that does not move along the lanes is packed.
@@ -38,7 +40,10 @@ def pack(
     space = dict(nest.space.data)
     if schedule.rows is not None and any(has_row_panels(load, space, schedule) for load in loads):
         _, schedule = split_in_panels(nest, schedule, schedule.rows)
-    return schedule, [copy_nest(nest, load, schedule, panel, labels) for load in loads]
+    modes = [KEPT if load.node in kept else "local" for load in loads]
+    return schedule, [
+        copy_nest(nest, load, schedule, panel, labels, mode) for load, mode in zip(loads, modes, strict=True)
+    ]
 
 
 def split_in_panels(nest: NestOp, schedule: Schedule, tile: tuple[str, int]) -> tuple[str | None, Schedule]:
@@ -69,7 +74,9 @@ def split(nest: NestOp, schedule: Schedule, variable: str, width: int) -> tuple[
     return panel, replace(schedule, order=order)
 
 
-def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None, labels: Names) -> NestOp:
+def copy_nest(
+    nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None, labels: Names, mode: str = "local"
+) -> NestOp:
     """Makes a load read a copy that is laid out by its variables; returns the nest that writes it."""
     names, sizes = copied_variables(nest, load, schedule, panel), variable_sizes(nest)
     space = tuple((name, sizes[name]) for name in names)
@@ -79,7 +86,7 @@ def copy_nest(nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None,
     widened = only_extension(load)
     element = element_type(load.node) if widened is None else widened.result.type
     type = MemRefType(element, [size for _, size in space])
-    node = NodeOp(label, "local", f"contiguous copy for {nest.label.data}", type)
+    node = NodeOp(label, mode, f"contiguous copy for {nest.label.data}", type)
     reader = step_that_copies(nest, load)
     Rewriter.insert_op(node, after_declarations(reader))
 

@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ocannl.passes.analysis.canonical_text import canonical_text
+from ocannl.passes.analysis.kept_copies import unwritten
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import functions, steps
+from ocannl.passes.analysis.nests import functions, steps, uncalled
 from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
 from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.loops.schedule.scheduler import Scheduler
@@ -25,17 +26,22 @@ class SchedulePass(TargetOptions, ModulePass):
     Multiplication", 2008), and the loops that threads share. Nests that have a schedule keep it.
 
     Attributes:
+        keep: keeps packed copies of parameters that the routine does not write, where that pays: whoever
+            writes them has to count the writes.
         find: finds choices that were made before for a nest or group, by its canonical text; the cost model
             decides on the others. Given in Python only: it is no option of a textual pipeline.
     """
 
     name = "schedule"
 
+    keep: bool = False
     find: FindChoices = no_choices
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scheduler = Scheduler(self.target)
+        called_by_none = uncalled(op)
         for func in functions(op):
             scheduler.labels = labels_of(func)
+            scheduler.unwritten = unwritten(func) if self.keep and func in called_by_none else frozenset()
             for step in steps(func):
                 scheduler.run(step, None if self.find is no_choices else self.find(canonical_text(step)))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ocannl.dialects.loops import GroupOp, NestOp
+from xdsl.ir import SSAValue
+
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
+from ocannl.passes.analysis.kept_copies import is_kept
+from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import nests_of
+from ocannl.passes.analysis.nests import declaration, names_in, nests_of
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
@@ -19,6 +24,9 @@ from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
 from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
 
+# The most of the cycles without a kept copy of an operand that those with one may be.
+KEEPING_PAYS = 0.8
+
 
 class Scheduler:
     """Gives nests and groups their schedules. Structurally equal nests are costed once."""
@@ -27,10 +35,12 @@ class Scheduler:
         self.target = target
         self.labels = Names(set())
         """Those of nodes: copies have other ones."""
+        self.unwritten: frozenset[SSAValue] = frozenset()
+        """The nodes of which packed copies may be kept between runs."""
         self.structures = StructuralNumbering()
-        self.cheapest: dict[int, tuple[float, Choice] | None] = {}
+        self.cheapest: dict[tuple[int, tuple[bool, ...]], tuple[float, Choice] | None] = {}
         self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
-        self.blocks: dict[tuple[int, Choice | None], tuple[tuple[str, int], ...]] = {}
+        self.blocks: dict[tuple[int, Choice], tuple[tuple[str, int], ...]] = {}
 
     def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
         if choices is None and isinstance(step, NestOp):
@@ -60,11 +70,12 @@ class Scheduler:
         if parallel:
             group.properties["schedule"] = ScheduleAttr(Schedule(parallel=parallel))
 
-    def schedule(self, nest: NestOp, choice: Choice | None = None) -> float:
+    def schedule(self, nest: NestOp, choice: Choice | None = None, *, is_shared: bool = True) -> float:
         """Gives a nest a schedule, if it has none: the choice, or else the cheapest by the cost model.
         Returns an estimate of its cycles.
 
         Packed operands are written by nests before it, or in a group with it, which are scheduled too.
+        Threads share the nest if that pays and `is_shared`.
         """
         if nest.schedule is not None:
             return 0.0
@@ -73,30 +84,62 @@ class Scheduler:
         add_in_blocks(nest)
         if found is None:
             return 0.0
-        cycles, best = found
+        kept = self.best_kept(nest, key, found[0]) if choice is None else None
+        cycles, best = kept or found
         schedule, copies, group = best.schedule, list[NestOp](), None
         if best.packed:
             loads = loads_of(nest)
-            schedule, copies = pack(nest, [loads[k] for k in best.packed], schedule, self.labels)
-            group, schedule = group_copies(nest, copies, schedule, self.target)
+            chosen = [loads[k] for k in best.packed]
+            schedule, copies = pack(nest, chosen, schedule, self.labels, self.unwritten if kept else ())
+            own = [copy for copy in copies if not is_kept(copy)]
+            group, schedule = group_copies(nest, own, schedule, self.target)
         else:
             schedule = in_panels(nest, schedule, self.target)
-        if (key, choice) not in self.blocks:
-            self.blocks[key, choice] = parallel_nest(nest, schedule, cycles, self.target)
-        schedule = replace(schedule, parallel=self.blocks[key, choice], tuned=choice is not None)
+        parallel = self.parallel(nest, schedule, cycles, (key, best)) if is_shared else ()
+        schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
         if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:
             nest.properties["schedule"] = ScheduleAttr(schedule)
-        cycles += sum([self.schedule(copy) for copy in copies])
+        cycles += sum([self.schedule(copy, is_shared=not is_kept(copy)) for copy in copies])
         if group is not None:
             self.share(group, cycles)
         return cycles
 
+    def parallel(
+        self, nest: NestOp, schedule: Schedule, cycles: float, place: tuple[int, Choice]
+    ) -> tuple[tuple[str, int], ...]:
+        """The loops of a nest that threads share: the same for all nests of a structure and a choice."""
+        if place not in self.blocks:
+            self.blocks[place] = parallel_nest(nest, schedule, cycles, self.target)
+        return self.blocks[place]
+
     def best(self, nest: NestOp, key: int) -> tuple[float, Choice] | None:
         """The cheapest choice, with its cycles; None where there is nothing to choose."""
-        if key not in self.cheapest:
-            chooser = Chooser.of(nest, self.target)
-            self.cheapest[key] = None if chooser is None else chooser.best()
-        return self.cheapest[key]
+        return self.best_where(nest, key, ())
+
+    def best_kept(self, nest: NestOp, key: int, cycles: float) -> tuple[float, Choice] | None:
+        """The cheapest choice with packed copies that are kept between runs, with its cycles, where it takes
+        far fewer than the best one without.
+        """
+        kept = tuple(self.may_keep(nest, load) for load in loads_of(nest)) if self.unwritten else ()
+        if not any(kept) or not isinstance(nest.parent_op(), FuncOp):
+            return None
+        found = self.best_where(nest, key, kept)
+        return found if found is not None and found[0] < KEEPING_PAYS * cycles else None
+
+    def may_keep(self, nest: NestOp, load: LoadOp) -> bool:
+        """Whether a copy of what a nest loads could be kept: it is read more than once, from a cache."""
+        if load.node not in self.unwritten or byte_size(declaration(load.node)) > self.target.l2_bytes:
+            return False
+        names = names_in(load.indices.data)
+        return math.prod(size for name, size in nest.space.data if name not in names) > 1
+
+    def best_where(self, nest: NestOp, key: int, kept: tuple[bool, ...]) -> tuple[float, Choice] | None:
+        """The cheapest choice where copies of those operands cost nothing, with its cycles."""
+        if (key, kept) not in self.cheapest:
+            nodes = [load.node for load, is_free in zip(loads_of(nest), kept, strict=False) if is_free]
+            chooser = Chooser.of(nest, self.target, frozenset(nodes))
+            self.cheapest[key, kept] = None if chooser is None else chooser.best()
+        return self.cheapest[key, kept]
 
     def costed(self, nest: NestOp, choice: Choice) -> tuple[float, Choice] | None:
         chooser = Chooser.of(nest, self.target)
