@@ -89,9 +89,9 @@ class CopyOp(TogetherOp):
     """`kernel.copy %w[16*t + i, k] to %s[k, i] over (i = 16, k = 8) where 16*t + i < 100`
 
     The threads of a block share the points of the space: neighbouring threads take neighbouring points along
-    the last variable. `by 4` is for those along which 4 neighbours are one access to memory: a thread takes
-    all of them. Barriers before and after are the kernel's. Where a bound does not hold, the target gets
-    zero.
+    the last variable, or such that banks of shared memory do not conflict. `by 4` is for those along which 4
+    neighbours are one access to memory: a thread takes all of them. Barriers before and after are the
+    kernel's. Where a bound does not hold, the target gets zero.
 
     The elements of an `async` copy are visible to the thread after a `kernel.wait`, to others after a
     barrier.

@@ -22,6 +22,8 @@ STATIC_SHARED_BYTES = 48 * 2**10
 SHARED_ALIGNMENT = 16
 # Shared memory has so many banks, which give a word each at a time.
 BANKS, BANK_BYTES = 32, 4
+# Global memory moves in parts of so many bytes.
+SECTOR_BYTES = 32
 # The widest load or store of a thread, and the bytes that it can copy asynchronously to shared memory.
 VECTOR_BYTES = 16
 ASYNC_BYTES = (4, 8, VECTOR_BYTES)

@@ -23,6 +23,7 @@ from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, rou
 from ocannl.lowering.kernels.description import RoutineDescription, describe
 from ocannl.lowering.kernels.registers import key, points
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
+from ocannl.lowering.kernels_to_llvm.lane_order import lane_order
 from ocannl.lowering.kernels_to_llvm.matrices import (
     MATRIX,
     REGISTER_BYTES,
@@ -217,6 +218,10 @@ class DeviceKernel(ThreadEmitter):
         for positions in rounds:
             self.positions.update(positions)
             self.copy_async(op)
+
+    def copier(self, op: CopyOp) -> str:
+        order = lane_order(op, self.launch.threads)
+        return self.thread if order is None else order.emit(self.b, self.thread)
 
     def copy_async(self, op: CopyOp) -> None:
         """Copies with `cp.async`: 16 bytes bypass the first-level cache; out of bounds it writes zeros."""

@@ -268,19 +268,24 @@ class ThreadEmitter(ThreadValues):
         *others, (last, size) = op.space.data or (("", 1),)
         space = (*others, (last, size // op.by))
         outer, inner = space[0][0], math.prod(size for _, size in space[1:])
+        copier = self.copier(op)
         if threads % inner == 0:
             # Rounds differ in the first variable only.
-            found = variables(self.b, self.thread, ((outer, threads // inner), *space[1:]))
+            found = variables(self.b, copier, ((outer, threads // inner), *space[1:]))
             at = found[outer]
             found[outer] = Position(at.name, at.offset + k * (threads // inner), at.depth)
         else:
-            number = self.b.emit(f"add i32 {self.thread}, {k * threads}") if k else self.thread
+            number = self.b.emit(f"add i32 {copier}, {k * threads}") if k else copier
             found = variables(self.b, number, space)
         if op.by > 1:
             at = found[last]
             name = at.name and self.b.emit_at(at.depth, f"mul i64 {at.name}, {op.by}")
             found[last] = Position(name, at.offset * op.by, at.depth)
         return found
+
+    def copier(self, op: CopyOp) -> str:
+        """The number of the part that a thread takes of those of a round, an `i32`."""
+        return self.thread
 
     def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
         """Copies what a thread takes in some rounds; all loads come before the stores."""
