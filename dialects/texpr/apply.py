@@ -33,6 +33,11 @@ from ocannl.dialects.texpr.tensor_type import DimsAttr, TensorType, parse_logic,
 MATERIALIZED, VIRTUAL = MODES = ("materialized", "virtual")
 
 
+def slot_count(spec: str) -> int:
+    """The number of operands that a spec has slots for."""
+    return spec.partition("=>")[0].count(";") + 1
+
+
 @operation_definition
 class ApplyOp(TensorOp):
     """One tensor operation.
@@ -196,6 +201,10 @@ class ApplyOp(TensorOp):
         parser.parse_punctuation("=")
         combination = parse_combination(parser, merge=result_map is not None)
         logic, dims = parse_logic(parser)
+        operands = combination.operands
+        if logic is not None and "=>" in logic and len(operands) > slot_count(logic):
+            # What is read several times has one slot.
+            combination = Combination.of(combination.term, operands, [()] * len(operands))
         space = parse_space(parser) if parser.parse_optional_keyword("over") else None
         more = list[Part]()
         while space is not None and parser.parse_optional_keyword("then"):

@@ -354,3 +354,16 @@ def test_text_beyond_ascii():
     module = parse(text_of(parse(generic_text(assign.AssignRoutineOp("r", (), Region(Block([node])))))))
     (found,) = (op for op in module.walk() if isinstance(op, assign.NodeOp))
     assert (found.label.data, found.why.data) == (label, label)
+
+
+def test_a_value_that_is_read_several_times_has_one_slot():
+    text = """texpr.routine @f {
+  %i = texpr.data "i" : !texpr.tensor<3, i32>
+  %n = texpr.constant 5 : !texpr.tensor<i32>
+  %w = texpr.apply min= where(lt(%i, %n), %i, floor(%i)) logic "... | ...; => 0" : !texpr.tensor<1, i32>
+  %x = texpr.apply add= mul(%i, %i) logic "a; b => a, b" : !texpr.tensor<3, 3, i32>
+}"""
+    module = LocatingParser(new_context(), text, "text").parse_module()
+    applied = [op for op in module.walk() if isinstance(op, texpr.ApplyOp)]
+    assert [len(op.args) for op in applied] == [2, 2]
+    module.verify()

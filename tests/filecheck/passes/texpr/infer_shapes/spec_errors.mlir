@@ -36,7 +36,8 @@ texpr.routine @r {
 
 texpr.routine @r {
   %x = texpr.data "x" : !texpr.tensor<2, 3>
-  %y = texpr.apply add= mul(%x, %x) logic "a b => c" : !texpr.tensor<...o0>
+  %w = texpr.data "w" : !texpr.tensor<2, 3>
+  %y = texpr.apply add= mul(%x, %w) logic "a b => c" : !texpr.tensor<...o0>
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec has slots for 1 operand, but is used with 2
