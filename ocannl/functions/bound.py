@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.dialects.ir.errors import OcannlError
+from ocannl.dialects.ir.errors import OcannlError, ShapeError
 from ocannl.execute.context import Context
 from ocannl.execute.routine import Routine
 from ocannl.functions.arguments import ArrayType, array_types
 from ocannl.functions.padding import padded_copy, real_sizes, write_padded
 from ocannl.functions.trace import Trace
+from ocannl.program.location import here
 from ocannl.program.parameters import params
 from ocannl.program.tensor import Tensor
 from ocannl.program.trees import Branch, built
@@ -36,6 +37,8 @@ class Bound:
         arrays = array_types(trace.signature)
         inputs = [tensor for tensor in trace.inputs if tensor is not None]
         memories = [self.routine.memory_of(tensor, written=True) for tensor in inputs]
+        for tensor, memory, kind in zip(inputs, memories, arrays, strict=True):
+            _check_shape(tensor, memory, kind)
         self._kinds = arrays
         self._writes = [
             (at, _writer(memory, arrays[at])) for at, memory in enumerate(memories) if memory is not None
@@ -100,6 +103,13 @@ def set_real_sizes(routine: Routine, sizes: Mapping[str, int]) -> None:
     """Sets the static indices of a trace's routine, which are the real sizes of padded axes."""
     for index in routine.indices:
         routine[index] = sizes[index.name]
+
+
+def _check_shape(tensor: Tensor, memory: Memory | None, kind: ArrayType) -> None:
+    """Raises `ShapeError` for an argument whose shape is inferred, as a cotangent's is, and another one."""
+    if memory is not None and not kind.counts and memory.shape != kind.shape:
+        message = f"`{tensor.label}` has the shape {memory.shape}, found an array of {kind.shape}"
+        raise ShapeError(here(message))
 
 
 def _writer(memory: Memory, kind: ArrayType) -> Callable[[Array], None]:

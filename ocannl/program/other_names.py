@@ -2,7 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from keyword import iskeyword
 from typing import TYPE_CHECKING
+
+from ocannl.dialects.scalar import SCALAR_OPS
 
 
 def missing(owner: str, name: str, known: Collection[str], others: Mapping[str, str]) -> AttributeError:
@@ -23,38 +26,110 @@ class NamesApart:
     if not TYPE_CHECKING:  # for a type checker there is nothing else
 
         def __getattr__(self, name: str) -> object:
-            known = () if name.startswith("_") else dir(type(self))
+            known = () if name.startswith("_") else [own for own in dir(type(self)) if own[0] != "_"]
             raise missing(f"'{type(self).__name__}' object", name, known, OF_TENSORS)
 
 
+PRODUCT, PARTS, BROADCAST = "oc.einsum, or w @ x", "t[first:last]", "nothing, expressions broadcast"
+
 FUNCTIONS = {
+    "amax": "oc.max",
+    "amin": "oc.min",
+    "bmm": PRODUCT,
+    "broadcast_to": BROADCAST,
     "cat": "oc.concat",
+    "chunk": PARTS,
+    "clamp": "oc.clip",
     "concatenate": "oc.concat",
+    "diag": "oc.einsum",
+    "dot": PRODUCT,
+    "expand": BROADCAST,
     "from_numpy": "oc.data",
+    "hstack": "oc.concat",
+    "index_select": "t[ids], or oc.gather",
+    "inner": "oc.einsum",
+    "jit": "oc.function",
+    "kron": "oc.einsum",
     "load": "ctx.load",
     "manual_seed": "oc.seed",
-    "matmul": "oc.einsum, or w @ x",
+    "masked_fill": "oc.where",
+    "matmul": PRODUCT,
+    "mm": PRODUCT,
+    "nan_to_num": "oc.where(oc.isnan(t), 0, t)",
     "no_grad": "oc.stop_gradient",
+    "ones_like": "oc.ones",
+    "outer": "oc.einsum",
+    "pad": "oc.concat with oc.zeros",
+    "permute": "oc.rearrange",
     "rand": "oc.uniform",
     "randn": "oc.normal",
     "save": "ctx.save",
+    "scatter_add": "oc.scatter",
+    "split": PARTS,
+    "squeeze": "t.reshape",
+    "swapaxes": "oc.rearrange",
+    "take": "t[ids], or oc.gather",
+    "tensordot": "oc.einsum",
+    "tile": "oc.repeat",
+    "trace": "oc.einsum",
+    "transpose": "t.T, or oc.rearrange",
+    "unbind": PARTS,
+    "unsqueeze": "t.reshape",
+    "vmap": "nothing, batch axes are rows of their own",
+    "vstack": "oc.concat",
+    "zeros_like": "oc.zeros",
 }
 """Of the module."""
 
+CAST, CONTEXT = "oc.cast(t, dtype)", "the device is that of a context: ctx.device"
+
+# Functions of the module that are methods in PyTorch; operators are further ones.
+ALONG = (
+    *("argsort", "clip", "cumprod", "cumsum", "flip", "gather", "logsumexp", "norm", "repeat", "roll"),
+    *("scatter", "sort", "std", "topk", "tril", "triu", "unfold", "var"),
+)
+
 OF_TENSORS = {
-    "astype": "oc.cast(t, dtype)",
+    **{name: f"oc.{name}(t)" for name in sorted(SCALAR_OPS) if not iskeyword(name)},
+    **{name: f"oc.{name}(t, ...)" for name in ALONG},
+    "astype": CAST,
+    "chunk": PARTS,
+    "clamp": "oc.clip(t, ...)",
+    "clone": "nothing, expressions are values",
+    "contiguous": "nothing, arrays are dense",
+    "copy": "nothing, expressions are values",
     "cpu": "a context: oc.Context.cpu()",
     "cuda": "a context: oc.Context.cuda()",
+    "data": "t.numpy(), or oc.stop_gradient(t)",
     "detach": "oc.stop_gradient(t)",
+    "device": CONTEXT,
+    "dim": "t.ndim",
+    "double": CAST,
+    "expand": BROADCAST,
     "flatten": "t.reshape",
+    "float": CAST,
+    "half": CAST,
+    "int": CAST,
+    "is_cuda": CONTEXT,
+    "long": CAST,
+    "masked_fill": "oc.where",
+    "matmul": "w @ t",
+    "mm": "w @ t",
+    "numel": "t.numpy().size",
     "permute": "oc.rearrange",
+    "ravel": "t.reshape(-1)",
     "requires_grad": "oc.param, whose gradient is p.grad",
     "size": "t.shape",
+    "softmax": "nn.softmax()(t)",
+    "split": PARTS,
     "squeeze": "t.reshape",
+    "swapaxes": "oc.rearrange",
+    "t": "t.T",
     "to": "oc.cast(t, dtype); a device is a context",
     "tolist": "t.numpy().tolist()",
     "transpose": "t.T, or oc.rearrange",
-    "type": "oc.cast(t, dtype)",
+    "type": CAST,
+    "unbind": PARTS,
     "unsqueeze": "t.reshape",
 }
 """Of a tensor."""

@@ -345,7 +345,10 @@ class Tensor(
         return str(self.numpy()) if is_eager() else repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec) if is_eager() else super().__format__(spec)
+        """The text of the tensor, or of its one number by a format, as `f"{loss:.3f}"`."""
+        if spec:
+            return format(self.item(), spec)
+        return format(self.numpy()) if is_eager() else super().__format__(spec)
 
     def __iter__(self) -> Iterator[Tensor]:
         """In eager mode, the parts along the first axis."""

@@ -165,3 +165,10 @@ class TestWritingIntegers:
         ids = self.memory()
         oc.default_context()[ids] = [3.0, -4.0]
         np.testing.assert_array_equal(ids.numpy(), [3, -4])
+
+
+def test_a_number_has_a_format():
+    x = oc.data(np.array([1.0, 2.0]), label="x")
+    assert f"{x.sum():.2f} {x}" == f"3.00 {x!r}"
+    with pytest.raises(ValueError, match="can only convert an array of size 1"):
+        format(x, ".2f")

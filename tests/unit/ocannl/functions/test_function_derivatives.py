@@ -78,6 +78,12 @@ def test_a_cotangent_of_another_size(shape: tuple[int, ...]):
     assert str(caught.value).startswith(f"{__file__}:")
 
 
+def test_a_cotangent_that_is_turned():
+    message = r"`cotangent` has the shape \(2, 3\), found an array of \(3, 2\)"
+    with pytest.raises(oc.ShapeError, match=message):
+        G.vjp((X, Y), np.ones((3, 2)))
+
+
 def test_axes_are_those_of_the_function():
     (image, weights) = arrays_of((2, 4, 4, 3), (3, 5))
     w = oc.param("w", weights.T, dtype=np.float64)

@@ -12,6 +12,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.program.other_names import FUNCTIONS, OF_TENSORS
 
 ANY: Any = oc
 NN: Any = nn
@@ -66,6 +67,17 @@ NAMES: list[tuple[Any, str, str]] = [
     (oc.data([1.0]), "_reshap", "has no attribute '_reshap'"),
     (oc.config, "treads", "has no attribute 'treads'"),
 ]
+
+
+def test_what_is_named_in_place_of_others_is_there():
+    """And no name has a place that is there itself."""
+    named = {**FUNCTIONS, **{f"t.{name}": place for name, place in OF_TENSORS.items()}}
+    found = {name for place in named.values() for name in re.findall(r"\boc\.(\w+)", place)}
+    assert sorted(name for name in found if not hasattr(oc, name)) == []
+    assert [name for name in FUNCTIONS if hasattr(oc, name)] == []
+    assert [name for name in ("exp", "abs", "sort", "float", "mm") if hasattr(oc.data([1.0]), name)] == []
+    with pytest.raises(AttributeError, match=re.escape("in its place: oc.exp(t)")):
+        oc.data([1.0]).exp()  # pyright: ignore
 
 
 @pytest.mark.parametrize(("owner", "name", "words"), NAMES, ids=[name for _, name, _ in NAMES])
