@@ -85,7 +85,12 @@ class Executable:
 
 
 def compile_module(
-    module: ModuleOp, target: str = "cpu", device: Device | None = None, tunings: Tunings | None = None
+    module: ModuleOp,
+    target: str = "cpu",
+    device: Device | None = None,
+    tunings: Tunings | None = None,
+    *,
+    keeps: bool = False,
 ) -> Executable:
     """Runs the target's pipeline on a module with one routine, in place, and compiles what comes out for a
     device, by default this CPU.
@@ -93,12 +98,13 @@ def compile_module(
     A routine that was compiled before comes from the cache; of the module, only the types are then final.
     `OCANNL_VERIFY=1` verifies between passes, `OCANNL_DUMP=folder` writes every stage there: nothing is taken
     from the cache then. `OCANNL_TIMING=1` prints where the time went. Schedules are tuned as `tunings` say,
-    by default as the cache on disk does.
+    by default as the cache on disk does. One that `keeps` packed copies of parameters has them as nodes of
+    its own.
     """
     device = device or NativeDevice()
     if tunings is None and (cache := environment_cache()) is not None:
         tunings = stored_tunings(cache, tuned_target(target, device.target))
-    compilation = Compilation(module, target, device, tunings)
+    compilation = Compilation(module, target, device, tunings, keeps=keeps)
     try:
         executable = compilation.run()
     finally:
@@ -109,17 +115,18 @@ def compile_module(
 
 
 class Compilation:
-    """The compilation of one module. Routines that it `keeps` copies for have them as nodes of their own."""
+    """The compilation of one module."""
 
-    keeps = True
-
-    def __init__(self, module: ModuleOp, target: str, device: Device, tunings: Tunings | None) -> None:
+    def __init__(
+        self, module: ModuleOp, target: str, device: Device, tunings: Tunings | None, *, keeps: bool = False
+    ) -> None:
         self.module = module
         self.tensors = tensors_of(module)
         self.origins = [op.location for op in module.walk()]
         self.target = target
         self.device = device
         self.tunings = tunings
+        self.keeps = keeps
         self.verify = is_on("verify")
         self.dump = Dump.from_environment(module)
         self.progress = Progress(self.dump.routine)
@@ -135,7 +142,7 @@ class Compilation:
         inferred = self.inferred(store)
         with self.clock("cache"):
             version = "" if self.tunings is None else self.tunings.version
-            target = f"{self.target} {self.device.language} {self.device.key}"
+            target = f"{self.target} {self.device.language} {self.device.key}{' keeps' if self.keeps else ''}"
             key = routine_key(inferred.text, target, version)
             found = get_routine(store, key)
         if found is not None:

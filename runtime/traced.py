@@ -45,8 +45,6 @@ def compile_traced(module: ModuleOp, target: str, device: Device) -> tuple[Execu
 class TracedCompilation(Compilation):
     """The compilation of one module whose nodes are kept."""
 
-    keeps = False
-
     assignments: list[Assignment]
 
     def run(self) -> Executable:

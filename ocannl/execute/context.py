@@ -206,7 +206,7 @@ class Context:
     def _compile(self, code: Code, name: str, tunings: Tunings | None) -> Routine:
         def compiled() -> tuple[ExtractedRoutine, Executable]:
             program = extract(code.statements, name, self.numbering)
-            executable = compile_module(program.module, self.target, self.device, tunings)
+            executable = compile_module(program.module, self.target, self.device, tunings, keeps=True)
             commit(program)
             return program, executable
 

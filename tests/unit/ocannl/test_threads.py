@@ -144,8 +144,8 @@ class TestBuilding:
         def compile_other(number: int) -> None:
             ctx.compile(b + oc.data(np.ones(1), axes="o"))
 
-        def compiling(*arguments: Any) -> Executable:
-            executable = compile_module(*arguments)
+        def compiling(*arguments: Any, **named: Any) -> Executable:
+            executable = compile_module(*arguments, **named)
             calls.append(len(calls))
             if calls == [0]:
                 in_threads(1, compile_other)

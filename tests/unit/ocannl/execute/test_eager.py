@@ -29,9 +29,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     compile_module = oc.execute.context.compile_module
 
-    def noted(module: Any, *rest: Any) -> Any:
+    def noted(module: Any, *rest: Any, **named: Any) -> Any:
         found.append(str(module.body.block.first_op.sym_name.data))
-        return compile_module(module, *rest)
+        return compile_module(module, *rest, **named)
 
     for module in ("context", "evaluation"):
         monkeypatch.setattr(f"ocannl.execute.{module}.compile_module", noted)

@@ -170,6 +170,15 @@ def test_a_function_reads_what_was_written_since(model: Model):
                 )
 
 
+def test_a_look_keeps_no_copies(model: Model):
+    model.check()
+    other = oc.relu(model.w @ oc.tensor(model.data)) * 3
+    for seed in range(3):
+        model.ctx[model.w] = weights(seed)
+        expected = 3 * np.maximum(model.data @ weights(seed).T, 0)
+        np.testing.assert_allclose(model.ctx[other], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_equal_layers_keep_copies():
     parts = [oc.param(f"w{k}", weights(k)) for k in range(9)]
     data = np.random.default_rng(1).normal(size=(ROWS, WIDTH)).astype(np.float32)
