@@ -25,6 +25,8 @@ from ocannl.passes.texpr.infer_shapes.errors import (
 )
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
+# The sizes of an axis that may be the channels of images.
+CHANNELS = (1, 2, 3, 4)
 # The separator after each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
 
@@ -94,7 +96,7 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
     elsewhere = [other for other in others if location_text(other) != location_text(at)]
     lines += [f"  because of {line}" for line in _because(elsewhere)]
     hint = _hint(at, shape_of) or next(filter(None, map(_misspelt, [at, *others])), None)
-    hint = hint or _one_position(error, shape_of)
+    hint = hint or _one_position(error, shape_of) or _channels_first(error, sides, shape_of)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
@@ -282,6 +284,19 @@ def _one_position(error: ShapeConflict, shape_of: ShapeOf) -> str | None:
                 instead = f"`0` in place of `{name}` takes the only position of `{operand}`"
                 return f"a name has one size in a spec: {instead}"
     return None
+
+
+def _channels_first(error: ShapeConflict, sides: Sequence[Side], shape_of: ShapeOf) -> str | None:
+    """What to do where a window does not fit in an axis that looks like channels before larger axes."""
+    found = re.match(r"an axis of size (\d+) is too short", error.reason)
+    if found is None or int(found[1]) not in CHANNELS or not sides:
+        return None
+    name, shape = tensor_name(sides[0].value), shape_of(sides[0].value)
+    last = [dim.size if isinstance(dim, Dim) else 0 for dim in shape.memory_axes[-3:]]
+    if len(last) < 3 or last[0] != int(found[1]) or min(last[1:]) <= last[0]:
+        return None
+    turned = f'oc.einsum("..., c, h | w => ..., h, w | c", {name})'
+    return f"channels stand last here, before height and width in PyTorch: {turned}"
 
 
 def _hint(op: Operation, shape_of: ShapeOf) -> str | None:

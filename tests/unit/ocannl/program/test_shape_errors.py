@@ -11,7 +11,7 @@ import pytest
 from support.messages import data, message_of, names_line
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 
 HERE = Path(__file__).name
 
@@ -56,6 +56,18 @@ class TestShapeClashes:
             return oc.einsum("i j; j k => i k", a, b)  # here
 
         self.check(program, "a", "b", "2,3", "4,5", "i j; j k => i k")
+
+    def test_images_of_pytorch(self):
+        """The hint for channels that stand first is what makes the block run."""
+        images = data(2, 1, 28, 20, axes="bbbo", label="images")
+        conv = nn.conv2d(out_channels=4, kernel_size=5, use_padding=False)
+        hint = 'oc.einsum("..., c, h | w => ..., h, w | c", images)'
+        message_of(oc.ShapeError, lambda: conv(images), f"before height and width in PyTorch: {hint}")
+        turned = oc.einsum("..., c, h | w => ..., h, w | c", images)
+        oc.infer(conv(turned))
+        assert turned.numpy().shape == (2, 28, 20, 1)
+        small = data(2, 4, 4, 3, axes="bbbo")
+        assert "hint" not in message_of(oc.ShapeError, lambda: conv(small))
 
     def test_both_sizes_are_told_with_their_tensors(self):
         """An axis of a spec is marked in each operand; what is unknown is left out."""
