@@ -103,7 +103,10 @@ def _parse(parser: AttrParser) -> Placement:
 def _parse_asked(parser: AttrParser) -> tuple[str, AskedAxis]:
     mesh = parser.parse_str_literal(" naming a mesh axis")
     parser.parse_punctuation("=")
-    row = next((kind for kind in ROW_KINDS if parser.parse_optional_keyword(kind)), None)
+    row: RowKind | None = None
+    for kind in ROW_KINDS:
+        if row is None and parser.parse_optional_keyword(kind):
+            row = kind
     number = parser.parse_optional_integer(allow_boolean=False)
     if row is None and number is None:
         parser.raise_error("expected batch, input, output, or the number of an axis")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from ocannl.dialects import texpr
 from ocannl.dialects.scalar.terms import Arg
-from ocannl.dialects.shapes.shape import ROW_KINDS
+from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SAME_SHAPE, apply
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
-RowName: TypeAlias = Literal["batch", "input", "output"]
-Shard: TypeAlias = Mapping[RowName | int | tuple[RowName, int], str]
+Shard: TypeAlias = Mapping[RowKind | int | tuple[RowKind, int], str]
 """Axes of a mesh by the axes of a tensor: a row, `{"batch": "data"}`; an axis of one,
 `{("output", 0): "model"}`; or an axis by its number in memory order, `{0: "data"}`.
 """
+
+ROWS: Mapping[str, RowKind] = {kind: kind for kind in ROW_KINDS}
 
 
 def shard(t: TensorLike, placement: Shard) -> Tensor:
@@ -53,15 +54,13 @@ def placement_of(shard: Shard) -> PlacementAttr:
 
 
 def _asked(axis: object) -> AskedAxis:
+    if isinstance(axis, str) and axis in ROWS:
+        return AskedAxis(ROWS[axis], None)
+    if isinstance(axis, int) and not isinstance(axis, bool):
+        return AskedAxis(None, axis)
     match axis:
-        case bool():
-            pass
-        case int():
-            return AskedAxis(None, axis)
-        case "batch" | "input" | "output":
-            return AskedAxis(axis, None)
-        case ("batch" | "input" | "output" as row, int(number)):
-            return AskedAxis(row, number)
+        case (str(row), int(number)) if row in ROWS:
+            return AskedAxis(ROWS[row], number)
         case _:
             pass
     rows = ", ".join(ROW_KINDS)

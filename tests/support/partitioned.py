@@ -115,7 +115,7 @@ class Interpreter:
             if op.reset is not None:
                 neutral = 0.0 if accum is None else neutral_number(accum, tensor_type(op.target).element)
                 target[...] = neutral
-            points = points_of(op.space.data) | names
+            points: dict[str, Any] = {**points_of(op.space.data), **names}
             maps = op.maps_of_ids
             for number, (own, indices) in enumerate(zip(ids, maps, strict=True)):
                 points[f"at${number}"] = own[rank][at(indices, points)].astype(np.int64)
@@ -262,7 +262,8 @@ def at(indices: Sequence[Linear], points: Mapping[str, Any]) -> tuple[Array, ...
 def apply_part(
     result: Array, part: Part, operands: Sequence[Array], names: Mapping[str, int], accum: str | None
 ) -> None:
-    combination, points = part.combination, points_of(part.space) | names
+    combination = part.combination
+    points: dict[str, Any] = {**points_of(part.space), **names}
     reads = [own[at(m, points)] for own, m in zip(operands, combination.maps, strict=True)]
     term = np.broadcast_to(evaluate(combination.term, reads), points[""].shape)
     store(result, at(part.result_map, points), term, accum)

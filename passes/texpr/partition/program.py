@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import FixedBitwidthType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
@@ -19,13 +20,13 @@ from ocannl.dialects.texpr import (
     MemoryOp,
     OfOp,
     RangeOp,
+    ScanOp,
     TensorOp,
-    TexprRoutineOp,
     ValueOp,
 )
 from ocannl.dialects.texpr.apply import MATERIALIZED
 from ocannl.dialects.texpr.placement import Placement
-from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
+from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.passes.analysis.infer_placements.problem import WHOLE, PlacedValue, Problem, Split, Step
 from ocannl.passes.texpr.partition.asked_axes import asked_axis
 from ocannl.passes.texpr.partition.ways import Cut, Dividing, cuts_of, cuts_of_assignment, cuts_of_other
@@ -36,13 +37,16 @@ FREE = ConstantOp | EmbedOp | RangeOp
 
 @dataclass
 class Program:
-    """A routine, its values by the numbers that the constraint system has for them, and the ways of its
-    steps.
+    """A block of a routine, its values by the numbers that the constraint system has for them, and the ways
+    of its steps.
     """
 
-    routine: TexprRoutineOp
+    block: Block
     mesh: str
     dividing: Dividing
+    cuts_of_scan: Callable[[ScanOp, str, Dividing], list[Cut]]
+    given: Mapping[SSAValue, Split] = field(default_factory=dict[SSAValue, Split])
+    """The splits of arguments of the block."""
     numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     values: list[PlacedValue] = field(default_factory=list[PlacedValue])
     owners: list[Operation] = field(default_factory=list[Operation])
@@ -55,7 +59,9 @@ class Program:
 
     def problem(self) -> Problem:
         """Raises `OcannlError` for an axis that is asked and is not there."""
-        ops = operations_of(self.routine.body.block)
+        ops = operations_of(self.block)
+        for argument in self.block.args:
+            self._number_argument(argument)
         kept = {op.tensor for op in ops if isinstance(op, ForwardOp)}
         kept |= {op.source for op in ops if isinstance(op, ValueOp)}
         for op in ops:
@@ -64,6 +70,13 @@ class Program:
         for op in ops:
             self._add(op)
         return Problem(self.dividing.ranks, self.values, self.steps, self.followers)
+
+    def _number_argument(self, argument: SSAValue) -> None:
+        scan = self.block.parent_op()
+        assert scan is not None
+        self.numbers[argument] = len(self.values)
+        self.values.append(replace(placed_value(argument), given=self.given.get(argument)))
+        self.owners.append(scan)
 
     def _number(self, op: TensorOp, kept: set[SSAValue]) -> None:
         """Numbers the results of an operation; all gradients of a value are one, and its last value is it."""
@@ -83,11 +96,9 @@ class Program:
             self.owners.append(op)
 
     def _value(self, op: TensorOp, value: SSAValue, is_kept: bool) -> PlacedValue:
-        sizes = shape_of(value).memory_sizes
         is_sum = isinstance(op, ApplyOp) and op.accum_name in (None, "add") and op.mode_name != MATERIALIZED
-        return PlacedValue(
-            bytes=math.prod(sizes) * element_bytes(tensor_type(value)),
-            axes=tuple(axis for axis, size in enumerate(sizes) if size > 1),
+        return replace(
+            placed_value(value),
             may_be_partial=is_sum and not is_kept,
             given=self._given(op),
             free=isinstance(op, FREE),
@@ -114,6 +125,9 @@ class Program:
                 self._add_step(op, [op.value, *op.ids], [op.target], cuts, in_place=True)
             case MemoryOp() | OfOp():
                 pass
+            case ScanOp():
+                cuts = self.cuts_of_scan(op, self.mesh, self.dividing)
+                self._add_step(op, [*op.operands], [*op.results], cuts, in_place=False)
             case TensorOp() if not isinstance(op, FREE):
                 self._add_step(op, [*op.operands], [*op.results], cuts_of_other(op), in_place=False)
             case _:
@@ -146,7 +160,9 @@ def placement_of(op: Operation) -> Placement:
     return Placement()
 
 
-def element_bytes(type: TensorType) -> int:
-    element = type.element
+def placed_value(value: SSAValue) -> PlacedValue:
+    """A value of which nothing is given."""
+    sizes, element = shape_of(value).memory_sizes, tensor_type(value).element
     assert isinstance(element, FixedBitwidthType)
-    return element.size
+    axes = tuple(axis for axis, size in enumerate(sizes) if size > 1)
+    return PlacedValue(math.prod(sizes) * element.size, axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.scalar.combination import Combination
@@ -106,7 +106,6 @@ class Versions:
     def _moved(self, value: SSAValue, source: Split, target: Split, accum: str) -> SSAValue:
         known = self.known[value, source]
         owner = known.owner
-        assert isinstance(owner, Operation)
         type = self.local_type(value, target)
         if source == WHOLE:
             return self._cut(owner, known, type, target)
@@ -115,13 +114,12 @@ class Versions:
         size = self.types[value].shape.data.memory_sizes[source]
         return self._after(owner, moved_parts(known, source, size, target, self.mesh, type))
 
-    def _cut(self, owner: Operation, known: SSAValue, type: TensorType, axis: int) -> SSAValue:
+    def _cut(self, owner: Operation | Block, known: SSAValue, type: TensorType, axis: int) -> SSAValue:
         """A rank's part of a value that is whole."""
         sizes = type.shape.data.memory_sizes
         extra = sizes[axis] * self.dividing.ranks - shape_of(known).memory_sizes[axis]
         if extra:
             known = self._padded(owner, known, axis, extra)
-            assert isinstance(known.owner, Operation)
             owner = known.owner
         maps, space = whole(sizes, self.taken)
         start = Linear.var(self.dividing.rank) * sizes[axis]
@@ -129,7 +127,7 @@ class Versions:
         made = ApplyOp.projected(Combination.of(Arg(0), [known], [place]), type, None, maps, space)
         return self._after(owner, made)
 
-    def _padded(self, owner: Operation, known: SSAValue, axis: int, extra: int) -> SSAValue:
+    def _padded(self, owner: Operation | Block, known: SSAValue, axis: int, extra: int) -> SSAValue:
         """A value with zeros behind the end of an axis."""
         type = tensor_type(known)
         sizes = type.shape.data.memory_sizes
@@ -141,10 +139,17 @@ class Versions:
         made = ApplyOp.of_parts([copied, zeros], with_size(type, axis, sizes[axis] + extra), None)
         return self._after(owner, made)
 
-    def _after(self, owner: Operation, op: TensorOp) -> SSAValue:
-        """Puts an operation behind the one from which it comes."""
-        block = owner.parent_block()
-        assert block is not None
-        op.location = owner.location
-        block.insert_op_after(op, owner)
+    def _after(self, owner: Operation | Block, op: TensorOp) -> SSAValue:
+        """Puts an operation behind the one from which it comes, for an argument at the begin of its block."""
+        if isinstance(owner, Block):
+            scan, first = owner.parent_op(), owner.first_op
+            assert scan is not None
+            assert first is not None
+            op.location = scan.location
+            owner.insert_op_before(op, first)
+        else:
+            block = owner.parent_block()
+            assert block is not None
+            op.location = owner.location
+            block.insert_op_after(op, owner)
         return op.result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from support.placed_programs import Placed
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.program.sharding import Shard
 
 MESHES: tuple[dict[str, int], ...] = (
     {"data": 1},
@@ -30,17 +30,18 @@ def collectives(text: str) -> Counter[str]:
     return Counter({kind: count for kind in kinds if (count := text.count(f"texpr.{kind} "))})
 
 
-def data(*sizes: int, shard: Mapping[str, str] | None = None, label: str = "x") -> oc.Tensor:
+def data(*sizes: int, shard: Shard | None = None, label: str = "x") -> oc.Tensor:
     array = np.random.default_rng(len(sizes)).standard_normal(sizes).astype(np.float32)
     return oc.data(array, label=label, shard=shard)
 
 
-def two_layers(x: oc.Tensor, target: oc.Tensor, shard: Mapping[str, str] | None = None) -> oc.Tensor:
+def two_layers(x: oc.Tensor, target: oc.Tensor, shard: Shard | None = None) -> oc.Tensor:
     w1, b1 = oc.param("w1", output=8, shard=shard), oc.param("b1", 0.0, output=8)
     w2, b2 = oc.param("w2", output=3), oc.param("b2", 0.0, output=3)
     return nn.mse(w2 @ oc.relu(w1 @ x + b1) + b2, target)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_a_batch_is_divided_by_what_data_say(mesh: dict[str, int]):
     """Of 6 rows in steps of 2 batches; each parameter's gradient is summed, and the loss."""
@@ -52,7 +53,8 @@ def test_a_batch_is_divided_by_what_data_say(mesh: dict[str, int]):
     assert collectives(str(module)) == Counter(all_reduce=5 if mesh["data"] > 1 else 0)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("ranks", [3, 2, 4])
 def test_two_layers_of_a_divided_weight_sum_once(ranks: int):
     x, y = data(6, 5), data(6, 3, label="y")
     loss = two_layers(x, y, shard={"output": "model"})
@@ -86,6 +88,15 @@ def test_parameters_moments_and_gradients_in_parts():
     found = collectives(str(module))
     assert found == Counter(all_gather=1, reduce_scatter=1, all_reduce=1)
     assert str(module).count('split 1 of 5 over "data"') == 3
+
+
+def test_a_recurrence_over_a_divided_batch_moves_nothing_on_the_way():
+    """The three weights' gradients are summed, and the loss."""
+    x = oc.data(np.random.default_rng(1).standard_normal((3, 4, 5)), label="x", shard={0: "data"})
+    with oc.precision(np.float64):
+        y = nn.rnn(hid_dim=3)(x)
+    module = Placed.of(train.grad_update(nn.mse(y, 0 * y))).check({"data": 2})
+    assert collectives(str(module)) == Counter(all_reduce=4)
 
 
 def check_block(name: str, mesh: dict[str, int], seed: int) -> None:
