@@ -60,7 +60,8 @@ class Runs:
         self.routine = self.context.compile(self.code, name=self.kernel.block)
         self.context.init_params(self.y, seed=1)
         if self.kernel.backward:
-            self.context[self.y.grad] = self.data.gradient
+            gradient = self.data.gradient
+            self.context[self.y.grad] = gradient.reshape(()) if gradient.size == 1 else gradient
         self.routine()
 
     def call(self, count: int) -> None:

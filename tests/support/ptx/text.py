@@ -60,12 +60,12 @@ def functions(text: str) -> dict[str, Function]:
     """The kernels of a text by name."""
     outside = {name: int(size or 0) for name, size in SHARED.findall(ENTRY.sub("", text))}
     calls = dict[str, Function]()
-    for result, *parts in CALLED.findall(text):
-        function = parsed(*parts, {}, calls)
-        function.result = result
-        calls[function.name] = function
-    found = (parsed(*parts, outside, calls) for parts in ENTRY.findall(text))
-    return {function.name: function for function in found}
+    for result, name, parameters, body in CALLED.findall(text):
+        calls[name] = parsed(name, parameters, body, {}, calls)
+        calls[name].result = result
+    return {
+        name: parsed(name, parameters, body, outside, calls) for name, parameters, body in ENTRY.findall(text)
+    }
 
 
 def parsed(
