@@ -16,7 +16,7 @@ BLOCKS = (
     *("rms_norm", "batch_norm"),
 )
 ROWS = [f"{block}_64x512{suffix}" for block in BLOCKS for suffix in ("", "_backward")]
-PRODUCTS = ["gemm_64x96x32", "gemm_tn_128x256x64", "gemm_nt_64x96x32_bf16", "gemm_128x128x64_bf16"]
+PRODUCTS = ["gemm_64x96x32", "gemm_tn_128x256x64"]
 
 
 def costs(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> Counts:
@@ -30,7 +30,7 @@ def costs(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> Counts:
     wanted, values = cpu.values(), gpu.values()
     close = 2**-7 if found.precision == "bf16" else 1e-5
     for name, array in wanted.items():
-        np.testing.assert_allclose(values[name], array, rtol=close, atol=1e-5 * np.max(np.abs(array)))
+        np.testing.assert_allclose(values[name], array, rtol=close, atol=close * np.max(np.abs(array)))
     return driver.counts
 
 
@@ -41,6 +41,17 @@ def test_memory_is_used_well(name: str, monkeypatch: pytest.MonkeyPatch):
     counts = costs(kernel(name), monkeypatch)
     assert not counts.conflicts(looped=True)
     assert not counts.partial()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", ["gemm_nt_64x96x32_bf16", "gemm_128x128x64_bf16"])
+def test_results_of_16_bits(name: str, monkeypatch: pytest.MonkeyPatch):
+    """A fragment has 8 columns: a store of them fills half a sector, and the next one the other half."""
+    counts = costs(kernel(name), monkeypatch)
+    assert not counts.conflicts(looped=True)
+    for text, cost in counts.partial().items():
+        assert "st.global" in text
+        assert cost.taken == 2 * cost.least
 
 
 @pytest.mark.exhaustive
