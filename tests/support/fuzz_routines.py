@@ -114,7 +114,7 @@ def tells_of_ids(chance: Generator) -> bool:
         step(i=0)
         step.run_loop(epochs=2)
     except oc.OcannlError as error:
-        if "is no position" not in str(error):
+        if "is none" not in str(error):
             raise
         return True
     return False
