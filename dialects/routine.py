@@ -111,6 +111,12 @@ class RoutineOp(IRDLOperation, Indexed):
         """The axes of the mesh that the routine is for, with their numbers of ranks."""
         return {} if self.mesh is None else {name: size or 1 for name, size in self.mesh.data}
 
+    @property
+    def rank_sizes(self) -> dict[str, int]:
+        """The static indices that are ranks along axes of the mesh, set by the engine, with ranges."""
+        found = {f"{mesh}.rank": ranks for mesh, ranks in self.mesh_sizes.items()}
+        return {name: ranks for name, ranks in found.items() if name in self.ranges}
+
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)

@@ -21,6 +21,7 @@ from ocannl.dialects.index.images import covers
 from ocannl.dialects.index.linear import Linear, Map, clashing_variables
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
+from ocannl.dialects.ir.op_helpers import given
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.dialects.scalar.accumulation import neutral_number
@@ -215,6 +216,7 @@ def node_label(node: SSAValue) -> str:
 
 def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
     func = loops.FuncOp(routine.sym_name.data, routine.indices.data, attributes=dict(routine.attributes))
+    func.properties |= given(mesh=routine.mesh)
     derive([func], routine.location)
     nodes = [op for op in routine.body.block.ops if isinstance(op, assign.NodeOp)]
     ops: list[Operation] = []
@@ -240,6 +242,8 @@ def routine_to_func(routine: assign.AssignRoutineOp) -> loops.FuncOp:
             case assign.RepeatOp():
                 body, index, count = op.body.data, op.index.data, op.count.data
                 ops.append(loops.RepeatOp(body, index, count, op.bound, op.flag))
+            case assign.CollectiveOp():
+                ops.append(loops.CollectiveOp(op.kind.data, op.target, op.source, op.mesh.data))
             case _:
                 pass
         derive(ops[start:], op.location)

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import MapAttr
 from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.ir.errors import OcannlError, at_line
-from ocannl.dialects.loops import FuncOp, RepeatOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, RepeatOp, ScheduledOp
 from ocannl.lowering.arena import arena_range, arena_ranges, has_own_memory
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import all_steps, declaration, nodes
+from ocannl.passes.analysis.nests import Step, all_steps, declaration, functions, nodes
 from ocannl.passes.analysis.parallel_tasks import task_count
 
 
@@ -27,7 +28,8 @@ class EntryLayout:
     addresses stand from `node_slot` on; `indices` are the static indices, with their values from `index_slot`
     on. A routine with parallel loops has one more: `team_slot` holds the address of four 8-byte numbers, the
     number of threads and the addresses of OpenMP's `GOMP_parallel`, `omp_get_thread_num` and
-    `omp_get_num_threads`.
+    `omp_get_num_threads`. One with collectives has a last slot, `engine_slot`, with the address of a
+    function: it does the exchange of a number, given the addresses of the target and the source.
     """
 
     nodes: tuple[str, ...]
@@ -36,6 +38,7 @@ class EntryLayout:
     is_parallel: bool = False
     arena_slot: int = 0
     node_slot: int = 1
+    exchanges: bool = False
 
     @cached_property
     def node_slots(self) -> dict[str, int]:
@@ -54,8 +57,12 @@ class EntryLayout:
         return "i64" if self.index_slot <= slot < self.team_slot else "ptr"
 
     @property
-    def slots(self) -> int:
+    def engine_slot(self) -> int:
         return self.team_slot + self.is_parallel
+
+    @property
+    def slots(self) -> int:
+        return self.engine_slot + self.exchanges
 
 
 def entry_symbol(routine: str) -> str:
@@ -77,7 +84,10 @@ def entry_layout(func: FuncOp) -> EntryLayout:
             arena_bytes = max(arena_bytes, sum(arena_range(node)))
         elif has_own_memory(node):
             labels.append(node.label.data)
-    return EntryLayout(tuple(labels), tuple(n for n, _ in func.indices.data), arena_bytes, is_parallel(func))
+    indices = tuple(n for n, _ in func.indices.data)
+    return EntryLayout(
+        tuple(labels), indices, arena_bytes, is_parallel(func), exchanges=any(map(exchanges, all_steps(func)))
+    )
 
 
 def check_workspace(repeat: RepeatOp) -> None:
@@ -91,7 +101,22 @@ def check_workspace(repeat: RepeatOp) -> None:
 def is_parallel(func: FuncOp) -> bool:
     """Whether a step of a routine, or of a body that it repeats, has several tasks."""
     found = all_steps(func)
-    return any(is_parallel(s.func) if isinstance(s, RepeatOp) else task_count(s) > 1 for s in found)
+    return any(
+        is_parallel(s.func) if isinstance(s, RepeatOp) else isinstance(s, ScheduledOp) and task_count(s) > 1
+        for s in found
+    )
+
+
+def exchanges(step: Step) -> bool:
+    """Whether a step is a collective, or repeats one."""
+    if isinstance(step, RepeatOp):
+        return any(map(exchanges, all_steps(step.func)))
+    return isinstance(step, CollectiveOp)
+
+
+def collectives(module: ModuleOp) -> list[CollectiveOp]:
+    """The collectives of a module, by their numbers."""
+    return [step for func in functions(module) for step in all_steps(func) if isinstance(step, CollectiveOp)]
 
 
 class EntrySlots:

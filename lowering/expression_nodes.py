@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects import assign, texpr
+from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.index.memref import array_type
+from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.texpr.apply import MATERIALIZED, VIRTUAL
+from ocannl.dialects.texpr.collectives import CollectiveOp
+from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 
 
@@ -26,7 +31,7 @@ class ExpressionNodes:
     kept_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     assigned: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
     passed: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
-    """The memory that scans read."""
+    """The memory that scans and collectives read."""
 
     def declare_use(self, op: Operation) -> None:
         if isinstance(op, texpr.ForwardOp):
@@ -39,6 +44,8 @@ class ExpressionNodes:
             self.materialized.add(op.result)
         elif isinstance(op, texpr.ScanOp):
             self.passed.update(op.operands[op.carried.data :])
+        elif isinstance(op, CollectiveOp):
+            self.passed.add(op.tensor)
 
     def is_kept(self, value: SSAValue) -> bool:
         return value in self.forwarded or value in self.valued or value in self.materialized
@@ -49,7 +56,15 @@ class ExpressionNodes:
             self.node_of[memory] = self.declare(memory, *self._mode(memory))
         return self.node_of[memory]
 
-    def declare(self, memory: SSAValue, mode: str, why: str, hint: str | None = None) -> SSAValue:
+    def declare(
+        self,
+        memory: SSAValue,
+        mode: str,
+        why: str,
+        hint: str | None = None,
+        sizes: tuple[int, ...] | None = None,
+    ) -> SSAValue:
+        """Declares a node of the sizes of a value, or of others."""
         label = self._label(memory, hint)
         element = tensor_type(memory).element_or_none
         op = memory.owner.parent_op() if isinstance(memory.owner, Block) else memory.owner
@@ -57,9 +72,10 @@ class ExpressionNodes:
         if element is None or not shape_of(memory).is_final:
             missing = "final shape: run infer-shapes" if element else "element type: run infer-precisions"
             raise OcannlError(at_line(op, f"`{label}` has no {missing} first"))
-        sizes = shape_of(memory).memory_sizes
         inlined = mode == "local" and is_virtual(memory)
-        node = assign.NodeOp(label, mode, why, array_type(element, sizes), always_inline=inlined)
+        type = array_type(element, shape_of(memory).memory_sizes if sizes is None else sizes)
+        splits = splits_of(op) if mode in OWN_MEMORY else ()
+        node = assign.NodeOp(label, mode, why, type, always_inline=inlined, splits=splits)
         node.result.name_hint = hint or memory.name_hint
         node.location = op.location
         self.nodes.append(node)
@@ -128,6 +144,12 @@ def memory_of(value: SSAValue) -> SSAValue:
             if isinstance(use.operation, texpr.GradOp):
                 return use.operation.result
     return value
+
+
+def splits_of(op: Operation) -> Sequence[SplitAxis]:
+    """The axes of what an operation gives that the ranks of a mesh share."""
+    placement = op.properties.get("placement")
+    return placement.data.splits if isinstance(placement, PlacementAttr) else ()
 
 
 def is_virtual(value: SSAValue) -> bool:

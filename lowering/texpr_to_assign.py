@@ -19,11 +19,15 @@ from xdsl.rewriter import Rewriter
 from ocannl.dialects import assign, texpr
 from ocannl.dialects.index.linear import Linear, Map, Space
 from ocannl.dialects.ir.errors import OcannlError, ShapeError, at_line
+from ocannl.dialects.ir.op_helpers import given
 from ocannl.dialects.ir.origins import merge, union
+from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.scalar.combination import Combination
 from ocannl.dialects.scalar.terms import Arg, Const, Term, simplify, substitute
+from ocannl.dialects.texpr.collectives import CollectiveOp
 from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
+from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.lowering.expression_nodes import ExpressionNodes, memory_of
 from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
@@ -62,6 +66,7 @@ class Lowering(ExpressionNodes):
     )
     clock: int = 0
     memory_written: int = 0
+    mesh: IndicesAttr | None = None
     written: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     computed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     memory: dict[SSAValue, frozenset[SSAValue]] = field(default_factory=dict[SSAValue, frozenset[SSAValue]])
@@ -73,6 +78,7 @@ class Lowering(ExpressionNodes):
         """Lowers the block to a routine."""
         self._lower()
         routine = assign.AssignRoutineOp(self.name, self.indices, attributes=attributes)
+        routine.properties |= given(mesh=self.mesh)
         routine.location = location
         routine.body.block.add_ops([*self.nodes, *self.scalars, *self.code])
         return routine
@@ -146,17 +152,19 @@ class Lowering(ExpressionNodes):
             is_number = isinstance(op, texpr.ConstantOp | texpr.EmbedOp)
             if is_number and not self.is_kept(current) and current not in self.passed:
                 continue
-            if not ready and isinstance(op, texpr.ApplyOp | UniformOp | texpr.ScanOp):
+            if not ready and isinstance(op, texpr.ApplyOp | UniformOp | CollectiveOp | texpr.ScanOp):
                 stack.append((current, True))
                 stack += [(operand, False) for operand in reversed(self._read_from_nodes(op))]
             else:
                 self._compute(current)
 
-    def _read_from_nodes(self, op: texpr.ApplyOp | UniformOp | texpr.ScanOp) -> list[SSAValue]:
+    def _read_from_nodes(self, op: texpr.ApplyOp | UniformOp | CollectiveOp | texpr.ScanOp) -> list[SSAValue]:
         """The operands that are computed before an operation, into nodes."""
         match op:
             case UniformOp():
                 return [op.counter]
+            case CollectiveOp():
+                return [op.tensor]
             case texpr.ApplyOp():
                 return [operand for operand in op.args if operand not in self.views]
             case _:
@@ -202,11 +210,25 @@ class Lowering(ExpressionNodes):
                 self._emit(op, assign.UniformOp(node, op.stream.data, self._counter(op)))
             case texpr.ApplyOp():
                 self._apply(op, node)
+            case CollectiveOp():
+                self._collective(op, node)
             case _:
                 assert isinstance(op, Operation)
                 raise OcannlError(at_line(op, f"`{op.name}` must be gone before the code is lowered"))
         self._mark_written(value)
         self.computed[value] = self.clock
+
+    def _collective(self, op: CollectiveOp, node: SSAValue) -> None:
+        def fresh(suffix: str, sizes: tuple[int, ...]) -> SSAValue:
+            return self.declare(op.result, "local", "of a collective", f"{hint}_{suffix}", sizes)
+
+        assert self.mesh is not None
+        hint = op.result.name_hint or "n"
+        ranks = dict(self.mesh.data)[op.mesh.data] or 1
+        lowered = CollectiveSteps(op.mesh.data, ranks, dict(self.indices), fresh)
+        lowered.add(op, node, self.node(op.tensor))
+        for step in lowered.steps:
+            self._emit(op, step)
 
     def _whole(self, value: SSAValue) -> tuple[Map, Space]:
         return whole(shape_of(value).memory_sizes, dict(self.indices))
@@ -224,7 +246,12 @@ class Lowering(ExpressionNodes):
             self._emit(op, assign.AccumOp(node, maps.memory, combination, space))
         hint = next((result.name_hint for result in op.results if result.name_hint), "scan")
         body = BodyLowering(
-            op.block, self._symbol(hint), (*op.ranges.items(), *self.indices), self.bodies, scan=op
+            op.block,
+            self._symbol(hint),
+            (*op.ranges.items(), *self.indices),
+            self.bodies,
+            mesh=self.mesh,
+            scan=op,
         )
         self.bodies.append(body.run({}, op.location))
         given = [self.node(value) for value in op.operands[carried:]]
@@ -393,6 +420,7 @@ class LowerTexprToAssignPass(ModulePass):
         for routine in list(op.body.block.ops):
             if isinstance(routine, texpr.TexprRoutineOp):
                 bodies: list[assign.AssignRoutineOp] = []
-                lowering = Lowering(routine.body.block, routine.sym_name.data, routine.indices.data, bodies)
+                name, indices = routine.sym_name.data, routine.indices.data
+                lowering = Lowering(routine.body.block, name, indices, bodies, mesh=routine.mesh)
                 lowered = lowering.run(dict(routine.attributes), routine.location)
                 Rewriter.replace_op(routine, [*bodies, lowered])

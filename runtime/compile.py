@@ -186,12 +186,15 @@ class Compilation:
 
     def lower(self) -> CompiledText:
         """Runs the passes after inference; returns the text for the device."""
+        types = Inferred.of(self.tensors, "")
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
         find = None if self.tunings is None else self.tunings.find
         self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps))
         with self.clock("interface"):
             interface = Interface.of(the_func(self.module))
+        if interface.mesh:  # the tensors of the program as built are whole, not those of one rank
+            types.refine(self.tensors)
         self.run_passes(PIPELINES[self.target][len(to_loops) :])
         language = self.device.language
         with self.clock(LOWERINGS[language]):

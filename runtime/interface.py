@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.assign.node import KEPT
-from ocannl.dialects.loops import FuncOp
+from ocannl.dialects.index.splits import SplitAxis, whole_sizes
+from ocannl.dialects.ir.errors import location_text
+from ocannl.dialects.loops import CollectiveOp, FuncOp
 from ocannl.dialects.scalar.precisions import dtype_name
 from ocannl.lowering.arena import has_own_memory
-from ocannl.lowering.entry import EntryLayout, entry_layout
-from ocannl.passes.analysis.nests import nodes, uncalled
+from ocannl.lowering.entry import EntryLayout, collectives, entry_layout
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import declaration, nodes, uncalled
 from ocannl.passes.analysis.routine_facts import RoutineFacts, routine_facts
 
 
 @dataclass(frozen=True)
 class NodeFacts:
     """The array of a node: its sizes, its NumPy dtype by name; why the node has memory, and whether it is a
-    copy that the routine keeps.
+    copy that the routine keeps; and the axes of which it is one rank's part.
     """
 
     shape: tuple[int, ...]
     dtype: str
     why: str
     is_kept: bool = False
+    splits: tuple[SplitAxis, ...] = ()
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The sizes of the node on all ranks together."""
+        return whole_sizes(self.shape, self.splits)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective: what ranks along an axis of the mesh do with the bytes that each has in the source; and
+    the user's line.
+    """
+
+    kind: str
+    mesh: str
+    bytes: int
+    line: str
 
 
 @dataclass(frozen=True)
 class Interface:
     """The name of a routine, the slots of its arguments, the ranges of its static indices, the nodes that it
-    reads and writes, and the nodes with memory of their own by label.
+    reads and writes, the nodes with memory of their own by label; the mesh that it is for, with the
+    collectives by number.
     """
 
     name: str
@@ -39,6 +61,8 @@ class Interface:
     ranges: Mapping[str, int | None]
     facts: RoutineFacts
     nodes: Mapping[str, NodeFacts]
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+    exchanges: tuple[Exchange, ...] = ()
 
     @staticmethod
     def of(func: FuncOp) -> Interface:
@@ -49,11 +73,27 @@ class Interface:
                 dtype_name(node.result.type.element_type),
                 node.why.data,
                 node.mode.data == KEPT,
+                () if node.splits is None else node.splits.data,
             )
             for node in nodes(func)
             if has_own_memory(node)
         }
-        return Interface(func.sym_name.data, entry_layout(func), func.ranges, routine_facts(func), facts)
+        module = func.parent_op()
+        assert isinstance(module, ModuleOp)
+        return Interface(
+            func.sym_name.data,
+            entry_layout(func),
+            {name: size for name, size in func.ranges.items() if name not in func.rank_sizes},
+            routine_facts(func),
+            facts,
+            func.mesh_sizes,
+            tuple(map(_exchange, collectives(module))),
+        )
+
+
+def _exchange(step: CollectiveOp) -> Exchange:
+    size, line = byte_size(declaration(step.source)), location_text(step) or ""
+    return Exchange(step.kind.data, step.mesh.data, size, line)
 
 
 def the_func(module: ModuleOp) -> FuncOp:

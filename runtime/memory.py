@@ -112,6 +112,10 @@ class ArgBlock:
         self.slots[slot] = address
         self._owners[slot] = owner
 
+    def owner(self, slot: int) -> object:
+        """What keeps the memory of a slot there."""
+        return self._owners[slot]
+
     def index(self, slot: int) -> int:
         """The static index in a slot."""
         return self.values[slot]

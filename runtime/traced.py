@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from ocannl.dialects.assign import AccumOp, AssignRoutineOp, NodeOp, RangeOp, RepeatOp, UniformOp
+from ocannl.dialects.assign import (
+    AccumOp,
+    AssignRoutineOp,
+    CollectiveOp,
+    NodeOp,
+    RangeOp,
+    RepeatOp,
+    UniformOp,
+)
 from ocannl.dialects.ir.errors import location_text
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.text_printer import op_text
@@ -71,7 +79,7 @@ def _keep_all(routine: AssignRoutineOp) -> list[Assignment]:
         if isinstance(op, NodeOp) and op.mode.data == "local":
             op.properties["mode"], op.properties["why"] = StringAttr("on_device"), StringAttr(KEPT)
             op.properties.pop("always_inline", None)
-        elif isinstance(op, AccumOp | RangeOp | UniformOp | RepeatOp):
+        elif isinstance(op, AccumOp | RangeOp | UniformOp | RepeatOp | CollectiveOp):
             found += [_assignment(op, written) for written in _written(op)]
     return found
 
@@ -79,6 +87,8 @@ def _keep_all(routine: AssignRoutineOp) -> list[Assignment]:
 def _written(op: Operation) -> list[SSAValue]:
     if isinstance(op, AccumOp | RangeOp | UniformOp):
         return [op.lhs]
+    if isinstance(op, CollectiveOp):
+        return op.written
     return [value for value in op.operands if isinstance(value.owner, NodeOp)]
 
 

@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.node import NodeOp
 from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, extremes_within
@@ -289,8 +290,18 @@ class RepeatOp(RepeatBase):
 
 
 @operation_definition
+class CollectiveOp(CollectiveBase):
+    """Bytes that ranks exchange: `assign.collective all_gather %whole from %part over "data"`."""
+
+    name = "assign.collective"
+
+
+@operation_definition
 class CommentOp(RoutineCommentOp):
     name = "assign.comment"
+
+
+PARTS = (NodeOp, EmbedOp, AccumOp, RangeOp, UniformOp, RepeatOp, CollectiveOp, CommentOp)
 
 
 @operation_definition
@@ -303,7 +314,7 @@ class AssignRoutineOp(RoutineOp):
         super().verify_()
         check_labels(self)
         for op in self.body.block.ops:
-            if not isinstance(op, NodeOp | EmbedOp | AccumOp | RangeOp | UniformOp | RepeatOp | CommentOp):
+            if not isinstance(op, PARTS):
                 raise VerifyException(f"`{op.name}` is no part of an assign.routine")
 
 
@@ -372,8 +383,4 @@ def check_access(
             )
 
 
-ASSIGN = Dialect(
-    "assign",
-    [NodeOp, EmbedOp, AccumOp, RangeOp, UniformOp, RepeatOp, CommentOp, AssignRoutineOp],
-    [MapAttr, SpaceAttr, TermAttr, IndicesAttr, StreamAttr],
-)
+ASSIGN = Dialect("assign", [*PARTS, AssignRoutineOp], [MapAttr, SpaceAttr, TermAttr, IndicesAttr, StreamAttr])

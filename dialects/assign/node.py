@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntAttr, MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, result_def
@@ -11,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from ocannl.dialects.index.memref import is_ring
+from ocannl.dialects.index.splits import SplitAxis, SplitsAttr, parse_splits, splits_text
 from ocannl.dialects.ir.op_helpers import given, operation_definition, print_parts
 
 OWN_MEMORY = ("on_device", "constant")
@@ -26,6 +29,7 @@ class NodeOp(IRDLOperation):
     across runs, `constant` ones are never written by a routine. `kept` ones are copies of memory that the
     routine does not write: the nest that writes one runs only when that memory has changed. `offset` is a
     local node's place in the routine's arena, in bytes. One that is `always_inline` has to become virtual.
+    `splits` say along which axes the ranks of a mesh share what persists.
     """
 
     name = "assign.node"
@@ -34,6 +38,7 @@ class NodeOp(IRDLOperation):
     why = prop_def(StringAttr)
     offset = opt_prop_def(IntAttr)
     always_inline = opt_prop_def(UnitAttr)
+    splits = opt_prop_def(SplitsAttr)
     result = result_def(MemRefType)
 
     def __init__(
@@ -45,6 +50,7 @@ class NodeOp(IRDLOperation):
         offset: int | None = None,
         *,
         always_inline: bool = False,
+        splits: Sequence[SplitAxis] = (),
     ) -> None:
         Operation.__init__(
             self,
@@ -54,6 +60,7 @@ class NodeOp(IRDLOperation):
                 why=StringAttr(why),
                 offset=None if offset is None else IntAttr(offset),
                 always_inline=UnitAttr() if always_inline else None,
+                splits=SplitsAttr(tuple(splits)) if splits else None,
             ),
             result_types=[type],
         )
@@ -68,6 +75,8 @@ class NodeOp(IRDLOperation):
             printer.print_string(f" at {self.offset.data}")
         if self.always_inline is not None:
             printer.print_string(" always_inline")
+        if self.splits is not None:
+            printer.print_string(splits_text(self.splits.data))
         if self.why.data:
             print_parts(printer, " because ", self.why)
         print_parts(printer, " : ", self.result.type)
@@ -80,13 +89,14 @@ class NodeOp(IRDLOperation):
         if parser.parse_optional_keyword("at"):
             offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
         always_inline = parser.parse_optional_keyword("always_inline") is not None
+        splits = parse_splits(parser)
         why = parser.parse_str_literal() if parser.parse_optional_keyword("because") else ""
         parser.parse_punctuation(":")
         pos = parser.pos
         type = parser.parse_type()
         if not isa(type, MemRefType[Attribute]):
             parser.raise_error("a node has a memref type", pos, parser.pos)
-        return cls(label, mode, why, type, offset, always_inline=always_inline)
+        return cls(label, mode, why, type, offset, always_inline=always_inline, splits=splits)
 
     def verify_(self) -> None:
         if self.mode.data not in MEMORY_MODES:

@@ -12,6 +12,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.node import OWN_MEMORY, NodeOp
 from ocannl.dialects.index.memref import element_type, memref_shape
 from ocannl.dialects.ir.errors import OcannlError, at_line
@@ -104,7 +105,7 @@ class RepeatBase(IRDLOperation):
         """The nodes of the caller that the body writes. It may read all that are bound."""
         labels: set[str] = set()
         for op in self.routine.walk():
-            stored = op.written if isinstance(op, RepeatBase) else [self.stored_by(op)]
+            stored = op.written if isinstance(op, RepeatBase | CollectiveBase) else [self.stored_by(op)]
             labels |= {n.owner.label.data for n in stored if n is not None and isinstance(n.owner, NodeOp)}
         return list(dict.fromkeys(node for label, node in self.bound.items() if label in labels))
 

@@ -22,6 +22,7 @@ from xdsl.traits import IsTerminator, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ocannl.dialects.assign import NodeOp, check_accumulator, check_labels, check_names, check_space
+from ocannl.dialects.assign.collective import CollectiveBase
 from ocannl.dialects.assign.repeat import RepeatBase
 from ocannl.dialects.index.bounds import Bound, BoundsAttr, bounds_text, check_bounds, parse_bounds
 from ocannl.dialects.index.linear import POSITION, SpaceAttr, clashing_variables, parse_space, space_text
@@ -59,6 +60,7 @@ from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
 
 __all__ = [
     "LOOPS",
+    "CollectiveOp",
     "FuncOp",
     "GroupOp",
     "IndexOp",
@@ -80,7 +82,8 @@ __all__ = [
 
 
 class StepOp(IRDLOperation):
-    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels, loops."""
+    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels, loops,
+    collectives."""
 
 
 class ScheduledOp(StepOp):
@@ -379,6 +382,13 @@ class RepeatOp(StepOp, RepeatBase):
         return op
 
 
+@operation_definition
+class CollectiveOp(StepOp, CollectiveBase):
+    """Bytes that ranks exchange: `loops.collective all_gather %whole from %part over "data"`."""
+
+    name = "loops.collective"
+
+
 def check_variables(op: ScheduledOp | ReduceOp, names: Sequence[str]) -> None:
     check_space(op, names)
     for name in names:
@@ -397,7 +407,9 @@ class FuncOp(RoutineOp):
         check_labels(self)
         for op in self.body.block.ops:
             if not isinstance(op, NodeOp | StepOp):
-                raise VerifyException(f"it has nodes, nests, groups, loops and kernels, found `{op.name}`")
+                raise VerifyException(
+                    f"it has nodes, nests, groups, loops, kernels, collectives, found `{op.name}`"
+                )
 
 
 def check_fresh(op: Operation, names: Sequence[str]) -> None:
@@ -421,6 +433,7 @@ LOOPS = Dialect(
         ReduceOp,
         YieldOp,
         RepeatOp,
+        CollectiveOp,
         PositionOp,
         LoadOp,
         StoreOp,

@@ -9,6 +9,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from ocannl.dialects.index.splits import SplitAxis, parse_splits, splits_text
 from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 
 
@@ -26,20 +27,6 @@ class AskedAxis:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitAxis:
-    """An axis of memory, of `size` cells in all, which the ranks of a mesh axis share evenly, the last ones
-    with less.
-    """
-
-    axis: int
-    size: int
-    mesh: str
-
-    def __str__(self) -> str:
-        return f'split {self.axis} of {self.size} over "{self.mesh}"'
-
-
-@dataclass(frozen=True, slots=True)
 class Placement:
     """What is asked, by mesh axis, None where nothing is; and what was split, one mesh axis after another."""
 
@@ -54,7 +41,7 @@ class Placement:
 
     def __str__(self) -> str:
         """As in ` shard <"data" = batch> split 0 of 10 over "data"`."""
-        splits = "".join(f" {split}" for split in self.splits)
+        splits = splits_text(self.splits)
         asked = ", ".join(f'"{mesh}" = {axis}' for mesh, axis in self.asked or ())
         return splits if self.asked is None else f" shard <{asked}>{splits}"
 
@@ -90,14 +77,7 @@ def _parse(parser: AttrParser) -> Placement:
     if parser.parse_optional_keyword("shard"):
         pairs = parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _parse_asked(parser))
         asked = tuple(pairs)
-    splits: list[SplitAxis] = []
-    while parser.parse_optional_keyword("split"):
-        axis = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        parser.parse_keyword("of")
-        size = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        parser.parse_keyword("over")
-        splits.append(SplitAxis(axis, size, parser.parse_str_literal(" naming a mesh axis")))
-    return Placement(asked, tuple(splits))
+    return Placement(asked, parse_splits(parser))
 
 
 def _parse_asked(parser: AttrParser) -> tuple[str, AskedAxis]:

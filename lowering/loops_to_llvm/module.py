@@ -14,10 +14,10 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.arena import disjoint
-from ocannl.lowering.entry import EntryLayout, EntrySlots, used_names
+from ocannl.lowering.entry import EntryLayout, EntrySlots, collectives, used_names
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
@@ -74,12 +74,15 @@ class ModuleEmitter:
     functions: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
     names: set[str] = field(default_factory=set[str])
+    exchanges: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
+    """The numbers of collectives."""
     timed: int = 0
     """The steps of the routines so far."""
 
     def emit(self, module: ModuleOp) -> str:
         """The text of all routines of a module."""
         entries = uncalled(module) if self.counts_writes else []
+        self.exchanges = {step: number for number, step in enumerate(collectives(module))}
         for func in functions(module):
             self.emit_func(func, counted_writes(func) if func in entries else ())
         if self.clocked:
@@ -130,6 +133,10 @@ class ModuleEmitter:
         """The call of a step's kernel: one for all nests or groups that are equal but for names."""
         if isinstance(step, RepeatOp):
             return self.call_repeat(func, step, places)
+        if isinstance(step, CollectiveOp):
+            name = self.function(f"{func.sym_name.data}.exchange", exchange_text(self.exchanges[step]))
+            given = [places.of_element(node, 0) for node in step.nodes]
+            return Call(name, False, [*given, (places.layout.engine_slot, 0)])
         if (
             isinstance(step, NestOp | GroupOp)
             and not self.checks
@@ -208,6 +215,14 @@ class ModuleEmitter:
             self.functions[rest] = f'@"{unique}"'
             self.parts.append(f'define internal void @"{unique}"{rest}')
         return self.functions[rest]
+
+
+def exchange_text(number: int) -> str:
+    """The function of a collective without its name: it calls the engine."""
+    return (
+        "(ptr %target, ptr %source, ptr %engine) #0 {\n"
+        f"  call void %engine(i64 {number}, ptr %target, ptr %source)\n  ret void\n}}"
+    )
 
 
 def first_elements(step: NestOp | GroupOp) -> dict[SSAValue, int]:

@@ -25,6 +25,8 @@ def passed_slots(step: RepeatOp, layout: EntryLayout, caller: EntrySlots) -> dic
             own[slot] = caller.of_index(name)
     if layout.is_parallel:
         own[layout.team_slot] = caller.layout.team_slot, 0
+    if layout.exchanges:
+        own[layout.engine_slot] = caller.layout.engine_slot, 0
     return own
 
 

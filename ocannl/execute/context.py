@@ -16,6 +16,7 @@ from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, Unin
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.inference import commit, decided, infer
+from ocannl.execute.meshes import mesh_device, put_on_mesh
 from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part, written_by_others
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
 from ocannl.execute.routine import Routine
@@ -34,6 +35,7 @@ from ocannl.program.initial_values import ExpressionSample
 from ocannl.program.leaves import numbers
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part
+from ocannl.program.mesh import Mesh
 from ocannl.program.needed import needed
 from ocannl.program.parameters import params
 from ocannl.program.state import Held, Root
@@ -72,12 +74,14 @@ class Context:
         device: Device | None = None,
         *,
         tf32: bool = False,
+        mesh: Mesh | None = None,
     ) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
         self.target, make_device = BACKENDS[backend]
         self.target += "-tf32" if tf32 else ""
+        self.mesh = {} if mesh is None else mesh.sizes
         self.device = make_device() if device is None else device
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
@@ -103,14 +107,22 @@ class Context:
         return Context("cpu")
 
     @staticmethod
-    def cpu(threads: int | None = None, *, target: str | None = None) -> Context:
+    def cpu(threads: int | None = None, *, target: str | None = None, mesh: Mesh | None = None) -> Context:
         """The CPU. Parallel loops run on `threads` threads, by default `OCANNL_THREADS`, else one a core.
 
         Code is for the processor `target`, by LLVM's name: by default `OCANNL_TARGET`, else this machine's,
         which is called `host`. Raises `DeviceError` for an unknown name. What is compiled for a processor
         with instructions that this one lacks has its text, and raises `DeviceError` when it runs.
+
+        On a `mesh`, each rank runs its part of every routine and holds its part of memory; `ctx[t]` is the
+        whole, which all ranks ask for together. With ranks as threads, these share the `threads`.
         """
-        return Context("cpu", threads, cpu_device(target))
+        base = cpu_device(target)
+        if mesh is None:
+            return Context("cpu", threads, base)
+        if mesh.engine == "threads":
+            threads = max(1, (threads or default_threads()) // mesh.ranks)
+        return Context("cpu", threads, mesh_device(base, mesh), mesh=mesh)
 
     @staticmethod
     def emulated_gpu(*, check: bool = False, shuffle: int | None = None, tf32: bool = False) -> Context:
@@ -206,7 +218,10 @@ class Context:
     def _compile(self, code: Code, name: str, tunings: Tunings | None) -> Routine:
         def compiled() -> tuple[ExtractedRoutine, Executable]:
             program = extract(code.statements, name, self.numbering)
-            executable = compile_module(program.module, self.target, self.device, tunings, keeps=True)
+            put_on_mesh(program, self._nodes, self.mesh)
+            executable = compile_module(
+                program.module, self.target, self.device, tunings, keeps=not self.mesh
+            )
             commit(program)
             return program, executable
 
@@ -220,6 +235,7 @@ class Context:
     def _compile_traced(self, code: Code, name: str, check_nans: bool) -> TracedRoutine:
         def compiled() -> tuple[ExtractedRoutine, Executable, list[Assignment]]:
             program = extract(code.statements, name, self.numbering)
+            put_on_mesh(program, self._nodes, self.mesh)
             executable, assignments = compile_traced(program.module, self.target, self.device)
             commit(program)
             return program, executable, assignments

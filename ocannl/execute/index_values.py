@@ -27,7 +27,8 @@ class IndexValues:
 
     def __init__(self, routine: str, interface: Interface, arguments: memoryview) -> None:
         layout = interface.layout
-        self.slots: Mapping[str, int] = {n: layout.index_slot + k for k, n in enumerate(layout.indices)}
+        slots = enumerate(layout.indices, layout.index_slot)
+        self.slots: Mapping[str, int] = {name: slot for slot, name in slots if name in interface.ranges}
         self._routine = routine
         self._ranges = interface.ranges
         self._limits = IndexLimits(self._ranges, interface.facts.limits)

@@ -118,9 +118,9 @@ class Nodes:
 
 
 def array_in(interface: Interface, label: str) -> ArrayType:
-    """The array of a node."""
+    """The array of a node, on all ranks together."""
     facts = interface.nodes[label]
-    return facts.shape, np.dtype(facts.dtype)
+    return facts.whole, np.dtype(facts.dtype)
 
 
 def is_final(value: Value) -> bool:

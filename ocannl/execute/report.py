@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from ocannl.dialects.assign.node import KEPT, OWN_MEMORY
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.kernel import LaunchOp
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp, StepOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, NestOp, ReduceOp, RepeatOp, StepOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.passes.analysis.nests import Step, all_steps, functions
@@ -58,6 +58,8 @@ def _step_rows(step: Step) -> list[tuple[str, str, str, str, str]]:
             schedule = "" if step.schedule is None else schedule_text(step.schedule.data)
             head = (step.label.data, space_text(step.space.data), schedule, work, traffic)
             inside = [(*_nest_cells(nest), str(flops(nest)), "") for nest in step.nests]
+        case CollectiveOp():
+            head, inside = (step.kind.data, f"over {step.mesh.data}", "", work, traffic), []
         case RepeatOp():
             head = (f"@{step.body.data}", f"{step.index.data}={step.count.data}", "", work, traffic)
             inside = [row for inner in all_steps(step.func) for row in _step_rows(inner)]

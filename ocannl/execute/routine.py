@@ -45,6 +45,7 @@ class Compiler(Target, Protocol):
     """The part of a context that its routines use."""
 
     memory_for: Callable[[ArrayType, str], Memory]
+    mesh: Mapping[str, int]
 
     def compile(
         self,

@@ -9,6 +9,7 @@ from weakref import ref
 
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
+from ocannl.runtime.collectives.grid import Grid
 
 
 class Mesh:
@@ -17,14 +18,21 @@ class Mesh:
     `loss.ir("partition")` is the program of each rank of the mesh that was made last. Raises `ArgumentError`
     for names that are no identifiers, and sizes that are no positive integers.
 
+    `engine` says by what ranks talk: `"threads"` of this process, or `"mpi"`, one process a rank. A rank that
+    does not come to a collective within `timeout` seconds is lost.
+
     Attributes:
         sizes: the number of ranks along each axis, by its name.
     """
 
-    def __init__(self, axes: Mapping[str, int]) -> None:
+    def __init__(self, axes: Mapping[str, int], *, engine: str = "mpi", timeout: float = 120.0) -> None:
         if not isinstance(axes, Mapping) or not axes:
             raise ArgumentError(f'a mesh has named axes, as in oc.Mesh({{"data": 4}}); found {axes!r}')
         self.sizes = MappingProxyType({_axis(name): _size(name, size) for name, size in axes.items()})
+        if engine not in ENGINES:
+            raise ArgumentError(f"an engine is {' or '.join(ENGINES)}, found {engine!r}")
+        self.engine = engine
+        self.timeout = timeout
         _latest.append(ref(self))
         del _latest[:-1]
 
@@ -35,16 +43,14 @@ class Mesh:
 
     def place(self, rank: int) -> dict[str, int]:
         """The coordinates of a rank, by axis."""
-        found: dict[str, int] = {}
-        for name in reversed([*self.sizes]):
-            rank, found[name] = divmod(rank, self.sizes[name])
-        return {name: found[name] for name in self.sizes}
+        return Grid(self.sizes).place(rank)
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())
         return f"<mesh ({axes})>"
 
 
+ENGINES = ("threads", "mpi")
 _latest: list[ref[Mesh]] = []
 
 

@@ -15,7 +15,7 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.schedule import schedule_text
 from ocannl.dialects.scalar.terms import App
 from ocannl.dialects.texpr.tensor_type import shape_of
@@ -86,7 +86,7 @@ def pictures_of_steps(func: FuncOp, levels: Levels, seconds: Sequence[float] | N
     found: list[dict[str, Any]] = []
     for number, step in enumerate(all_steps(func)):
         picture = StepPicture(
-            f"@{step.body.data}" if isinstance(step, RepeatOp) else step.label.data,
+            _label(step),
             flops(step),
             bytes_moved(step),
             None if seconds is None else seconds[number],
@@ -97,10 +97,22 @@ def pictures_of_steps(func: FuncOp, levels: Levels, seconds: Sequence[float] | N
     return found
 
 
+def _label(step: Step) -> str:
+    match step:
+        case RepeatOp():
+            return f"@{step.body.data}"
+        case CollectiveOp():
+            return f"{step.kind.data} over {step.mesh.data}"
+        case _:
+            return step.label.data
+
+
 def _nests(step: Step) -> list[NestOp]:
     """The nests of a step, those of a loop's body among them."""
     if isinstance(step, RepeatOp):
         return [nest for inner in all_steps(step.func) for nest in _nests(inner)]
+    if isinstance(step, CollectiveOp):
+        return []
     return nests_of(step)
 
 

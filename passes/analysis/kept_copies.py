@@ -6,9 +6,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import KEPT
-from ocannl.dialects.loops import FuncOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import FuncOp, StoreOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import accesses, declaration, nests_and_repeats, nodes
+from ocannl.passes.analysis.nests import Opaque, accesses, declaration, nodes, ungrouped_steps
 
 PARAMETER = "parameter"
 # Smaller parameters are packed in less time than a check takes to pay.
@@ -38,10 +38,10 @@ def counted_writes(func: FuncOp) -> list[SSAValue]:
 
 
 def written(func: FuncOp) -> set[SSAValue]:
-    """The nodes that a function writes, or that a loop's body may write."""
+    """The nodes that a function writes, or that a loop's body or a collective may write."""
     found = set[SSAValue]()
-    for step in nests_and_repeats(func):
-        if isinstance(step, RepeatOp):
+    for step in ungrouped_steps(func):
+        if isinstance(step, Opaque):
             found.update(step.operands)
         else:
             found.update(op.node for op in accesses(step) if isinstance(op, StoreOp))

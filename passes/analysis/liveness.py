@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.loops import FuncOp, NestOp, RepeatOp
+from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import all_steps, declaration, node_mode, used_nodes, written_nodes
+from ocannl.passes.analysis.nests import Opaque, all_steps, declaration, node_mode, used_nodes, written_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
 
 
 class Timeline:
-    """The nests and loops that touch each node of a function, and the bytes of local nodes that are
-    live at each of them.
+    """The nests, loops and collectives that touch each node of a function, and the bytes of local nodes that
+    are live at each of them.
     """
 
-    def __init__(self, found: Sequence[NestOp | RepeatOp]) -> None:
+    def __init__(self, found: Sequence[NestOp | Opaque]) -> None:
         self.touches: dict[SSAValue, list[int]] = {}
         self.writes: dict[SSAValue, list[int]] = {}
         for position, step in enumerate(found):

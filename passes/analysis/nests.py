@@ -16,10 +16,21 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Linear, Map, MapAttr, Space
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import (
+    CollectiveOp,
+    FuncOp,
+    GroupOp,
+    IndexOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    RepeatOp,
+    StoreOp,
+)
 
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
-Step: TypeAlias = NestOp | GroupOp | RepeatOp
+Opaque: TypeAlias = RepeatOp | CollectiveOp
+Step: TypeAlias = NestOp | GroupOp | Opaque
 ZERO = Linear()
 
 # Two contractions share a nest only while they have so few evaluations: the scheduler tiles one a nest.
@@ -51,14 +62,14 @@ def steps(func: FuncOp) -> list[NestOp | GroupOp]:
 
 
 def all_steps(func: FuncOp) -> list[Step]:
-    """The nests, groups and loops of a function, in the order in which they run."""
+    """The nests, groups, loops and collectives of a function, in the order in which they run."""
     return [op for op in operations_of(func.body.block) if isinstance(op, Step)]
 
 
-def nests_and_repeats(func: FuncOp) -> list[NestOp | RepeatOp]:
-    """All nests, those of groups among them, and loops."""
+def ungrouped_steps(func: FuncOp) -> list[NestOp | Opaque]:
+    """All nests, those of groups among them, loops and collectives."""
     return [
-        one for step in all_steps(func) for one in ([step] if isinstance(step, RepeatOp) else nests_of(step))
+        one for step in all_steps(func) for one in ([step] if isinstance(step, Opaque) else nests_of(step))
     ]
 
 
@@ -143,7 +154,7 @@ def declaration(node: SSAValue) -> NodeOp:
 
 def used_nodes(step: Step) -> list[SSAValue]:
     """The nodes declared outside of a step that it uses, by first use."""
-    if isinstance(step, RepeatOp):
+    if isinstance(step, Opaque):
         return step.nodes
     found = dict.fromkeys([op.node for op in accesses(step)])
     return [node for node in found if isinstance(step, NestOp) or not is_inside(node, step)]
@@ -151,7 +162,7 @@ def used_nodes(step: Step) -> list[SSAValue]:
 
 def written_nodes(step: Step) -> list[SSAValue]:
     """The nodes that a step stores to, by first store."""
-    if isinstance(step, RepeatOp):
+    if isinstance(step, Opaque):
         return step.written
     return list(dict.fromkeys([op.node for op in accesses(step) if isinstance(op, StoreOp)]))
 
@@ -208,10 +219,10 @@ class Accesses:
     written: set[SSAValue]
 
     @staticmethod
-    def of_repeat(repeat: RepeatOp) -> Accesses:
-        """A loop touches what it is given anywhere, and may read all of it."""
-        nodes = repeat.nodes
-        return Accesses({node: [None] for node in nodes}, set(nodes), set(repeat.written))
+    def of_opaque(step: Opaque) -> Accesses:
+        """A loop or a collective touches what it is given anywhere, and may read all of it."""
+        nodes = step.nodes
+        return Accesses({node: [None] for node in nodes}, set(nodes), set(step.written))
 
     @staticmethod
     def of(ops: Iterable[Operation]) -> Accesses:

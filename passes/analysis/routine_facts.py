@@ -15,9 +15,9 @@ from ocannl.dialects.index.images import Box, box_of, fill
 from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.index.memref import memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, RepeatOp, StoreOp
 from ocannl.dialects.loops.values import position_sizes
-from ocannl.passes.analysis.nests import accesses, declaration, names_in, nests_and_repeats, nodes
+from ocannl.passes.analysis.nests import accesses, declaration, names_in, nodes, ungrouped_steps
 
 Terms: TypeAlias = tuple[tuple[str, int], ...]
 # The label of a node, a store to it, and the ranges of the variables around the store.
@@ -52,7 +52,7 @@ def routine_facts(func: FuncOp) -> RoutineFacts:
     labels: dict[SSAValue, str] = {
         node.result: node.label.data for node in nodes(func) if node.mode.data in OWN_MEMORY
     }
-    reader = _Reader(func, labels)
+    reader = _Reader(func, labels, func.rank_sizes)
     reader.visit(func)
     whole = {label for label, written in reader.written.items() if written.is_whole}
     reader.facts.parts = reader.facts.writes - whole
@@ -96,9 +96,11 @@ class _Reader:
         """The stores that run at least once."""
 
     def visit(self, func: FuncOp) -> None:
-        for step in nests_and_repeats(func):
+        for step in ungrouped_steps(func):
             if isinstance(step, RepeatOp):
                 self.visit_repeat(step)
+            elif isinstance(step, CollectiveOp):
+                self.visit_collective(step)
             else:
                 self.visit_nest(step)
 
@@ -126,6 +128,15 @@ class _Reader:
                     for label, store, sizes in reader.stored
                 ]
             )
+
+    def visit_collective(self, collective: CollectiveOp) -> None:
+        """It reads all of the source, and writes all of the target."""
+        self.read(collective.source)
+        label = self.labels.get(collective.target)
+        if label is not None:
+            sizes = memref_shape(collective.target)
+            self.facts.writes.add(label)
+            self.written.setdefault(label, Written()).add(tuple((0, size) for size in sizes), sizes)
 
     def visit_nest(self, nest: NestOp) -> None:
         stored: list[tuple[str, StoreOp]] = []

@@ -11,7 +11,17 @@ from xdsl.ir import Operation, SSAValue
 from ocannl.dialects.index.linear import Map
 from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import GroupOp, IndexOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp, YieldOp
+from ocannl.dialects.loops import (
+    CollectiveOp,
+    GroupOp,
+    IndexOp,
+    LoadOp,
+    NestOp,
+    ReduceOp,
+    RepeatOp,
+    StoreOp,
+    YieldOp,
+)
 from ocannl.passes.analysis.nests import Step, all_steps, is_inside
 
 
@@ -21,6 +31,8 @@ def bytes_moved(step: Step) -> int:
     """
     if isinstance(step, RepeatOp):
         return step.count.data * sum(map(bytes_moved, all_steps(step.func)))
+    if isinstance(step, CollectiveOp):
+        return sum(math.prod(memref_shape(node)) * element_bytes(node) for node in step.nodes)
     return sum(
         cells * element_bytes(op.node)
         for (node, _), (op, cells) in _accesses(step).items()
@@ -52,6 +64,8 @@ def flops(step: Step) -> int:
             return sum(map(flops, step.nests))
         case RepeatOp():
             return step.count.data * sum(map(flops, all_steps(step.func)))
+        case CollectiveOp():
+            return 0
 
 
 def _block_flops(ops: Iterable[Operation]) -> int:

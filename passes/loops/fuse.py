@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.passes.analysis.nests import nests, nests_and_repeats, ungrouped
+from ocannl.passes.analysis.nests import nests, ungrouped, ungrouped_steps
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.indices import drop_unit_variables
@@ -38,7 +38,7 @@ class FusePass(ModulePass):
             forwarded: set[SSAValue] = set()
             for upwards in (True, False):
                 fuser = Fuser(func, upwards)
-                fuser.run(nests_and_repeats(func))
+                fuser.run(ungrouped_steps(func))
                 forwarded |= fuser.forwarded
                 remove_dead_stores(func)
             mark_virtual(func, forwarded)

@@ -16,18 +16,18 @@ from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import inherit, union
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.evaluation_cost import EvaluationCost, cost_of
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,
     ZERO,
     Accesses,
+    Opaque,
     covering_axes,
     declaration,
     names_in,
     nests,
-    nests_and_repeats,
     node_mode,
     operations,
     points,
@@ -35,6 +35,7 @@ from ocannl.passes.analysis.nests import (
     renamed,
     stores_by_node,
     ungrouped,
+    ungrouped_steps,
     with_reduced,
 )
 from ocannl.passes.analysis.slices import slice_in
@@ -192,9 +193,9 @@ def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:
     """The content that each nest leaves in each node that it stores to."""
     versions: dict[tuple[NestOp, SSAValue], Version] = {}
     current: dict[SSAValue, Version] = {}
-    for nest in nests_and_repeats(func):
-        if isinstance(nest, RepeatOp):
-            # What a loop is given stays in memory, whoever reads it later.
+    for nest in ungrouped_steps(func):
+        if isinstance(nest, Opaque):
+            # What a loop or a collective is given stays in memory, whoever reads it later.
             for node in nest.nodes:
                 current.pop(node, None)
             continue
@@ -235,8 +236,8 @@ class Inliner:
         self.inlined: set[SSAValue] = set()
 
     def run(self) -> None:
-        for step in nests_and_repeats(self.func):
-            if isinstance(step, RepeatOp):
+        for step in ungrouped_steps(self.func):
+            if isinstance(step, Opaque):
                 self._overwrite(step.written)
             else:
                 self._inline_into(step)

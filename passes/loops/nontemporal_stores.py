@@ -13,12 +13,21 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ocannl.dialects.index.scopes import scope_sizes
-from ocannl.dialects.loops import FuncOp, LoadOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import fills_lines
 from ocannl.passes.analysis.footprints import AccessFootprint
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import Step, accesses, all_steps, functions, nests_of, nodes, variable_sizes
+from ocannl.passes.analysis.nests import (
+    Opaque,
+    Step,
+    accesses,
+    all_steps,
+    functions,
+    nests_of,
+    nodes,
+    variable_sizes,
+)
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.target_options import TargetOptions
 
@@ -33,9 +42,9 @@ class StepFootprint:
     @staticmethod
     def of(step: Step, whole: Mapping[SSAValue, int], near: int) -> StepFootprint:
         """The footprint of a step. `whole` are the bytes of the nodes, which count in full up to `near`
-        bytes. A loop touches all of its nodes.
+        bytes. A loop or a collective touches all of its nodes.
         """
-        if isinstance(step, RepeatOp):
+        if isinstance(step, Opaque):
             return StepFootprint({node: whole[node] for node in step.nodes if node in whole}, set(step.nodes))
         touched: dict[SSAValue, int] = {}
         loaded: set[SSAValue] = set()
@@ -86,7 +95,7 @@ class Bypass:
     def run(self) -> None:
         for number, step in enumerate(self.steps):
             far = {node for node in self.candidates(number) if self.is_left(number, node)}
-            for nest in nests_of(step) if far and not isinstance(step, RepeatOp) else ():
+            for nest in nests_of(step) if far and not isinstance(step, Opaque) else ():
                 schedule = nest.schedule.data if nest.schedule is not None else Schedule()
                 for op in nest.body.block.ops:
                     if isinstance(op, StoreOp) and op.node in far and fills_lines(op, schedule):

@@ -12,29 +12,30 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, RepeatOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import (
+    Opaque,
     accesses,
     declaration,
-    nests_and_repeats,
     node_mode,
     ungrouped,
+    ungrouped_steps,
     written_nodes,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NestNodes:
-    """The nodes that a nest or a loop loads from and stores to; `local` are those of them in the arena."""
+    """The nodes that a step loads from and stores to; `local` are those of them in the arena."""
 
     loaded: dict[SSAValue, None]
     stored: dict[SSAValue, None]
     local: list[SSAValue]
 
     @staticmethod
-    def of(step: NestOp | RepeatOp) -> NestNodes:
-        if isinstance(step, RepeatOp):
+    def of(step: NestOp | Opaque) -> NestNodes:
+        if isinstance(step, Opaque):
             loaded = dict.fromkeys(step.nodes)
         else:
             loaded = {op.node: None for op in accesses(step) if isinstance(op, LoadOp)}
@@ -103,7 +104,7 @@ class Order:
 
 
 def reorder(func: FuncOp) -> None:
-    found = nests_and_repeats(func)
+    found = ungrouped_steps(func)
     order = Order([NestNodes.of(nest) for nest in found]).run()
     for nest in found:
         nest.detach()

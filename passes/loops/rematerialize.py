@@ -16,20 +16,21 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.cost import instructions
 from ocannl.passes.analysis.layers import LAST, folded_layers
 from ocannl.passes.analysis.liveness import Timeline
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import (
+    Opaque,
     covering_axes,
     declaration,
-    nests_and_repeats,
     node_mode,
     nodes,
     points,
     stores_by_node,
     ungrouped,
+    ungrouped_steps,
     with_reduced,
 )
 from ocannl.passes.analysis.slices import slice_in
@@ -94,7 +95,7 @@ class Recomputer:
 
     def __init__(self, func: FuncOp) -> None:
         self.func = func
-        self.steps = nests_and_repeats(func)
+        self.steps = ungrouped_steps(func)
         self.position: dict[Operation, int] = {step: position for position, step in enumerate(self.steps)}
         self.time = Timeline(self.steps)
         self.costs = [*map(instructions_of, self.steps)]
@@ -216,7 +217,7 @@ class Recomputer:
             return None
         (position,) = writes
         nest = self.steps[position]
-        if isinstance(nest, RepeatOp):
+        if isinstance(nest, Opaque):
             return None
         stores = stores_by_node(nest)
         (store, *others) = stores[node]
@@ -243,10 +244,7 @@ class Recomputer:
         time.touches[node] = [at for at in touches if at < before]
         time.change(plan.after + 1, before, -time.bytes[node])
         for use in list(node.uses):
-            if (
-                isinstance(use.operation, LoadOp | RepeatOp)
-                and self.position[step_of(use.operation)] >= before
-            ):
+            if isinstance(use.operation, LoadOp | Opaque) and self.position[step_of(use.operation)] >= before:
                 use.operation.operands[use.index] = new
         self.versions.setdefault(node, []).append((before, new))
 
@@ -287,11 +285,13 @@ class Recomputer:
             mark_virtual(self.func, forwarded)
 
 
-def instructions_of(step: NestOp | RepeatOp) -> int:
+def instructions_of(step: NestOp | Opaque) -> int:
     """The instructions of a nest, or of all iterations of a loop."""
     if isinstance(step, NestOp):
         return instructions_in(step.body.block, points(step.space.data))
-    return step.count.data * sum(map(instructions_of, nests_and_repeats(step.func)))
+    if isinstance(step, CollectiveOp):
+        return 0
+    return step.count.data * sum(map(instructions_of, ungrouped_steps(step.func)))
 
 
 def instructions_in(block: Block, times: int) -> int:
@@ -310,8 +310,8 @@ def instructions_in(block: Block, times: int) -> int:
 
 
 def step_of(op: Operation) -> Operation:
-    """The nest around an operation, or the loop that it is."""
-    while not isinstance(op, NestOp | RepeatOp):
+    """The nest around an operation, or the loop or collective that it is."""
+    while not isinstance(op, NestOp | Opaque):
         parent = op.parent_op()
         assert parent is not None
         op = parent

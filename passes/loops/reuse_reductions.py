@@ -13,8 +13,8 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Linear, MapAttr
 from ocannl.dialects.ir.origins import derive
-from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
-from ocannl.passes.analysis.nests import nests_and_repeats, operations, substituted, ungrouped
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.passes.analysis.nests import Opaque, operations, substituted, ungrouped, ungrouped_steps
 from ocannl.passes.analysis.value_numbering import Key, ValueNumbering
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
@@ -105,8 +105,8 @@ class ReuseReductionsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in ungrouped(op):
             reuser = Reuser()
-            for step in nests_and_repeats(func):
-                if isinstance(step, RepeatOp):
+            for step in ungrouped_steps(func):
+                if isinstance(step, Opaque):
                     reuser.stores.update(step.written)
                 else:
                     reuser.run(step)

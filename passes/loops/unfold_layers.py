@@ -20,11 +20,11 @@ from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.op_helpers import copied
-from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import FuncOp, GroupOp, NestOp, StoreOp
 from ocannl.passes.analysis.layered_origins import LayeredOrigins, settle
 from ocannl.passes.analysis.layers import ATTRIBUTE, FIRST, LAST, Layers, folded_layers
 from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import accesses, all_steps, functions, nodes, steps, used_nodes
+from ocannl.passes.analysis.nests import Opaque, accesses, all_steps, functions, nodes, steps, used_nodes
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 
 # A character that cannot stand in the name of a value.
@@ -335,7 +335,7 @@ class UnfoldLayersPass(ModulePass):
     """Adds nests and nodes of the layers left out: copies of those of the last layer before them.
 
     Raises `IrregularLayers` where that layer and the first one after are not equal any more, and where there
-    are loops.
+    are loops or collectives.
     """
 
     name = "unfold-layers"
@@ -345,7 +345,7 @@ class UnfoldLayersPass(ModulePass):
             layers = folded_layers(func)
             if layers is not None:
                 for step in all_steps(func):
-                    if isinstance(step, RepeatOp):
+                    if isinstance(step, Opaque):
                         raise irregular(step)
                 Unfolder(func, layers).run()
                 del func.attributes[ATTRIBUTE]

@@ -7,8 +7,8 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
-from ocannl.passes.analysis.nests import Cell, cell, covering_axes, is_unused, nests_and_repeats, nodes
+from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.passes.analysis.nests import Cell, cell, covering_axes, is_unused, nodes, ungrouped_steps
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
@@ -19,10 +19,13 @@ def remove_dead_stores(func: FuncOp) -> None:
     Nodes that persist are live at the end of a routine.
     """
     liveness = _Liveness({op.result for op in nodes(func) if op.mode.data != "local"})
-    for step in reversed(nests_and_repeats(func)):
+    for step in reversed(ungrouped_steps(func)):
         if isinstance(step, RepeatOp):
             if not liveness.scan_repeat(step):
                 erase_repeat(step)
+        elif isinstance(step, CollectiveOp):
+            if not liveness.scan_collective(step):
+                Rewriter.erase_op(step)
         elif not liveness.scan(step):
             Rewriter.erase_op(step)
 
@@ -72,6 +75,14 @@ class _Liveness:
         if self.live.isdisjoint(repeat.written):
             return False
         self.live.update(repeat.nodes)
+        return True
+
+    def scan_collective(self, collective: CollectiveOp) -> bool:
+        """Whether what ranks exchange is read later. All of the target is overwritten."""
+        if collective.target not in self.live:
+            return False
+        self.live.discard(collective.target)
+        self.live.add(collective.source)
         return True
 
     def _scan_store(self, store: StoreOp, space: Space, overwritten: set[Cell]) -> bool:

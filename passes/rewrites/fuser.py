@@ -9,10 +9,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.ir.origins import inherit, merge
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, RepeatOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.fusion_legality import NestSummary, Renaming, is_worthwhile, legal_renaming
 from ocannl.passes.analysis.names import Names, joined_label
-from ocannl.passes.analysis.nests import Accesses, Cell, cell, with_reduced
+from ocannl.passes.analysis.nests import Accesses, Cell, Opaque, cell, with_reduced
 from ocannl.passes.rewrites.indices import rename
 
 # The nests over equal spaces that are tried as partners of one nest, nearest first.
@@ -29,17 +29,17 @@ class Fuser:
         self.func = func
         self.upwards = upwards
         self.groups: list[NestSummary | None] = []
-        """The steps that it has visited; None stands for a loop, with which nothing is fused."""
+        """The steps that it has visited; None stands for one with which nothing is fused."""
         self.by_signature: dict[tuple[int, ...], list[int]] = {}
         self.last_write: dict[SSAValue, int] = {}
         self.last_access: dict[SSAValue, int] = {}
         self.forwarded: set[SSAValue] = set()
 
-    def run(self, found: Sequence[NestOp | RepeatOp]) -> None:
+    def run(self, found: Sequence[NestOp | Opaque]) -> None:
         for nest in found if self.upwards else reversed(found):
-            if isinstance(nest, RepeatOp):
+            if isinstance(nest, Opaque):
                 self.groups.append(None)
-                self._record(Accesses.of_repeat(nest), len(self.groups) - 1)
+                self._record(Accesses.of_opaque(nest), len(self.groups) - 1)
                 continue
             group = NestSummary.of(nest)
             position = self._fuse(group)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ocannl.dialects.loops import FuncOp, NestOp, RepeatOp
+from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import nests_and_repeats, node_mode
+from ocannl.passes.analysis.nests import Opaque, node_mode, ungrouped_steps
 from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 
@@ -29,10 +29,10 @@ class Grouper(ABC):
         self.target = target
         self.labels = labels_of(func)
         self.segments: list[list[NestFootprint]] = [[]]
-        """The nests between loops."""
+        """The nests between loops and collectives."""
         touched: list[SSAValue] = []
-        for step in nests_and_repeats(func):
-            if isinstance(step, RepeatOp):
+        for step in ungrouped_steps(func):
+            if isinstance(step, Opaque):
                 self.segments.append([])
                 touched += step.nodes
             else:

@@ -9,12 +9,13 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ocannl.dialects.index.splits import SplitAxis
 from ocannl.lowering.entry import EntryLayout
 from ocannl.passes.analysis.routine_facts import IndexLimit, RoutineFacts
 from ocannl.runtime.cache.cached_origins import CachedOrigins
 from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
-from ocannl.runtime.interface import Interface, NodeFacts
+from ocannl.runtime.interface import Exchange, Interface, NodeFacts
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,17 @@ def _interface(fields: dict[str, Any]) -> Interface:
             set(facts["reads"]), set(facts["writes"]), set(facts["parts"]), [*map(_limit, facts["limits"])]
         ),
         {
-            label: NodeFacts(tuple(node["shape"]), node["dtype"], node["why"], node["is_kept"])
+            label: NodeFacts(
+                tuple(node["shape"]),
+                node["dtype"],
+                node["why"],
+                node["is_kept"],
+                tuple(SplitAxis(**split) for split in node["splits"]),
+            )
             for label, node in fields["nodes"].items()
         },
+        fields["mesh"],
+        tuple(Exchange(**exchange) for exchange in fields["exchanges"]),
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ocannl.dialects.loops import GroupOp, NestOp, RepeatOp
+from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.lowering.entry import EntryLayout, entry_layout
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.canonical_text import canonical_text
-from ocannl.passes.analysis.nests import all_steps, functions, nests_of, steps
+from ocannl.passes.analysis.nests import Opaque, all_steps, functions, nests_of, steps
 from ocannl.passes.analysis.schedule_alternatives import alternatives
 from ocannl.passes.analysis.schedule_candidates import Choices, FindChoices
 from ocannl.passes.analysis.target import TargetDescription
@@ -116,7 +116,7 @@ class Variant:
         self.owners: list[str | None] = []
         copies = 0
         for step in (step for each in functions(module) for step in all_steps(each)):
-            if isinstance(step, RepeatOp):
+            if isinstance(step, Opaque):
                 self.owners.append(None)
                 continue
             copies += 1

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import MapAttr, SpaceAttr
+from ocannl.dialects.index.splits import SplitAxis
 from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.texpr import (
     ApplyOp,
@@ -21,7 +22,7 @@ from ocannl.dialects.texpr import (
     ValueOp,
     YieldOp,
 )
-from ocannl.dialects.texpr.placement import PlacementAttr, SplitAxis
+from ocannl.dialects.texpr.placement import PlacementAttr
 from ocannl.dialects.texpr.tensor_type import refine_type, tensor_type
 from ocannl.passes.analysis.infer_placements.problem import Placements, Split
 from ocannl.passes.texpr.partition.divide import Divider, local_space, moved_maps

@@ -699,7 +699,7 @@ loops.func @f {
   %c = arith.constant 1.0 : f32
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: it has nodes, nests, groups, loops and kernels, found `arith.constant`
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.func`: it has nodes, nests, groups, loops, kernels, collectives, found `arith.constant`
 
 // -----
 

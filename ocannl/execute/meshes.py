@@ -1,0 +1,42 @@
+"""Contexts of a mesh: their devices, and programs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ocannl.dialects import texpr
+from ocannl.dialects.routine import IndicesAttr
+from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
+from ocannl.execute.nodes import Nodes
+from ocannl.program.extract import ExtractedRoutine
+from ocannl.program.mesh import Mesh
+from ocannl.program.values import Value
+from ocannl.runtime.collectives.device import MeshDevice
+from ocannl.runtime.collectives.grid import Grid
+from ocannl.runtime.collectives.memory import MeshMemory
+from ocannl.runtime.collectives.mpi import mpi_engine
+from ocannl.runtime.collectives.threads import ThreadsEngine
+from ocannl.runtime.cpu.native import NativeDevice
+
+
+def mesh_device(base: NativeDevice, mesh: Mesh) -> MeshDevice:
+    """The device of the ranks in this process. Raises `DeviceError` for `"mpi"` where mpi4py is missing, or
+    where there are not as many processes as ranks.
+    """
+    make = ThreadsEngine if mesh.engine == "threads" else mpi_engine
+    return MeshDevice(base, Grid(mesh.sizes), make(mesh.ranks, mesh.timeout))
+
+
+def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]) -> None:
+    """Says for which mesh a program is. Memory stays as the first routine that used it has split it."""
+    if not mesh:
+        return
+    program.routine.properties["mesh"] = IndicesAttr(tuple(mesh.items()))
+    for value, copy in program.copies.items():
+        op = copy.owner
+        if isinstance(value, Value) and isinstance(op, texpr.MemoryOp | texpr.OfOp | texpr.ApplyOp):
+            node = nodes.find(value)
+            memory = None if node is None else node.memory
+            if isinstance(memory, MeshMemory) and memory.parts:
+                asked = tuple((split.mesh, AskedAxis(None, split.axis)) for split in memory.splits)
+                op.properties["placement"] = PlacementAttr(Placement(asked))

@@ -1,0 +1,1 @@
+"""Several ranks: their parts of memory, their runs, and the engines by which they talk."""

@@ -1,0 +1,48 @@
+"""The function that compiled code calls for collectives."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from ocannl.runtime.collectives.engine import Bytes, Engine
+from ocannl.runtime.collectives.grid import Grid
+from ocannl.runtime.interface import Exchange
+
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Exchanger:
+    """The collectives of one rank in a routine. After the first error they do nothing."""
+
+    def __init__(self, engine: Engine, grid: Grid, rank: int, exchanges: Sequence[Exchange]) -> None:
+        self.engine = engine
+        self.rank = rank
+        self.failure: BaseException | None = None
+        self._exchanges = [(exchange, grid.group(rank, exchange.mesh)) for exchange in exchanges]
+        self._callback = Callback(self._exchange)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def _exchange(self, number: int, target: int, source: int) -> None:
+        if self.failure is not None:
+            return
+        exchange, group = self._exchanges[number]
+        received = exchange.bytes * (len(group) if exchange.kind == "all_gather" else 1)
+        try:
+            given = _view(target, received), _view(source, exchange.bytes)
+            self.engine.exchange(self.rank, group, exchange.kind, *given, exchange.line)
+        except BaseException as error:  # compiled code cannot raise: the run does, when it is through
+            self.failure = error
+            self.engine.fail()
+
+    def raise_failure(self) -> None:
+        """Raises the error of the run that has just ended, if there was one."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+
+def _view(address: int, size: int) -> Bytes:
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)

@@ -1,0 +1,94 @@
+"""Memory of arrays that the ranks of a mesh hold together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ocannl.dialects.index.splits import SplitAxis
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.runtime.collectives.engine import Engine
+from ocannl.runtime.collectives.grid import Grid
+from ocannl.runtime.memory import HostMemory
+
+Splits = tuple[SplitAxis, ...]
+Make = Callable[[tuple[int, ...], DTypeLike], HostMemory]
+
+
+class MeshMemory:
+    """An array as ranks hold it: each has its part, or the whole. It is placed when a routine first uses it;
+    before, this process has the whole once.
+
+    `shape` are the sizes of the whole; reading gives it on each rank, and writing sets it.
+    """
+
+    def __init__(
+        self, engine: Engine, grid: Grid, make: Make, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> None:
+        self.engine = engine
+        self.grid = grid
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.splits: Splits = ()
+        self.parts: list[HostMemory] = []
+        """Those of the ranks in this process, once it is placed."""
+        self._make = make
+        self._whole: NDArray[Any] | None = None
+        """What it begins with, where that is not 0."""
+
+    @property
+    def address(self) -> int:
+        """None: each rank has its own."""
+        return 0
+
+    def place(self, splits: Splits, what: str) -> Sequence[HostMemory]:
+        """The parts of the ranks of this process. Raises `DeviceError` where another routine has placed it
+        otherwise.
+        """
+        if not self.parts:
+            self.splits = splits
+            sizes = self.grid.part_sizes(self.shape, splits)
+            self.parts = [self._make(sizes, self.dtype) for _ in self.engine.ranks]
+            if self._whole is not None:
+                self._set_parts(self._whole)
+                self._whole = None
+        elif splits != self.splits:
+            raise DeviceError(
+                f"`{what}` is {_text(splits)} in this routine, but another one has it {_text(self.splits)}: "
+                "`shard=` where it is made decides for all"
+            )
+        return self.parts
+
+    def _set_parts(self, whole: NDArray[Any]) -> None:
+        for rank, part in zip(self.engine.ranks, self.parts, strict=True):
+            part.array[...] = self.grid.cut(whole, self.splits, rank)
+
+    def read(self) -> NDArray[Any]:
+        if not self.parts:
+            return np.zeros(self.shape, self.dtype) if self._whole is None else self._whole.copy()
+        return self.joined([part.array for part in self.parts])
+
+    def joined(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """The whole of arrays like the parts, which may have further axes before theirs."""
+        if not self.splits:
+            return parts[0].copy()
+        outer = parts[0].shape[: parts[0].ndim - len(self.shape)]
+        splits = [SplitAxis(split.axis + len(outer), split.size, split.mesh) for split in self.splits]
+        return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape))
+
+    def write(self, values: ArrayLike) -> None:
+        whole = np.empty(self.shape, self.dtype)
+        whole[...] = values
+        self.engine.check_same("a value of memory", hashlib.blake2b(whole.tobytes()).digest())
+        if self.parts:
+            self._set_parts(whole)
+        else:
+            self._whole = whole
+
+
+def _text(splits: Splits) -> str:
+    return " and ".join(map(str, splits)) or "whole on all ranks"

@@ -1,0 +1,44 @@
+// RUN: ocannl-opt -p lower-texpr-to-assign %s | filecheck %s
+// RUN: ocannl-opt -p lower-texpr-to-assign,lower-assign-to-loops,plan-memory -t llvm %s | filecheck %s --check-prefix=LLVM
+
+// Few bytes go to all ranks, which sum them. Parts that do not fit are packed, and rows are unpacked.
+
+// CHECK-LABEL: assign.routine @step mesh (data = 4)
+texpr.routine @step mesh (data = 4) {
+  // CHECK: %x = assign.node "x" constant split 0 of 10 over "data" because "data" : memref<3x6xf32>
+  %x = texpr.data "x" split 0 of 10 over "data" : !texpr.tensor<3 | 6, f32>
+  %part = texpr.data "part" : !texpr.tensor<10 | 6, f32>
+
+  // CHECK: assign.collective all_gather %sum_rows from %part over "data"
+  // CHECK-NEXT: assign.accum %sum[i, i1] :add= %sum_rows[r, i, i1] over (i = 10, i1 = 6, r = 4)
+  %sum = texpr.all_reduce %part add over "data" : !texpr.tensor<10 | 6, f32>
+  texpr.forward %sum
+
+  // CHECK-NEXT: assign.collective all_gather %whole_rows from %x over "data"
+  // CHECK-NEXT: assign.accum %whole[i + 3*r, i1] = %whole_rows[r, i, i1] over (r = 3, i = 3, i1 = 6)
+  // CHECK-NEXT: assign.accum %whole[9, i] = %whole_rows[3, 0, i] over (i = 6)
+  %whole = texpr.all_gather %x at 0 of 10 over "data" : !texpr.tensor<10 | 6, f32>
+  texpr.forward %whole
+
+  // CHECK-NEXT: assign.accum %other_packed[r, i, i1] := %x[i, i1 + 2*r] over (r = 3, i = 3, i1 = 2)
+  // CHECK-NEXT: assign.collective all_to_all %other_rows from %other_packed over "data"
+  %other = texpr.all_to_all %x at 0 of 10 to 1 over "data" : !texpr.tensor<10 | 2, f32>
+  texpr.forward %other
+}
+
+// Many bytes are summed where they meet, each rank's part of an axis, and gathered; along the first axis no byte is copied.
+
+// CHECK-LABEL: assign.routine @large mesh (data = 4)
+// LLVM-LABEL: define internal void @"large.exchange"(ptr %target, ptr %source, ptr %engine)
+// LLVM-NEXT: call void %engine(i64 3, ptr %target, ptr %source)
+// LLVM-LABEL: define void @"routine large"(ptr %args)
+// LLVM: call void @"large.exchange"(ptr %{{.*}}, ptr %{{.*}}, ptr %{{.*}})
+texpr.routine @large mesh (data = 4) {
+  %part = texpr.data "part" : !texpr.tensor<128 | 512, f32>
+
+  // CHECK: assign.collective all_to_all %sum_rows from %part over "data"
+  // CHECK-NEXT: assign.accum %sum_part[i, i1] :add= %sum_rows[r, i, i1] over (i = 32, i1 = 512, r = 4)
+  // CHECK-NEXT: assign.collective all_gather %sum from %sum_part over "data"
+  %sum = texpr.all_reduce %part add over "data" : !texpr.tensor<128 | 512, f32>
+  texpr.forward %sum
+}

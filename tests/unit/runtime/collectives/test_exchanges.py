@@ -1,0 +1,128 @@
+"""Collectives in compiled routines, on ranks that are threads of one process."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from ocannl.dialects.index.splits import SplitAxis
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.lowering.pipelines import parse_text
+from ocannl.runtime.collectives.device import MeshDevice
+from ocannl.runtime.collectives.engine import RankLost
+from ocannl.runtime.collectives.grid import Grid
+from ocannl.runtime.collectives.memory import MeshMemory
+from ocannl.runtime.collectives.threads import ThreadsEngine
+from ocannl.runtime.compile import compile_module
+from ocannl.runtime.cpu.native import NativeDevice
+from ocannl.runtime.memory import ArgBlock
+
+# Each rank has `part` rows of `x`; `tall` and `wide` are so large that the all-reduce goes in two steps.
+PROGRAM = """
+texpr.routine @step mesh (data = {ranks}) {{
+  %x = texpr.data "x" split 0 of {rows} over "data" : !texpr.tensor<{part} | 300, f64>
+  %sum = texpr.all_reduce %x add over "data" : !texpr.tensor<{part} | 300, f64>
+  %most = texpr.all_reduce %x max over "data" : !texpr.tensor<{part} | 300, f64>
+  %whole = texpr.all_gather %x at 0 of {rows} over "data" : !texpr.tensor<{rows} | 300, f64>
+  %tall = texpr.all_reduce %whole add over "data" : !texpr.tensor<{rows} | 300, f64>
+  %columns = texpr.all_to_all %x at 0 of {rows} to 1 over "data" : !texpr.tensor<{rows} | {columns}, f64>
+  %wide = texpr.all_gather %columns at 1 of 300 over "data" : !texpr.tensor<{rows} | 300, f64>
+  %own = texpr.reduce_scatter %whole add to 1 over "data" : !texpr.tensor<{rows} | {columns}, f64>
+  %owns = texpr.all_gather %own at 1 of 300 over "data" : !texpr.tensor<{rows} | 300, f64>
+  texpr.forward %sum
+  texpr.forward %most
+  texpr.forward %whole
+  texpr.forward %tall
+  texpr.forward %wide
+  texpr.forward %owns
+}}
+"""
+
+
+def device(ranks: int, timeout: float = 20.0) -> MeshDevice:
+    return MeshDevice(NativeDevice(), Grid({"data": ranks}), ThreadsEngine(ranks, timeout))
+
+
+@pytest.mark.parametrize(("ranks", "rows"), [(2, 40), (3, 40), (4, 37), (8, 9)])
+def test_collectives_give_what_they_say(ranks: int, rows: int) -> None:
+    part, columns = -(-rows // ranks), -(-300 // ranks)
+    text = PROGRAM.format(ranks=ranks, rows=rows, part=part, columns=columns)
+    mesh = device(ranks)
+    executable = compile_module(parse_text(text), "cpu", mesh)
+    layout = executable.interface.layout
+    args = ArgBlock(layout.slots)
+    arena = mesh.memory((layout.arena_bytes,), np.uint8)
+    args.set_address(layout.arena_slot, 0, arena)
+    memory: dict[str, MeshMemory] = {}
+    for label, slot in layout.node_slots.items():
+        facts = executable.interface.nodes[label]
+        memory[label] = mesh.memory(facts.whole, facts.dtype)
+        args.set_address(slot, 0, memory[label])
+    x = np.random.default_rng(0).normal(size=(rows, 300))
+    memory["x"].write(x)
+    run = executable.program.bind(args)
+    for _ in range(2):
+        run.call()
+        padded = np.concatenate([x, np.zeros((ranks * part - rows, 300))]).reshape(ranks, part, 300)
+        np.testing.assert_allclose(memory["sum"].read(), padded.sum(axis=0), rtol=0, atol=1e-14)
+        assert (memory["most"].read() == padded.max(axis=0)).all()
+        for label in ("whole", "wide"):
+            assert (memory[label].read() == x).all()
+        for label in ("tall", "owns"):
+            np.testing.assert_allclose(memory[label].read(), ranks * x, rtol=1e-15)
+        for label in ("sum", "tall", "owns"):
+            first, *others = [own.array for own in memory[label].parts]
+            assert all((own == first).all() for own in others)
+
+
+def test_the_first_error_of_a_rank_is_raised() -> None:
+    engine = ThreadsEngine(3, 20.0)
+    both = threading.Barrier(2)
+
+    def failing() -> None:
+        both.wait()
+        engine.fail()
+        raise ZeroDivisionError("rank 1 of 3")
+
+    def exchanging(rank: int) -> None:
+        if rank == 0:
+            both.wait()
+        target, source = np.zeros(6, np.uint8), np.zeros(2, np.uint8)
+        engine.exchange(rank, (0, 1, 2), "all_gather", target, source, "line 7")
+
+    with pytest.raises(ZeroDivisionError, match="rank 1 of 3"):
+        engine.together([lambda: exchanging(0), failing, lambda: exchanging(2)])
+
+
+def test_a_rank_that_does_not_come_is_a_timeout_with_the_line() -> None:
+    engine = ThreadsEngine(2, 0.05)
+    target, source = np.zeros(4, np.uint8), np.zeros(2, np.uint8)
+    with pytest.raises(RankLost, match=r"train\.py:7: a rank did not come"):
+        engine.together(
+            [lambda: engine.exchange(0, (0, 1), "all_gather", target, source, "train.py:7"), lambda: None]
+        )
+
+
+def test_parts_of_two_mesh_axes_make_the_whole() -> None:
+    grid = Grid({"data": 2, "model": 3})
+    assert [grid.place(rank) for rank in (0, 4)] == [{"data": 0, "model": 0}, {"data": 1, "model": 1}]
+    assert grid.group(4, "data") == (1, 4)
+    assert grid.group(4, "model") == (3, 4, 5)
+    whole = np.arange(7 * 5.0).reshape(7, 5)
+    apart = (SplitAxis(0, 7, "data"), SplitAxis(1, 5, "model"))
+    nested = (SplitAxis(0, 7, "data"), SplitAxis(0, 4, "model"))
+    for splits in ((), apart, nested):
+        parts = [grid.cut(whole, splits, rank) for rank in range(6)]
+        assert (grid.joined(parts, splits, (7, 5)) == whole).all()
+
+
+def test_memory_has_one_placement() -> None:
+    memory = device(2).memory((4,), np.float32)
+    memory.write([1, 2, 3, 4])
+    first, second = memory.place((SplitAxis(0, 4, "data"),), "w")
+    assert (first.array.tolist(), second.array.tolist()) == ([1, 2], [3, 4])
+    with pytest.raises(DeviceError, match="`w` is whole on all ranks in this routine, but another"):
+        memory.place((), "w")
+    memory.write([5, 6, 7, 8])
+    assert second.array.tolist() == [7, 8]
+    assert memory.read().tolist() == [5, 6, 7, 8]
