@@ -129,7 +129,7 @@ COLUMNS = {
     "sm_90 f64": Column(oc.Context.cuda, HOPPER, np.float64, assembles=True),
     "tf32": Column(lambda: oc.Context.emulated_gpu(check=True, shuffle=2, tf32=True), rounding=3e-3),
     "sm_90 tf32": Column(lambda: oc.Context.cuda(tf32=True), HOPPER, assembles=True, reference="tf32"),
-    "ptx": Column(oc.Context.cuda, partial(driver, (8, 0), True), reference="emulated"),
+    "ptx": Column(oc.Context.cuda, partial(driver, (8, 0), True)),
     "ptx f64": Column(oc.Context.cuda, partial(driver, (9, 0), True), np.float64),
     "metal": Column(oc.Context.metal, mac),
     "c": Column(c_context, c_compiler),
