@@ -1,0 +1,53 @@
+"""Two processes with MPI: results, and how a rank that fails ends all."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+MPIRUN = Path(sys.executable).parent / "mpirun"
+PROGRAM = """
+import os, sys, time
+import numpy as np
+import ocannl as oc
+mode, rank = sys.argv[1], int(os.environ["PMI_RANK"])
+ctx = oc.Context.cpu(1, mesh=oc.Mesh({"data": 2}, timeout=3.0))
+x = oc.data(np.arange(8.0) + rank * (mode == "value"), label="x", shard={0: "data"})
+y = (x * (2.0 + rank * (mode == "program"))).sum()
+step = ctx.compile(oc.forward(y), name="step")
+if mode == "raise" and rank == 1:
+    raise ValueError("my own message")
+if mode == "late" and rank == 1:
+    time.sleep(30)
+step()
+print("found", float(ctx[y]))
+"""
+
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(
+        find_spec("mpi4py") is None or not MPIRUN.exists(), reason="mpi4py or MPICH is missing"
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("whole", "found 56.0"),
+        ("value", "a value of memory is another one on rank 1 than on rank 0"),
+        ("program", "routine 'step' is another one on rank 1 than on rank 0"),
+        ("raise", "ValueError: my own message"),
+        ("late", "rank 1 did not answer within 3 s"),
+    ],
+)
+def test_ranks_are_processes(mode: str, told: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = [str(MPIRUN), "-n", "2", sys.executable, str(program), mode]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False)
+    assert told in run.stdout + run.stderr
+    assert run.stdout.count("found") == (mode == "whole")
+    assert (run.returncode == 0) == (mode == "whole")
