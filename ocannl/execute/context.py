@@ -81,7 +81,7 @@ class Context:
         self.backend = backend
         self.target, make_device = BACKENDS[backend]
         self.target += "-tf32" if tf32 else ""
-        self.mesh = {} if mesh is None else mesh.sizes
+        self.mesh: Mapping[str, int] = {} if mesh is None else mesh.sizes
         self.device = make_device() if device is None else device
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)

@@ -45,4 +45,4 @@ class Exchanger:
 
 
 def _view(address: int, size: int) -> Bytes:
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)).cast("B"), np.uint8)

@@ -28,8 +28,8 @@ class Grid:
     def place(self, rank: int) -> dict[str, int]:
         """The coordinates of a rank, by axis."""
         found: dict[str, int] = {}
-        for name, size in reversed(self.sizes.items()):
-            rank, found[name] = divmod(rank, size)
+        for name in reversed([*self.sizes]):
+            rank, found[name] = divmod(rank, self.sizes[name])
         return {name: found[name] for name in self.sizes}
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
