@@ -55,7 +55,10 @@ class Answers:
         return peak_bytes() - self.before
 
     def save(self, path: str) -> None:
-        np.savez(path, **{name: np.asarray(v, np.float32) for name, v in self.runs.values().items()})
+        arrays: dict[str, Any] = {
+            name: np.asarray(value, np.float32) for name, value in self.runs.values().items()
+        }
+        np.savez(path, **arrays)
 
     def call(self, count: int) -> float:
         return timed(lambda: self.runs.call(count))

@@ -74,7 +74,7 @@ def axes_of(val: Val) -> str:
     return "".join(letter * len(axes) for letter, axes in zip("boi", val.rows, strict=True))
 
 
-def rows_of(val: Val) -> dict[str, list[int]]:
+def rows_of(val: Val) -> dict[str, Any]:
     """The rows of `oc.param`."""
     return {name: list(axes) for name, axes in zip(ROWS, val.rows, strict=True)}
 

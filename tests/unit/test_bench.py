@@ -193,7 +193,7 @@ class FakeWorker:
         return None if command == "loop" else 0.5
 
     def values(self) -> dict[str, np.ndarray]:
-        return {"y": np.float32([1, 2, np.nan if self.peer == "errs" else 3])}
+        return {"y": np.array([1, 2, np.nan if self.peer == "errs" else 3], np.float32)}
 
     def __enter__(self) -> "FakeWorker":
         return self

@@ -13,9 +13,8 @@ from ocannl import train
 
 
 def param(name: str, array: Array, **rows: Any) -> oc.Tensor:
-    return oc.param(
-        name, array, **({"output": list(array.shape), "input": [], "batch": []} | rows), dtype=np.float64
-    )
+    given: dict[str, Any] = {"output": list(array.shape), "input": [], "batch": [], **rows}
+    return oc.param(name, array, **given, dtype=np.float64)
 
 
 def total(tensor: oc.Tensor) -> oc.Tensor:

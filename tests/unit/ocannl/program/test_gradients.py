@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -108,7 +108,7 @@ def check_gradients(
     names = {"batch": "b", "output": "o", "input": "i"}
     params: list[oc.Tensor] = []
     for k, (array, axes) in enumerate(zip(arrays, rows, strict=True)):
-        sizes = {
+        sizes: dict[str, Any] = {
             n: [s for s, a in zip(array.shape, axes, strict=True) if a == letter]
             for n, letter in names.items()
         }
