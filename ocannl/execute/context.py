@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from ocannl.program.state import Held, Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, is_memory, memory_key, value_of
 from ocannl.runtime.cache.tunings import Tunings
+from ocannl.runtime.collectives.device import MeshDevice
 from ocannl.runtime.collector import collector_paused
 from ocannl.runtime.compile import Executable, compile_module
 from ocannl.runtime.cpu.native import NativeDevice
@@ -289,6 +290,16 @@ class Context:
     def _node(self, tensor: Tensor) -> Node | None:
         """The node of a tensor, if there is memory for it here."""
         return self._nodes.find(tensor.ir_value)
+
+    def once(self, action: Callable[[], object]) -> None:
+        """Does something once: where the ranks of a mesh are processes, in that of rank 0.
+
+        The others wait for it, as long as the mesh's `timeout`.
+        """
+        if isinstance(self.device, MeshDevice):
+            self.device.once(action)
+        else:
+            action()
 
     def save(
         self, path: str | Path, what: Root, *, step: int | None = None, notes: Mapping[str, str] | None = None

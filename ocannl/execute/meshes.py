@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.dialects import texpr
+from ocannl.dialects.ir.errors import DeviceError
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
 from ocannl.execute.nodes import Nodes
 from ocannl.program.extract import ExtractedRoutine
+from ocannl.program.location import here
 from ocannl.program.mesh import Mesh
 from ocannl.program.values import Value
 from ocannl.runtime.collectives.device import MeshDevice
@@ -17,6 +19,7 @@ from ocannl.runtime.collectives.memory import MeshMemory
 from ocannl.runtime.collectives.mpi import mpi_engine
 from ocannl.runtime.collectives.threads import ThreadsEngine
 from ocannl.runtime.cpu.native import NativeDevice
+from ocannl.runtime.device import Device
 
 
 def mesh_device(base: NativeDevice, mesh: Mesh) -> MeshDevice:
@@ -40,3 +43,9 @@ def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]
             if isinstance(memory, MeshMemory) and memory.parts:
                 asked = tuple((split.mesh, AskedAxis(None, split.axis)) for split in memory.splits)
                 op.properties["placement"] = PlacementAttr(Placement(asked))
+
+
+def refuse_mesh(device: Device, done: str) -> None:
+    """Raises `DeviceError` for a device of several ranks; `done` says what is for one device only."""
+    if isinstance(device, MeshDevice):
+        raise DeviceError(here(f"{done} for one device, not for a mesh: compile the program without one"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -39,6 +39,8 @@ class Memories(Protocol):
 
     def __setitem__(self, tensor: Tensor, array: ArrayLike) -> None: ...
 
+    def once(self, action: Callable[[], object]) -> None: ...
+
 
 def save_state(
     context: Memories, path: str | Path, what: Root, step: int | None, notes: Mapping[str, str]
@@ -55,7 +57,7 @@ def save_state(
         **({} if step is None else {"step": str(step)}),
         **notes,
     }
-    write_arrays(Path(path), arrays, about)
+    context.once(lambda: write_arrays(Path(path), arrays, about))
 
 
 def _values(context: Memories, found: State) -> dict[str, NDArray[Any]]:

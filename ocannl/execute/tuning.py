@@ -6,6 +6,7 @@ import math
 import time
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.execute.meshes import refuse_mesh
 from ocannl.execute.routine import Routine
 from ocannl.lowering.pipelines import PIPELINES, for_target, run_passes
 from ocannl.passes.analysis.schedule_candidates import no_choices
@@ -39,6 +40,7 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
         raise ArgumentError(f"the seconds of tuning are a positive number, found {seconds!r}")
     if step.context.target != TARGET:
         raise DeviceError(f"schedules are tuned for the CPU; this routine runs on {step.context.backend!r}")
+    refuse_mesh(step.context.device, "schedules are tuned")
     base = step.context.compile(step.code, step.name, step.tunings)
     base.take_indices(step)
     end = time.perf_counter() + seconds

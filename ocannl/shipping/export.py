@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.execute.meshes import refuse_mesh
 from ocannl.execute.routine import Routine
 from ocannl.functions.function import Function, Lowered
 from ocannl.lowering.loops_to_c.names import c_name
@@ -57,6 +58,7 @@ def export(
     if parameters not in WAYS:
         raise ArgumentError(f"parameters are {' or '.join(WAYS)}, found {parameters!r}")
     routine, call = _routine(program)
+    refuse_mesh(routine.context.device, "libraries are made")
     to = Path(path)
     is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".c", ".wasm")
     symbol = c_name(name or (routine.name if is_wheel else to.stem))

@@ -56,7 +56,7 @@ class Checkpoints:
         if metric is not None:
             notes["metric"] = repr(float(metric))
         ctx.save(path, what, step=step, notes=notes)
-        self._remove_others()
+        ctx.once(self._remove_others)
         return path
 
     def _remove_others(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from numpy.typing import DTypeLike
@@ -41,6 +42,12 @@ class MeshDevice:
 
     def memory(self, shape: tuple[int, ...], dtype: DTypeLike) -> MeshMemory:
         return MeshMemory(self.engine, self.grid, self.base.memory, shape, dtype)
+
+    def once(self, action: Callable[[], object]) -> None:
+        """Does something in the process of rank 0, while those of other ranks wait for it."""
+        if 0 in self.engine.ranks:
+            action()
+        self.engine.check_same("what rank 0 does for all", b"done")
 
     def synchronize(self) -> None:
         """A run has ended when its call returns."""

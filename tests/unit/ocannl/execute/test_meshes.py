@@ -1,6 +1,7 @@
 """Programs on a mesh of ranks as threads: what one device gives."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ IDS = rng.integers(0, 7, (6, 5))
 
 
 @oc.block
-def mlp(p, x):
+def mlp(p: Any, x: oc.Tensor) -> oc.Tensor:
     return p.w2 @ oc.relu(p.b1(output=8) + p.w1 @ x)
 
 
@@ -65,3 +66,21 @@ def test_runs_on_a_mesh_have_the_same_bits_each_time() -> None:
     mesh = oc.Mesh({"data": 2, "model": 2}, engine="threads", timeout=20)
     first, second = (perceptron(oc.Context.cpu(mesh=mesh), {"batch": "data"}) for _ in range(2))
     assert all((first[name] == second[name]).all() for name in first)
+
+
+def test_what_is_for_one_device_alone(tmp_path: Path):
+    x = oc.data(np.ones((8, 6), np.float32), label="x", shard={"batch": "data"})
+    total = oc.sum((oc.param("w", 2.0, output=3) @ x) ** 2)
+    ctx = oc.Context.cpu(mesh=oc.Mesh({"data": 2}, engine="threads"))
+    step = ctx.compile(oc.forward(total), name="step")
+    ctx.init_params(total)
+    step()
+    with pytest.raises(oc.DeviceError, match="schedules are tuned for one device, not for a mesh"):
+        oc.tune(step, seconds=1)
+    with pytest.raises(oc.DeviceError, match="libraries are made for one device, not for a mesh"):
+        oc.export(step, tmp_path / "step.o")
+    ctx.save(tmp_path / "state.safetensors", step)
+    ctx[next(iter(oc.params(total).values()))] = 0
+    ctx.load(tmp_path / "state.safetensors", step)
+    step()
+    assert float(ctx[total]) == 8 * 3 * 12.0**2

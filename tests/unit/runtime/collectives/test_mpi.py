@@ -12,9 +12,20 @@ PROGRAM = """
 import os, sys, time
 import numpy as np
 import ocannl as oc
+from ocannl import train
 mode, rank = sys.argv[1], int(os.environ["PMI_RANK"])
 ctx = oc.Context.cpu(1, mesh=oc.Mesh({"data": 2}, timeout=3.0))
 x = oc.data(np.arange(8.0) + rank * (mode == "value"), label="x", shard={0: "data"})
+w = oc.param("w", np.arange(4.0), input=[], shard={0: "data"})
+if mode == "saved":
+    keep, code = train.Checkpoints("runs", keep=1), oc.forward(w * 2.0)
+    ctx.init_params(code)
+    for number in (1, 2):
+        path = keep.save(ctx, code, step=number)
+    ctx[w] = 0
+    keep.restore(ctx, code)
+    print("found", ctx[w].sum(), len(keep.all))
+    sys.exit()
 y = (x * (2.0 + rank * (mode == "program"))).sum()
 step = ctx.compile(oc.forward(y), name="step")
 if mode == "raise" and rank == 1:
@@ -37,6 +48,7 @@ pytestmark = [
     ("mode", "told"),
     [
         ("whole", "found 56.0"),
+        ("saved", "found 6.0 1"),
         ("value", "a value of memory is another one on rank 1 than on rank 0"),
         ("program", "routine 'step' is another one on rank 1 than on rank 0"),
         ("raise", "ValueError: my own message"),
@@ -49,5 +61,5 @@ def test_ranks_are_processes(mode: str, told: str, tmp_path: Path) -> None:
     command = [str(MPIRUN), "-n", "2", sys.executable, str(program), mode]
     run = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False)
     assert told in run.stdout + run.stderr
-    assert run.stdout.count("found") == (mode == "whole")
-    assert (run.returncode == 0) == (mode == "whole")
+    assert run.stdout.count("found") == (mode in ("whole", "saved"))
+    assert (run.returncode == 0) == (mode in ("whole", "saved"))
