@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
@@ -38,12 +39,12 @@ def mpi_engine(ranks: int, timeout: float) -> MpiEngine:
 def _world() -> Any:
     """All processes. A process that fails ends all of them; only rank 0 prints."""
     try:
-        from mpi4py import MPI
+        mpi: Any = importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise DeviceError(
             f"ranks talk by mpi4py: `pip install ocannl[mpi]`, or Mesh(..., engine='threads') ({error})"
         ) from None
-    world: Any = MPI.COMM_WORLD
+    world: Any = mpi.COMM_WORLD
     if world.size > 1:
         before = sys.excepthook
 

@@ -157,7 +157,7 @@ assign.routine @r indices (n, n) {
   %x = "assign.node"() <{label = "x", mode = "remote", why = ""}> : () -> memref<4xf32>
 }) : () -> ()
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: unknown memory mode `remote`, expected one of ('virtual', 'local', 'on_device', 'constant')
+// CHECK: {{:[0-9]+:[0-9]+}}: `assign.node`: unknown memory mode `remote`, expected one of ('virtual', 'local', 'on_device', 'constant', 'kept')
 
 // -----
 

@@ -6,7 +6,7 @@ assign.routine @r {
 
 // CHECK: %x = assign.node "x" remote : memref<4xf32>
 // CHECK-NEXT: ^^^^^^
-// CHECK-NEXT: Expected one of 'constant', 'local', 'on_device', 'virtual' as the memory mode
+// CHECK-NEXT: Expected one of 'constant', 'kept', 'local', 'on_device', 'virtual' as the memory mode
 
 // -----
 
