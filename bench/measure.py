@@ -108,7 +108,7 @@ def verify(
 
 
 def expected_of(references: Iterable[Worker], name: str, told: set[str]) -> dict[str, NDArray[np.float32]]:
-    """What all must compute, by the first reference that there is; nothing without one."""
+    """The values that all must compute, by the first reference that there is; none without one."""
     for reference in references:
         if is_built(reference, name, told):
             reference.ask("first")

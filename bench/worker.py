@@ -86,6 +86,7 @@ def answer(answers: Answers, command: str, *arguments: Any) -> dict[str, Any]:
         return {"value": getattr(answers, command)(*arguments)}
     except (Missing, ImportError, OSError) as error:
         return {"missing": str(error)}
+    # Whatever it is: the other benchmarks of this process go on.
     except Exception as error:
         traceback.print_exc()
         return {"failed": f"{type(error).__name__}: {error}"}

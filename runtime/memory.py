@@ -113,7 +113,7 @@ class ArgBlock:
         self._owners[slot] = owner
 
     def owner(self, slot: int) -> object:
-        """What keeps the memory of a slot there."""
+        """The owner of the memory of a slot."""
         return self._owners[slot]
 
     def index(self, slot: int) -> int:

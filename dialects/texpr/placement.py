@@ -28,7 +28,7 @@ class AskedAxis:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What is asked, by mesh axis, None where nothing is; and what was split, one mesh axis after another."""
+    """The axis to split over each mesh axis, if any is asked for; and the splits that were made, in order."""
 
     asked: tuple[tuple[str, AskedAxis], ...] | None = None
     splits: tuple[SplitAxis, ...] = ()

@@ -72,7 +72,7 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class GgufModel:
-    """What a file says of a model: its configuration, and tensors by the names of parameters."""
+    """The contents of a file: the configuration of a model, and tensors by the names of parameters."""
 
     config: Config
     tensors: Mapping[str, GgufTensor]

@@ -1,4 +1,4 @@
-"""What a program says of placements: the axes of tensors that are split over axes of a mesh."""
+"""Placements in a program: the axes of tensors that it splits over axes of a mesh."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shard(t: TensorLike, placement: Shard) -> Tensor:
 
 
 def placement_of(shard: Shard) -> PlacementAttr:
-    """What is asked by `shard=`. Raises `ArgumentError`."""
+    """The placement that `shard=` asks for. Raises `ArgumentError`."""
     if not isinstance(shard, Mapping):
         raise ArgumentError(
             here(f'axes are given to those of a mesh, as in shard={{"batch": "data"}}; found {shard!r}')

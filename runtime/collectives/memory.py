@@ -38,7 +38,7 @@ class MeshMemory:
         """Those of the ranks in this process, once it is placed."""
         self._make = make
         self._whole: NDArray[Any] | None = None
-        """What it begins with, where that is not 0."""
+        """Its initial values, where they are not 0."""
 
     @property
     def address(self) -> int:

@@ -1,4 +1,4 @@
-"""What the scalar instructions of PTX compute, on an element a thread."""
+"""The results of the scalar instructions of PTX, with an element a thread."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def decoded(kind: str, kept: Mapping[str, Array]) -> Array:
 
 
 def arrays(block: oc.Block[..., Any]) -> dict[str, Array]:
-    """What a quantized layer keeps of its weights."""
+    """The arrays that a quantized layer keeps of its weights."""
     ctx = oc.default_context()
     return {name.rpartition(".")[2]: ctx[node] for name, node in block.state.items() if ".w." in name}
 

@@ -77,7 +77,7 @@ def test_what_is_named_in_place_of_others_is_there():
     assert [name for name in FUNCTIONS if hasattr(oc, name)] == []
     assert [name for name in ("exp", "abs", "sort", "float", "mm") if hasattr(oc.data([1.0]), name)] == []
     with pytest.raises(AttributeError, match=re.escape("in its place: oc.exp(t)")):
-        oc.data([1.0]).exp()  # pyright: ignore
+        oc.data([1.0]).exp()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize(("owner", "name", "words"), NAMES, ids=[name for _, name, _ in NAMES])

@@ -1,4 +1,4 @@
-"""What a program says of meshes and placements, and what is wrong with it."""
+"""Meshes and placements in programs, and errors about them."""
 
 from __future__ import annotations
 

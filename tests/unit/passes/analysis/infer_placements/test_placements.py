@@ -135,7 +135,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 def check(problem: Problem, found: Placements) -> None:
-    """What is given stays, each step has one of its ways, and all can be moved to where it is needed."""
+    """Given placements stay, each step has one of its ways, and all can be moved to where it is needed."""
     machine = Machine()
     for value, split in zip(problem.values, found.splits, strict=True):
         assert value.given in (None, split)
