@@ -10,15 +10,13 @@ from ocannl.lowering.c_family.variable_names import VariableNames
 from ocannl.lowering.loops_to_c.functions import FUNCTIONS
 
 # Words that are no names in C and C++, those that are most like labels of tensors.
-# Split, since a list of so many strings is a page long.
-KEYWORDS = frozenset(
-    """
-    auto bool break case catch char class const continue default delete do double else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new operator private protected
-    public register restrict return short signed sizeof static struct switch template this throw true try
-    typedef typename union unsigned using virtual void volatile while workspace
-    """.split()  # noqa: SIM905
-)
+WORDS = """
+auto bool break case catch char class const continue default delete do double else enum explicit export
+extern false float for friend goto if inline int long mutable namespace new operator private protected
+public register restrict return short signed sizeof static struct switch template this throw true try
+typedef typename union unsigned using virtual void volatile while workspace
+"""
+KEYWORDS = frozenset(WORDS.split())
 # Types, macros, and what the text itself uses.
 OWN_WORDS = """
 int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t memory indices work memcpy NAN INFINITY OMP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.dialects import texpr
-from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.ir.errors import DeviceError, OcannlError, at_line
 from ocannl.dialects.routine import IndicesAttr
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
 from ocannl.execute.nodes import Nodes
@@ -31,9 +31,13 @@ def mesh_device(base: NativeDevice, mesh: Mesh) -> MeshDevice:
 
 
 def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]) -> None:
-    """Says for which mesh a program is. Memory stays as the first routine that used it has split it."""
+    """Says for which mesh a program is. Memory stays as the first routine that used it has split it.
+
+    Raises `OcannlError` for placements over axes that the mesh has not.
+    """
     if not mesh:
         return
+    check_axes(program, mesh)
     program.routine.properties["mesh"] = IndicesAttr(tuple(mesh.items()))
     for value, copy in program.copies.items():
         op = copy.owner
@@ -43,6 +47,16 @@ def put_on_mesh(program: ExtractedRoutine, nodes: Nodes, mesh: Mapping[str, int]
             if isinstance(memory, MeshMemory) and memory.parts:
                 asked = tuple((split.mesh, AskedAxis(None, split.axis)) for split in memory.splits)
                 op.properties["placement"] = PlacementAttr(Placement(asked))
+
+
+def check_axes(program: ExtractedRoutine, mesh: Mapping[str, int]) -> None:
+    for op in program.routine.walk():
+        placement = op.properties.get("placement")
+        if isinstance(placement, PlacementAttr):
+            for name, _ in placement.data.asked or ():
+                if name not in mesh:
+                    axes = ", ".join(f"{axis} = {size}" for axis, size in mesh.items())
+                    raise OcannlError(at_line(op, f'the mesh ({axes}) has no axis "{name}"'))
 
 
 def refuse_mesh(device: Device, done: str) -> None:

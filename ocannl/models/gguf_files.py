@@ -12,6 +12,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl.models.model import Array, Config
+from ocannl.program.location import here
 
 COMMON = {
     "hidden_size": "embedding_length",
@@ -81,13 +82,17 @@ class GgufModel:
 def read_gguf(path: Path) -> GgufModel:
     """The model of a file, memory-mapped.
 
-    Raises `OcannlError` without the package `gguf`, and for architectures other than `SETTINGS` has.
+    Raises `OcannlError` without the package `gguf`, for what is no such file, and for architectures that
+    `SETTINGS` has not.
     """
     try:
         gguf: Any = import_module("gguf")
     except ModuleNotFoundError:
-        raise oc.OcannlError("a file of GGUF is read by the package gguf: pip install gguf") from None
-    reader = gguf.GGUFReader(path)
+        raise oc.OcannlError(here("a file of GGUF is read by the package gguf: pip install gguf")) from None
+    try:
+        reader = gguf.GGUFReader(path)
+    except (OSError, ValueError) as error:
+        raise oc.OcannlError(here(f"{path} is no file of GGUF: {error}")) from None
 
     def field(name: str) -> Any:
         found = reader.get_field(name)

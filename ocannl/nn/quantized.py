@@ -30,7 +30,10 @@ def quantized(
         raise oc.ArgumentError(f"weights are kept as {' or '.join(FORMATS)}, found {kind!r}")
     made, weights = with_weights(block, lambda name: kind if fnmatchcase(name, only) else None)
     if not weights:
-        raise oc.ArgumentError(f"{block.title} has no weights called {only!r} that fit {kind}")
+        raise oc.ArgumentError(
+            f"{block.title} has no weights called {only!r}, of linear layers or embeddings with shapes, "
+            f"that fit {kind}, blocks of {FORMATS[kind].block} inputs"
+        )
     ctx = ctx or oc.default_context()
     for param, kept in weights.items():
         kept.set(ctx, ctx[param])

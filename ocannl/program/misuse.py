@@ -73,7 +73,7 @@ def blame(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[st
             if not fits(one, _hint(function, parameter)):
                 written = function.__annotations__.get(name, "Tensor")
                 raise ArgumentError(
-                    f"`{name}` of {function.__name__} is of type {written}, found {one!r}"
+                    f"`{name}` of {_called(function)} is of type {written}, found {one!r}"
                 ) from None
 
 
@@ -85,7 +85,14 @@ def _misfit(
     if unknown := [name for name in named if name not in taken]:
         near = difflib.get_close_matches(unknown[0], taken, 1)
         why = f"there is no argument `{unknown[0]}`" + (f"; did you mean `{near[0]}`?" if near else ".")
-    return f"{function.__name__}: {why} Its arguments are {', '.join(taken) or 'none'}"
+    return f"{_called(function)}: {why} Its arguments are {', '.join(taken) or 'none'}"
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """The name by which a user calls a function; for `__init__` the class."""
+    if function.__name__ == "__init__":
+        return function.__qualname__.split(".")[-2]
+    return function.__name__
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:

@@ -11,7 +11,6 @@ from ocannl.dialects.shapes.shape import ROW_KINDS, RowKind
 from ocannl.dialects.texpr.placement import AskedAxis, Placement, PlacementAttr
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import SAME_SHAPE, apply
-from ocannl.program.location import here
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 Shard: TypeAlias = Mapping[RowKind | int | tuple[RowKind, int], str]
@@ -41,14 +40,14 @@ def placement_of(shard: Shard) -> PlacementAttr:
     """The placement that `shard=` asks for. Raises `ArgumentError`."""
     if not isinstance(shard, Mapping):
         raise ArgumentError(
-            here(f'axes are given to those of a mesh, as in shard={{"batch": "data"}}; found {shard!r}')
+            f'axes are given to those of a mesh, as in shard={{"batch": "data"}}; found {shard!r}'
         )
     asked: dict[str, AskedAxis] = {}
     for axis, mesh in shard.items():
         if not isinstance(mesh, str) or not mesh.isidentifier():
-            raise ArgumentError(here(f"an axis of a mesh has a name, found {mesh!r}"))
+            raise ArgumentError(f"an axis of a mesh has a name, found {mesh!r}")
         if mesh in asked:
-            raise ArgumentError(here(f'two axes of a tensor cannot share the mesh axis "{mesh}"'))
+            raise ArgumentError(f'two axes of a tensor cannot share the mesh axis "{mesh}"')
         asked[mesh] = _asked(axis)
     return PlacementAttr(Placement(tuple(asked.items())))
 
@@ -64,6 +63,4 @@ def _asked(axis: object) -> AskedAxis:
         case _:
             pass
     rows = ", ".join(ROW_KINDS)
-    raise ArgumentError(
-        here(f'an axis is a row ({rows}), one of it as ("output", 0), or a number; found {axis!r}')
-    )
+    raise ArgumentError(f'an axis is a row ({rows}), one of it as ("output", 0), or a number; found {axis!r}')

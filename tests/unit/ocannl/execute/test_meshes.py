@@ -68,6 +68,13 @@ def test_runs_on_a_mesh_have_the_same_bits_each_time() -> None:
     assert all((first[name] == second[name]).all() for name in first)
 
 
+def test_an_axis_that_the_mesh_has_not():
+    x = oc.data(np.ones((8, 6), np.float32), label="x", shard={"batch": "modle"})
+    ctx = oc.Context.cpu(mesh=oc.Mesh({"model": 2}, engine="threads"))
+    with pytest.raises(oc.OcannlError, match=r'py:\d+: the mesh \(model = 2\) has no axis "modle"'):
+        ctx.compile(oc.forward(x * 2.0))
+
+
 def test_what_is_for_one_device_alone(tmp_path: Path):
     x = oc.data(np.ones((8, 6), np.float32), label="x", shard={"batch": "data"})
     total = oc.sum((oc.param("w", 2.0, output=3) @ x) ** 2)

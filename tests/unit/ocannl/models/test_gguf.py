@@ -115,3 +115,11 @@ def test_what_a_file_lacks_is_said(tmp_path: Path):
     writer.close()
     with pytest.raises(oc.OcannlError, match="architecture 'mamba'; there are llama, qwen2, qwen3, gpt2"):
         oc.models.load(path)
+
+
+def test_what_is_no_such_file(tmp_path: Path):
+    bad = tmp_path / "bad.gguf"
+    for told in ("No such file", "magic invalid"):
+        with pytest.raises(oc.OcannlError, match=rf"bad.gguf is no file of GGUF: .*{told}"):
+            oc.models.load(bad)
+        bad.write_bytes(b"no such file")

@@ -37,6 +37,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
     (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "there is no argument `axis`"),
     (lambda ctx, x: ANY.relu(x).max(keepdims=True), "there is no argument `keepdims`"),
+    (lambda ctx, x: ANY.Mesh({"data": 2}, engin="mpi"), "Mesh: there is no argument `engin`; did you mean"),
     (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`? Its arguments are"),
     (lambda ctx, x: NN.linear(3), "linear: too many positional arguments. Its arguments are"),
     (lambda ctx, x: TRAIN.batches(batch_size=2), "batches: there is no argument `batch_size`"),
