@@ -37,7 +37,8 @@ def aligned_array(
     except (MemoryError, ValueError, OverflowError):
         raise DeviceError(f"{size} bytes for an array of {shape} cannot be had") from None
     start = -VERSION + (VERSION - memory.ctypes.data) % alignment
-    return memory[start : start + size].view(element).reshape(shape)
+    # A slice of no elements would begin at the start of `memory`.
+    return np.ndarray(shape, element, memory, start)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ import weakref
 import numpy as np
 import pytest
 
+from ocannl.lowering.arena import PADDING, VERSION
 from ocannl.runtime.host.jit import compile_llvm
-from ocannl.runtime.memory import PADDING, ArgBlock, aligned_array, bind_call
+from ocannl.runtime.memory import ArgBlock, HostMemory, aligned_array, bind_call
 
 # Adds the index in slot 1 to the first float that slot 0 points to.
 ADD_INDEX = """
@@ -31,18 +32,20 @@ def test_aligned_array(shape: tuple[int, ...], dtype: type[np.generic], alignmen
     array = aligned_array(shape, dtype, alignment)
     assert array.shape == shape
     assert array.dtype == dtype
-    assert array.size == 0 or array.ctypes.data % alignment == 0
+    assert array.ctypes.data % alignment == 0
     assert array.flags.c_contiguous
     assert array.flags.writeable
     assert not array.any()
 
 
-def test_padding_belongs_to_the_array():
-    array = aligned_array((5,), np.float32)
+@pytest.mark.parametrize("shape", [(), (5,), (0,), (2, 0, 3)])
+def test_what_stands_around_belongs_to_the_array(shape: tuple[int, ...]):
+    array = HostMemory.counted(shape, np.float32).array
     memory = array
     while isinstance(memory.base, np.ndarray):
         memory = memory.base
-    end = memory.ctypes.data + memory.nbytes
+    begin, end = memory.ctypes.data, memory.ctypes.data + memory.nbytes
+    assert begin <= array.ctypes.data + VERSION
     assert end - (array.ctypes.data + array.nbytes) >= PADDING
 
 
