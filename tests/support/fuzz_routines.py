@@ -32,7 +32,7 @@ class Routine:
             self.pool.append(self.step(self.one()))
 
     def data(self) -> oc.Tensor:
-        shape = self.chance.integers(1, 9, self.chance.integers(1, 4))
+        shape = self.chance.integers(self.chance.random() > 0.1, 9, self.chance.integers(1, 4))
         dtype = (np.float32, np.float64)[self.chance.integers(2)]
         return oc.data(self.chance.normal(size=shape).astype(dtype))
 
@@ -71,14 +71,13 @@ class Routine:
         at, to = sorted(self.chance.integers(0, size + 1, 2))
         step = int(self.chance.choice([-2, -1, 1, 3]))
         kept = slice(int(at), int(to) + 1, step) if step > 0 else slice(None, None, step)
-        key: Any = int(self.chance.integers(-size, size)) if self.chance.random() < 0.3 else kept
-        found = t[(slice(None),) * axis + (key,)]
-        return found if 0 not in tuple(found.shape) else t
+        key: Any = int(self.chance.integers(-size, size)) if size and self.chance.random() < 0.3 else kept
+        return t[(slice(None),) * axis + (key,)]
 
     def gathered(self, t: oc.Tensor) -> oc.Tensor:
-        if not t.ndim:
+        size = len(t) if t.ndim else 0
+        if not size:
             return t
-        size = len(t)
         outside = int(self.chance.random() < 0.1)
         ids = self.chance.integers(-outside, size + outside, self.chance.integers(1, 6))
         return t[oc.data(ids, axes="b") if outside else ids]
