@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.dialects.texpr import MemoryOp, OfOp, ScanOp, TensorOp
-from ocannl.dialects.texpr.scan_arguments import ResultOp
+from ocannl.dialects.texpr import ForwardOp, MemoryOp, OfOp, ScanOp, TensorOp
+from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
@@ -18,7 +18,8 @@ from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract
-from ocannl.program.tensor import TensorLike, as_tensor
+from ocannl.program.needed import needed
+from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, value_of
 from ocannl.runtime.locks import shared
 
@@ -46,6 +47,12 @@ def infer(target: TensorLike | Code) -> None:
 
 def _is_settled(op: TensorOp) -> bool:
     return not isinstance(op, MemoryOp | OfOp | ScanOp | ResultOp) and value_of(op).is_settled
+
+
+def is_in_cell(tensor: Tensor) -> bool:
+    """Whether a tensor has a value only inside of the cell of a scan."""
+    ops = needed([ForwardOp(tensor.ir_value)], _is_settled)
+    return any(isinstance(op, ArgumentOp) for op in ops)
 
 
 def decided(decide: Callable[[], T]) -> T:

@@ -16,8 +16,9 @@ from ocannl.program.block_parts import changed
 def quantized(
     block: oc.Block[..., Any], kind: str = "q8_0", *, only: str = "*", ctx: oc.Context | None = None
 ) -> oc.Block[..., Any]:
-    """The block with weights of linear layers and embeddings kept in integers of few bits, which have no
-    gradients: as they are now in a context, by default the default one. The block itself stays as it is.
+    """The block with weights kept in integers of few bits, which have no gradients: as they are now in a
+    context, by default the default one. The block itself stays as it is. They are those of linear layers and
+    embeddings, and what products of `nn.mlp`, attention, recurrent layers and `nn.selective_ssm` read.
 
     `kind` is "q8_0" or "q4_k", blocks of 32 or 256 inputs with scales as in GGUF, or "int8", a scale for each
     output. Products read the integers, and compute in f32. `only` is a pattern of the names of weights.
@@ -31,7 +32,7 @@ def quantized(
     made, weights = with_weights(block, lambda name: kind if fnmatchcase(name, only) else None)
     if not weights:
         raise oc.ArgumentError(
-            f"{block.title} has no weights called {only!r}, of linear layers or embeddings with shapes, "
+            f"{block.title} has no weights called {only!r}, of products or embeddings with shapes, "
             f"that fit {kind}, blocks of {FORMATS[kind].block} inputs"
         )
     ctx = ctx or oc.default_context()
@@ -57,11 +58,28 @@ def quantized_linear(weights: Weights, b: oc.Tensor | None) -> Layer:
     return lambda x: layout.product(w, x) if b is None else layout.product(w, x) + b
 
 
+class ProductWeights(oc.Block[[oc.Tensor], oc.Tensor]):
+    """Quantized weights in place of a parameter `w`, of which only products `w @ x` are taken."""
+
+    def __matmul__(self, x: oc.Tensor) -> oc.Tensor:
+        return self(x)
+
+    def freeze(self) -> ProductWeights:
+        """Itself, since it has no gradients."""
+        return self
+
+
 @oc.configurable
 def quantized_embedding(weights: Weights) -> Layer:
     """A quantized vector for each id."""
     layout, w = weights.layout, weights.nodes
     return lambda ids: layout.rows(w, ids)
+
+
+PRODUCTS = {
+    f"ocannl.nn.{name}" for name in ("mlp", "attention", "lstm", "gru", "rnn", "recurrent", "selective_ssm")
+}
+"""Modules whose functions take only products `w @ x` of parameters with input axes."""
 
 
 @dataclass
@@ -74,12 +92,26 @@ class _Change:
     """By the parameter: layers may share one."""
 
     def block(self, block: oc.Block[..., Any]) -> oc.Block[..., Any]:
-        return self.layer(block) or oc.Block(changed(block.function, self.part), block.configuration)
+        return self.layer(block) or self.inside(block)
+
+    def inside(self, block: oc.Block[..., Any]) -> oc.Block[..., Any]:
+        """A block with other parts."""
+        if isinstance(block, ProductWeights):
+            return block
+        part = self.product if block.function.__module__ in PRODUCTS else self.part
+        return oc.Block(changed(block.function, part), block.configuration, frozen=block.frozen)
 
     def part(self, part: Any) -> Any:
         if isinstance(part, oc.Tensor) or not callable(part):
             return part
         return self.block(cast("oc.Block[..., Any]", part) if isinstance(part, oc.Block) else oc.Block(part))
+
+    def product(self, part: Any) -> Any:
+        """A part of a function that takes only products of its parameters."""
+        if not isinstance(part, oc.Tensor) or part not in self.names:
+            return self.part(part)
+        weights = self.weights(part)
+        return part if weights is None else ProductWeights(quantized_linear(weights, None).function)
 
     def layer(self, block: oc.Block[..., Any]) -> oc.Block[..., Any] | None:
         """A layer in place of one with weights that fit."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
+from ocannl.execute.inference import is_in_cell
 from ocannl.program import graph
 
 Array: TypeAlias = NDArray[Any]
@@ -203,6 +204,8 @@ class Layout:
 
 def _is_row(x: oc.Tensor) -> bool:
     """Whether each weight is multiplied once, so that its value needs no memory."""
+    if is_in_cell(x):
+        return False
     oc.infer(x)
     return prod(graph.known_shape(x.ir_value).batch.sizes) == 1
 

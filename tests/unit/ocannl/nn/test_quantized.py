@@ -1,7 +1,7 @@
 """Weights in few bits: against their definition in NumPy, and against the package of GGUF."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,46 @@ def test_vectors_of_ids_are_rows(kind: str):
     ids = np.array([[1, 6], [0, 1]])
     found = oc.function(quantized, axes={"ids": "bb"})(ids)
     np.testing.assert_allclose(found, decoded(kind, arrays(quantized))[ids], rtol=1e-6)
+
+
+HOLDERS: dict[str, tuple[Callable[[], oc.Block[..., Any]], int]] = {
+    "mlp": (lambda: nn.mlp(hid_dims=[64, 32], out_dim=5), 3),
+    "attention": (lambda: nn.multi_head_attention(num_heads=2, d_k=32, d_v=32, out_dim=32, bias=True), 4),
+    "lstm": (lambda: nn.lstm(32, proj_dim=32), 3),
+    "gru": (lambda: nn.gru(32), 2),
+    "rnn": (lambda: nn.rnn(32), 2),
+    "selective_ssm": (lambda: nn.selective_ssm(32, states=4, rank=32), 4),
+}
+"""Blocks that have parameters of their own, and how many weights of products."""
+
+
+@pytest.mark.parametrize("kind", HOLDERS)
+def test_blocks_compute_with_the_decoded_weights(kind: str):
+    make, count = HOLDERS[kind]
+    with oc.precision(np.float64):
+        block = make()
+    ctx, x = oc.default_context(), RNG.normal(size=(1, 3, 32))
+    whole = oc.function(lambda x: block(x), axes={"x": "bbo"})
+    whole(x)
+    quantized = nn.quantized(block)
+    names = [name for name in block.params if name not in quantized.params]
+    assert len(names) == count
+    found = oc.function(lambda x: quantized(x), axes={"x": "bbo"})(x)
+    for name in names:
+        kept = {label: ctx[quantized.state[f"{name}.{label}"]] for label in FORMATS["q8_0"].kept}
+        ctx[block.params[name]] = decoded("q8_0", kept).reshape(ctx[block.params[name]].shape)
+    np.testing.assert_allclose(found, whole(x), rtol=1e-6, atol=1e-6)
+
+
+def test_blocks_with_quantized_weights_are_frozen_and_quantized_again():
+    block = nn.mlp(hid_dims=[32], out_dim=5)
+    oc.function(block, axes={"x": "bo"})(np.ones((1, 32), np.float32))
+    first = nn.quantized(block.freeze(), only="*layer1*")
+    assert first.frozen
+    both = nn.quantized(first.freeze(), only="*w_out")
+    assert [*both.params] == ["mlp.layer1.b"]
+    found = oc.function(both, axes={"x": "bo"})(np.ones((1, 32), np.float32))
+    assert found.shape == (1, 5)
 
 
 def test_q8_0_is_that_of_gguf():
