@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -12,15 +13,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError, location_text
+from ocannl.dialects.ir.errors import DeviceError, OcannlError, ShapeError, UninitializedError
 from ocannl.execute.backends import BACKENDS, GPUS, cpu_device
 from ocannl.execute.evaluation import Evaluation, evaluation, present_values
 from ocannl.execute.inference import commit, decided, infer
 from ocannl.execute.meshes import mesh_device, put_on_mesh
+from ocannl.execute.no_value import in_other_contexts, no_value
 from ocannl.execute.node import Node, NodeValue, at_key, host_array, stored, write_part, written_by_others
 from ocannl.execute.nodes import Nodes, array_in, is_final, sample
 from ocannl.execute.routine import Routine
 from ocannl.execute.saving import load_state, save_state
+from ocannl.execute.timeline import Timeline
 from ocannl.execute.traced_routine import TracedRoutine
 from ocannl.lowering.kernels_to_llvm import Emulation
 from ocannl.program import graph
@@ -93,6 +96,7 @@ class Context:
         self.numbering = Numbering()
         self.bound = WeakKeyDictionary[Any, Any]()
         """The routines compiled here for traces of functions."""
+        self._timeline = Timeline(self.device)
         DEFAULT.living.add(self)
 
     @staticmethod
@@ -206,14 +210,25 @@ class Context:
             code = computing(tensor.ir_value, tensor.label)
         if name is not None and not isinstance(name, str):
             raise ArgumentError(f"a routine is named by a string, found {name!r}")
-        name = name or code.label or "routine"
+        name, start = name or code.label or "routine", time.perf_counter()
         if flag(trace, "trace") or flag(check_nans, "check_nans"):
             routine: Routine = self._compile_traced(code, name, check_nans)
         else:
             routine = self._compile(code, name, tunings)
         for value, _ in routine.keys:
             self._evaluations.pop(value, None)
+        self._timeline.add(routine, start)
         return routine
+
+    def trace(self, path: str | Path) -> AbstractContextManager[None]:
+        """A context in which is noted when this context compiles and runs routines. At its end the file has
+        that in Chrome's format, which https://ui.perfetto.dev shows: the passes of each compilation, each
+        run, and the kernels of the first 100 of each routine, in proportion to medians of some more runs,
+        which change nothing. Runs in it wait for the GPU.
+
+        Raises `ArgumentError` inside of another one, OSError where the file cannot be written.
+        """
+        return self._timeline.recording(Path(path))
 
     @collector_paused()
     def _compile(self, code: Code, name: str, tunings: Tunings | None) -> Routine:
@@ -339,7 +354,7 @@ class Context:
         """
         node = self.node_of(self._memory_tensor(tensor))
         if not node.written and not writable:
-            self._refuse_unwritten(tensor)
+            raise no_value(tensor, self)
         array = host_array(node.memory)
         if array is None:
             raise DeviceError(f"the memory of {self} is not the host's: ctx[t] is a copy of it")
@@ -368,19 +383,14 @@ class Context:
         elif node is None:
             return NodeValue.of(self.evaluated(target))
         if node is None or not node.written:
-            self._refuse_unwritten(target)
+            raise no_value(target, self)
         return NodeValue.of(node.memory.read())
-
-    def _refuse_unwritten(self, tensor: Tensor) -> NoReturn:
-        raise UninitializedError(
-            f"{_made(tensor)} has no value yet: nothing has written it{self._elsewhere([tensor])}"
-        )
 
     def _part(self, part: Part[Tensor]) -> NDArray[Any]:
         tensor = self._memory_tensor(part.tensor)
         node = self._node(tensor) or self._nodes.initial(tensor.ir_value)
         if node is None or not node.written:
-            self._refuse_unwritten(tensor)
+            raise no_value(tensor, self)
         array = host_array(node.memory)
         return NodeValue.of(at_key(node.memory.read() if array is None else array, part).copy())
 
@@ -391,15 +401,6 @@ class Context:
             raise OcannlError(f"`{found.label}` is an expression, not memory: only memory can be set")
         return found
 
-    def _elsewhere(self, tensors: Sequence[Tensor]) -> str:
-        """Which other context has values of tensors that have none here, for an error."""
-        for other in sorted(DEFAULT.living, key=repr):
-            for tensor in tensors:
-                if other is not self and tensor in other and tensor not in self:
-                    way = f"`with ctx:` makes another context the default, which is {DEFAULT.get()} here"
-                    return f" in {self}, but `{tensor.label}` has a value in {other}; {way}"
-        return ""
-
     def evaluated(self, tensor: Tensor) -> NDArray[Any]:
         """The value of an expression, computed from the present memory."""
         value = tensor.ir_value
@@ -409,7 +410,7 @@ class Context:
                 found = self._evaluations[value] = evaluation(self, self._nodes, tensor)
             except UninitializedError as error:
                 read = [Tensor(memory) for memory in map(value_of, needed([value.op])) if is_memory(memory)]
-                raise UninitializedError(f"{error}{self._elsewhere(read)}") from None
+                raise UninitializedError(f"{error}{in_other_contexts(read, self)}") from None
         with shared:
             return found.values()[0]
 
@@ -439,7 +440,7 @@ class Context:
         )
         if part is not None:
             if not node.written:
-                self._refuse_unwritten(target)
+                raise no_value(target, self)
             write_part(node.memory, part, contents)
         elif contents.shape != node.memory.shape and contents.ndim:
             message = f"`{target.label}` has shape {target.shape}, an array of {node.memory.shape}"
@@ -457,11 +458,6 @@ class Context:
 
     def __iter__(self) -> NoReturn:
         raise ArgumentError("a context has no order to go through: ctx[t] is the value of a tensor t")
-
-
-def _made(tensor: Tensor) -> str:
-    where = location_text(tensor.op)
-    return f"`{tensor.label}`" if where is None else f"`{tensor.label}` (made at {where})"
 
 
 DEFAULT.made_by(Context.auto)

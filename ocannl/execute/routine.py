@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.dialects.loops import StepOp
 from ocannl.execute.checked_run import checked_run
 from ocannl.execute.exclusive import Exclusive
 from ocannl.execute.held_index import HeldIndex
@@ -37,7 +38,7 @@ from ocannl.program.watching import watches_of
 from ocannl.runtime.cache.tunings import Tunings
 from ocannl.runtime.compile import Executable
 from ocannl.runtime.cuda.ptxas import Resources
-from ocannl.runtime.device import Memory
+from ocannl.runtime.device import Memory, Run
 from ocannl.runtime.memory import ArgBlock
 
 
@@ -102,12 +103,9 @@ class Routine(Exclusive, RoutineTexts):
         self._checks = [
             (check, self._nodes[self.keys[least, False]].memory) for check, least in program.checks
         ]
-        self._run = executable.program.bind(self._args)
-        self._call = checked_run(self._run.call, self._checks) if self._checks else self._run.call
         watches = watches_of(code.statements)
         self._watches = [(watch, self._nodes[self.keys[watch.value, False]].memory) for watch in watches]
-        if self._watches:
-            self._call = self._watched(self._call)
+        self.use(executable.program.bind(self._args))
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
         self._seconds: list[float] | None = None
@@ -116,6 +114,13 @@ class Routine(Exclusive, RoutineTexts):
     @property
     def _target(self) -> Target:
         return self.context
+
+    def use(self, run: Run) -> None:
+        """Runs are those of `run` from now on."""
+        self.run = run
+        self._call = checked_run(run.call, self._checks) if self._checks else run.call
+        if self._watches:
+            self._call = self._watched(self._call)
 
     def _watched(self, run: Callable[[], None]) -> Callable[[], None]:
         """A run that shows afterwards what the code watches."""
@@ -146,7 +151,7 @@ class Routine(Exclusive, RoutineTexts):
     @property
     def rerun(self) -> Rerun:
         """Further runs with the same indices, for who holds the lock."""
-        return Rerun(self._call, (self._executable.program, self._run))
+        return Rerun(self._call, (self._executable.program, self.run))
 
     @property
     def indices(self) -> tuple[Index, ...]:
@@ -294,7 +299,7 @@ class Routine(Exclusive, RoutineTexts):
         memories = [self._nodes[self._label_of(t)].memory for t in recorded]
         memories += [least for _, least in self._checks]
         advanced = [self._slots[index.name] for index in advance if index.name in self._slots]
-        found = self._run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
+        found = self.run.loop(epochs=epochs, ranged=ranged, advance=advanced, record=memories)
         self._ready = not advanced
         self._indices.advance_unused(advance, runs)
         if runs:
@@ -386,10 +391,16 @@ class Routine(Exclusive, RoutineTexts):
 
         All nodes have the values from before afterwards. Raises as a run does.
         """
-        runs = integer(runs, "the number of runs", least=1)
-        with self.unchanged(), self._alone():
-            self._seconds = self._run.profile(self._executable.module, runs)
+        _, self._seconds = self.step_seconds(integer(runs, "the number of runs", least=1))
         return self.schedule()
+
+    def step_seconds(self, runs: int) -> tuple[list[StepOp], list[float]]:
+        """The steps of the routine, and the median seconds of each in some runs, which leave all nodes as
+        they were. Raises as a run does.
+        """
+        with self.unchanged(), self._alone():
+            seconds = self.run.profile(self._executable.module, runs)
+        return [op for op in self._executable.func.body.block.ops if isinstance(op, StepOp)], seconds
 
     @contextmanager
     def unchanged(self) -> Generator[Callable[[], None]]:
