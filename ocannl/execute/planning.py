@@ -1,0 +1,130 @@
+"""Planning: what a program takes on a mesh and a machine that need not be there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol, TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.execute.machines import Machine, machine_of
+from ocannl.execute.meshes import check_axes
+from ocannl.execute.plan import Plan
+from ocannl.execute.planned_collectives import CollectivePlanner, FoundCollective, called, found_in
+from ocannl.execute.planned_memory import memory_of
+from ocannl.lowering.pipelines import for_target, passes_until, run_passes
+from ocannl.passes.analysis.nests import uncalled
+from ocannl.passes.analysis.roofline import StepWork, works_of
+from ocannl.passes.analysis.target import DEFAULT_TARGET
+from ocannl.passes.loops.order_nests import OrderNestsPass
+from ocannl.passes.loops.rematerialize import RematerializePass
+from ocannl.passes.texpr.fold_layers.fold_layers import FoldLayersPass
+from ocannl.passes.texpr.partition.partition import PartitionPass
+from ocannl.program.code import Code
+from ocannl.program.errors import ArgumentError
+from ocannl.program.extract import extract
+from ocannl.program.location import here
+from ocannl.program.mesh import Mesh
+from ocannl.runtime.host.processor import chosen_target
+
+PIPELINE = "cpu"
+"""The pipeline of programs that run on meshes."""
+
+
+class WithCode(Protocol):
+    """An object with code: a routine, or a function that was lowered."""
+
+    @property
+    def code(self) -> Code: ...
+
+
+def plan(step: Code | WithCode, mesh: Mesh, machine: str | Machine = "8xH100") -> Plan:
+    """Plans a program on a mesh: memory of each device, messages and their bytes, and time; tables as text.
+
+    The program is partitioned and compiled for one rank, up to its memory plan, and the messages of its
+    collectives are counted one by one: nothing is run or allocated, and neither the mesh nor the machine has
+    to be there.
+
+    `step` is code, as `train.grad_update(loss) + train.adam_update(loss)`, a routine, or a function that was
+    lowered for arguments, `f.lower(x, y)`. `machine` is an `oc.Machine`, or the name of one: `"8xH100"`, or
+    16 nodes of 8 devices, `"16x8xH100"`. Ranks fill its nodes in order, so that the last axis of the mesh has
+    the nearest ranks.
+
+    Raises `ArgumentError` for a machine of fewer devices than the mesh has ranks, and what compiling raises.
+    """
+    code: object = step if isinstance(step, Code) else getattr(step, "code", None)
+    if not isinstance(code, Code):
+        raise ArgumentError(here(f"a plan is of code, a routine or a lowered function, found {step!r}"))
+    if not isinstance(mesh, Mesh):
+        raise ArgumentError(here(f'a plan is for a mesh, as oc.Mesh({{"data": 8}}); found {mesh!r}'))
+    found = machine_of(machine)
+    if found.devices is not None and found.devices < mesh.ranks:
+        message = f"{mesh!r} has {mesh.ranks} ranks, and {machine!r} has {found.devices} devices"
+        raise ArgumentError(here(message))
+    return _Planning(code, mesh).plan(found, machine if isinstance(machine, str) else "a machine")
+
+
+Products: TypeAlias = Counter[str]
+
+
+class _Planning:
+    """A program that is compiled for a rank of a mesh, observed on the way."""
+
+    def __init__(self, code: Code, mesh: Mesh) -> None:
+        self.name, self.mesh = code.label or "code", mesh
+        self.collectives: list[FoundCollective] = []
+        self.needed, self.works = Products(), list[StepWork]()
+        self.program = extract(code.statements, self.name)
+        check_axes(self.program, mesh.sizes)
+        self.program.routine.set_mesh(mesh.sizes)
+        # Programs with collectives are compiled with all of their layers.
+        passes = [p for p in passes_until(PIPELINE, "loops") if p is not FoldLayersPass]
+        run_passes(
+            self.program.module,
+            for_target(passes, chosen_target(None, DEFAULT_TARGET)),
+            observe=self._observe,
+        )
+        (self.func,) = uncalled(self.program.module)
+
+    def _observe(self, name: str, module: ModuleOp, _: float) -> None:
+        if name == PartitionPass.name:
+            self.collectives = found_in(module, self.mesh.sizes)
+        elif name == OrderNestsPass.name:
+            self.needed = products_of(_works(module))
+        elif name == RematerializePass.name:  # the passes after it are about one kind of processor
+            self.works = _works(module)
+
+    def plan(self, machine: Machine, name: str) -> Plan:
+        planner = CollectivePlanner(self.mesh.sizes, machine.links)
+        return Plan(
+            self.name,
+            name,
+            machine,
+            self.mesh.sizes,
+            memory_of(self.func, self.program),
+            tuple(planner.plan(each, times) for each, times in called(self.collectives, self.func)),
+            dict(self.needed),
+            dict(products_of(self.works)),
+            sum(work.times * seconds_of(work, machine) for work in self.works),
+        )
+
+
+def _works(module: ModuleOp) -> list[StepWork]:
+    (func,) = uncalled(module)
+    return [*works_of(func)]
+
+
+def products_of(works: list[StepWork]) -> Products:
+    """The floating-point operations of all products, by dtype."""
+    found = Products()
+    for work in works:
+        for dtype, count in work.products.items():
+            found[dtype] += work.times * count
+    return found
+
+
+def seconds_of(work: StepWork, machine: Machine) -> float:
+    """The time of one run of a step: that of its operations or that of its bytes, whichever is longer."""
+    computing = work.others / machine.vector_flops
+    computing += sum(count / machine.product_flops(dtype) for dtype, count in work.products.items())
+    return max(computing, work.bytes / machine.memory_bandwidth)
