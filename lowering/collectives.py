@@ -24,7 +24,8 @@ from ocannl.dialects.texpr.collectives import (
 )
 from ocannl.passes.analysis.projection import Projection
 
-# Fewer bytes are gathered and summed by all: one message's latency is then more than the time of its bytes.
+# Fewer bytes of all ranks together are gathered and summed by each: one message's latency is then more than
+# the time of its bytes.
 FEW_BYTES = 2**16
 
 Fresh: TypeAlias = Callable[[str, tuple[int, ...]], SSAValue]
@@ -61,14 +62,23 @@ class CollectiveSteps:
 
     def all_reduce(self, result: SSAValue, source: SSAValue, accum: str) -> None:
         sizes = memref_shape(source)
-        if math.prod(sizes) * element_bytes(source) < FEW_BYTES:
+        cells = math.prod(sizes)
+        if not sizes or self.ranks * cells * element_bytes(source) < FEW_BYTES:
             rows = self.exchange("all_gather", source, (self.ranks, *sizes))
             self.accumulate(result, rows, accum)
-            return
-        axis = min(range(len(sizes)), key=lambda axis: part_of(sizes[axis], self.ranks) / sizes[axis])
-        part = self.fresh("part", with_size(sizes, axis, part_of(sizes[axis], self.ranks)))
-        self.reduce_scatter(part, source, accum, axis)
-        self.all_gather(result, part, axis)
+        elif cells % self.ranks == 0:
+            self.all_reduce_rows(result, source, accum, cells // self.ranks)
+        else:
+            axis = min(range(len(sizes)), key=lambda axis: part_of(sizes[axis], self.ranks) / sizes[axis])
+            part = self.fresh("part", with_size(sizes, axis, part_of(sizes[axis], self.ranks)))
+            self.reduce_scatter(part, source, accum, axis)
+            self.all_gather(result, part, axis)
+
+    def all_reduce_rows(self, result: SSAValue, source: SSAValue, accum: str, cells: int) -> None:
+        """An all-reduce whose parts are as many cells each as follow each other in memory: without copies."""
+        part = self.fresh("part", (cells,))
+        self.accumulate(part, self.exchange("all_to_all", source, (self.ranks, cells)), accum)
+        self.steps.append(assign.CollectiveOp("all_gather", result, part, self.mesh))
 
     def reduce_scatter(self, result: SSAValue, source: SSAValue, accum: str, axis: int) -> None:
         self.accumulate(result, self.swapped(source, axis), accum)

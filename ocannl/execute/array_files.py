@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -16,9 +17,10 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.dialects.ir.errors import StateError
+from ocannl.dialects.ir.errors import MissingFileError, StateError
 from ocannl.execute.replace_file import replacing
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 
 Metadata: TypeAlias = Mapping[str, str]
 
@@ -33,6 +35,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 # Errors of reading an .npz file that is damaged, or made to do damage.
 DAMAGE = (BadZipFile, ValueError, OSError, EOFError, OverflowError, RuntimeError, struct.error, zlib.error)
+SUFFIXES = ".safetensors", ".npz"
 # The member of an .npz file that holds its metadata, as JSON.
 METADATA = "__metadata__"
 
@@ -45,13 +48,20 @@ class StoredArray:
     dtype: np.dtype[Any]
     read: Callable[[], NDArray[Any]]
 
+    def part(self, at: tuple[slice, ...]) -> NDArray[Any]:
+        """A range of it along each axis. Of a memory-mapped file, only that is loaded."""
+        return self.read()[at]
+
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """The arrays of a file, none of them read yet, and what it says of itself."""
+    """The arrays of a file, none of them read yet, and what it says of itself; of several files, also the
+    name of the save.
+    """
 
     arrays: Mapping[str, StoredArray]
     metadata: Metadata
+    save: str = ""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Metadata) -> None:
@@ -67,9 +77,23 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Metad
 def open_arrays(path: Path) -> ArrayFile:
     """Reads the contents of a file, checked against its length. Arrays of `.safetensors` are memory-mapped.
 
-    Raises `StateError` for a damaged file, `ArgumentError` for another suffix, and `FileNotFoundError`.
+    Raises `StateError` for a damaged file, `ArgumentError` for another suffix, and
+    `MissingFileError`.
     """
-    return _of_format(path, _open_safetensors, _open_npz)(path)
+    read = _of_format(path, _open_safetensors, _open_npz)
+    if not path.exists():
+        raise MissingFileError(here(f"there is no file {str(path)!r}{_beside(path)}"))
+    return read(path)
+
+
+def _beside(path: Path) -> str:
+    """What there is in place of a file, for a message."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f", nor a folder {str(folder)!r}"
+    names = sorted(file.name for file in folder.iterdir() if file.suffix in SUFFIXES)
+    near = get_close_matches(path.name, names, 1)
+    return f"; did you mean {near[0]!r}?" if near else f" in {str(folder)!r}" * (not path.is_absolute())
 
 
 def texts(text: str) -> Metadata:
@@ -81,7 +105,7 @@ def texts(text: str) -> Metadata:
 
 
 def _of_format(path: Path, safetensors: Any, npz: Any) -> Any:
-    if path.suffix not in (".safetensors", ".npz"):
+    if path.suffix not in SUFFIXES:
         raise ArgumentError(f"state is in a file called *.safetensors or *.npz, found {str(path)!r}")
     return safetensors if path.suffix == ".safetensors" else npz
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from weakref import WeakSet
 
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.program.location import here
 
 
 class Exclusive:
@@ -34,10 +35,8 @@ class Exclusive:
             self._running = False
 
     def _busy(self) -> OcannlError:
-        return OcannlError(
-            f"routine {self.name!r} is running in another thread, and its memory is that of one run: "
-            "let threads take turns, or compile a routine for each"
-        )
+        message = f"routine {self.name!r} is running in another thread, and its memory is that of one run"
+        return OcannlError(here(f"{message}: let threads take turns, or compile a routine for each"))
 
     def stopped(self) -> None:
         """A forked child has only the thread that forked, and that is in no run."""

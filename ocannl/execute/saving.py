@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,21 +18,30 @@ from numpy.typing import ArrayLike, NDArray
 from ocannl.dialects.ir.errors import StateError, UninitializedError
 from ocannl.dialects.shapes.shape import Dim, Row, Shape, closed_row
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
-from ocannl.execute.array_files import ArrayFile, StoredArray, open_arrays, texts, write_arrays
+from ocannl.execute.array_files import ArrayFile, Metadata, StoredArray, texts, write_arrays
 from ocannl.execute.inference import infer
+from ocannl.execute.mesh_saving import check_same_file, parts_to_set, save_on_mesh
+from ocannl.execute.near_names import renaming
 from ocannl.execute.node import Node
+from ocannl.execute.sharded_files import open_saved, remove_shards
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.dtypes import ELEMENTS, dtype_of
+from ocannl.program.eager import ENGINE, RECORDER
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.state import Held, Root, State, state
 from ocannl.program.tensor import Tensor
-from ocannl.program.values import Value
+from ocannl.program.values import Value, memory_key
+from ocannl.runtime.collectives.device import MeshDevice
+from ocannl.runtime.device import Device, Memory
 
 
 class Memories(Protocol):
     """The part of a context that holds memory."""
+
+    @property
+    def device(self) -> Device: ...
 
     def node_of(self, tensor: Tensor) -> Node:
         """The memory of a tensor, made where there is none."""
@@ -45,9 +55,11 @@ class Memories(Protocol):
 def save_state(
     context: Memories, path: str | Path, what: Root, step: int | None, notes: Mapping[str, str]
 ) -> None:
-    """Writes the state of a program to a file, with notes of its own beside what tells how to read it."""
-    found = state(what)
-    arrays = _values(context, found)
+    """Writes the state of a program to a file, or on a mesh to one of each rank and an index, with notes of
+    its own beside what tells how to read it.
+    """
+    found, path, device = state(what), Path(path), context.device
+    values = _values(context, found)
     tensors = {name: entry for name, entry in found.items() if isinstance(entry, Tensor)}
     about = {
         "version": version("ocannl"),
@@ -57,27 +69,38 @@ def save_state(
         **({} if step is None else {"step": str(step)}),
         **notes,
     }
-    context.once(lambda: write_arrays(Path(path), arrays, about))
+    if isinstance(device, MeshDevice) and path.suffix == ".safetensors":
+        save_on_mesh(device, path, values, about)
+    else:
+        arrays = {name: value.read() for name, value in values.items()}
+        context.once(lambda: _write_whole(path, arrays, about))
 
 
-def _values(context: Memories, found: State) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
+def _write_whole(path: Path, arrays: Mapping[str, NDArray[Any]], about: Metadata) -> None:
+    """Writes one file, in place of any state that is called so."""
+    write_arrays(path, arrays, about)
+    remove_shards(path)
+
+
+def _values(context: Memories, found: State) -> dict[str, Held | Memory]:
+    """The owners of the values of a state, by name. Raises `UninitializedError` where something has none."""
+    values: dict[str, Held | Memory] = {}
     unset: list[str] = []
     for name, entry in found.items():
         if isinstance(entry, Held):
-            arrays[name] = entry.read()
+            values[name] = entry
             continue
         _infer_open(found, entry)
         node = context.node_of(entry)
         if not node.written and name not in found.updated:
             unset.append(name)
-        arrays[name] = node.memory.read()
+        values[name] = node.memory
     if unset:
         raise UninitializedError(
             f"there is nothing to save yet in {', '.join(unset)}: nothing has written it; "
             "initialize parameters by ctx.init_params(...)"
         )
-    return arrays
+    return values
 
 
 def _is_open(tensor: Tensor) -> bool:
@@ -94,10 +117,12 @@ def _infer_open(found: State, tensor: Tensor) -> None:
 def load_state(
     context: Memories, path: str | Path, what: Root, *, strict: bool, rename: Mapping[str, str], partial: bool
 ) -> dict[str, str]:
-    """Reads the state of a program from a file; changes all of it or nothing. Gives what the file says of
-    itself.
+    """Reads the state of a program from a file, or from several by an index; changes all of it or nothing.
+    Gives what the file says of itself.
     """
-    file, found = open_arrays(Path(path)), state(what)
+    file, found = open_saved(Path(path)), state(what)
+    if isinstance(context.device, MeshDevice):
+        check_same_file(context.device, Path(path), file)
     names = _renamed(str(path), file.arrays, rename)
     for entry in found.values():
         if isinstance(entry, Tensor):
@@ -112,14 +137,28 @@ def load_state(
     chosen = loading.chosen
     for name in chosen:
         loading.close(name)
-    arrays = {name: stored.read() for name, stored in chosen.items()}
-    for name, array in arrays.items():
-        entry = found[name]
-        if isinstance(entry, Held):
-            entry.write(array)
-        else:
-            context[entry] = array
+    for change in [_change(context, found[name], stored) for name, stored in chosen.items()]:
+        change()
     return {**file.metadata}
+
+
+def _change(context: Memories, entry: Tensor | Held, stored: StoredArray) -> Callable[[], None]:
+    """Reads what this process needs of an array, and gives what sets it."""
+    if isinstance(entry, Tensor) and isinstance(context.device, MeshDevice):
+        set_parts = parts_to_set(context.node_of(entry), stored, f"`{entry.label}`")
+        if set_parts is not None:
+            return partial(_set_settled, context, entry, set_parts)
+    array = stored.read()
+    if isinstance(entry, Held):
+        return partial(entry.write, array)
+    return partial(context.__setitem__, entry, array)
+
+
+def _set_settled(context: Memories, tensor: Tensor, set_parts: Callable[[], None]) -> None:
+    """Sets memory in parts, after what eager mode has yet to compute from it."""
+    if RECORDER.living:
+        ENGINE.only.settle([memory_key(tensor.ir_value)], context)
+    set_parts()
 
 
 def _renamed(path: str, names: Mapping[str, object], rename: Mapping[str, str]) -> dict[str, str]:
@@ -172,11 +211,13 @@ class _Loading:
         wrong = self.miscounted()
         missing = [name for name in self.found if name not in self.stored]
         if missing and not self.partial:
-            wrong.append(f"missing in the file: {', '.join(missing)}")
+            wrong.append(f"missing in the file (partial=True leaves them as they are): {', '.join(missing)}")
         extra = [name for name in self.stored if name not in self.found]
         if extra and self.strict:
             wrong.append(f"not in the program (strict=False leaves them out): {', '.join(extra)}")
-        return wrong + [text for name, array in self.chosen.items() for text in self.differences(name, array)]
+        wrong += [text for name, array in self.chosen.items() for text in self.differences(name, array)]
+        rename = renaming(self.stored, self.found) if wrong else {}
+        return [*wrong, f"hint: these names may be the same: rename={rename}"] if rename else wrong
 
     def miscounted(self) -> list[str]:
         """Paths that the program and the file have several of, but not as many."""

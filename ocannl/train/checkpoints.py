@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Literal
 
 import ocannl as oc
-from ocannl.execute.array_files import open_arrays
-from ocannl.execute.replace_file import PARTIAL
+from ocannl.execute.replace_file import PARTIAL, remove_partial
+from ocannl.execute.sharded_files import INDEX, remove_parts, remove_saved, saved_metadata
 from ocannl.program.state import Root
 
-NAME = re.compile(r"step-(\d+)\.safetensors")
+NAME = re.compile(rf"(step-\d+\.safetensors)({re.escape(INDEX)})?")
+# Files of parts of a checkpoint, by the path of the checkpoint.
+PARTS = re.compile(r"(step-\d+)-[0-9a-f]{16}-\d+-of-\d+\.safetensors")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file of state, with the step and the metric that it was saved with.
+    """State in a file, with the step and the metric that it was saved with; of a mesh, in several files with
+    an index, and `path` is what `ctx.load` takes.
 
     `number` counts the checkpoints of a folder in the order in which they were saved: after the best one is
     restored, steps begin again from there.
@@ -34,9 +37,10 @@ class Checkpoints:
     """A folder of checkpoints: the `keep` that were saved last, and the best one by their metrics,
     the least or, with `best="max"`, the greatest.
 
-    A checkpoint is one file, which is there as a whole or not at all, and older ones go only when it is
-    there: whenever a process is ended, the folder has what the last `save` that returned left, or what the
-    next one would have. One process at a time saves to a folder.
+    A checkpoint is one file, or the files of a mesh's ranks with an index that is written last. It is there
+    as a whole or not at all, and older ones go only when it is there: whenever a process is ended, the folder
+    has what the last `save` that returned left, or what the next one would have. One process at a time saves
+    to a folder, or all ranks of one mesh.
     """
 
     def __init__(self, folder: str | Path, keep: int = 3, best: Literal["min", "max"] | None = "min") -> None:
@@ -66,17 +70,20 @@ class Checkpoints:
             kept.add(best.path)
         for checkpoint in found:
             if checkpoint.path not in kept:
-                checkpoint.path.unlink()
+                remove_saved(checkpoint.path)
         for left_over in self.folder.glob(f".step-*{PARTIAL}"):
-            left_over.unlink()
+            remove_partial(left_over)
+        # Parts without an index are those of a save, or of a removal, that was interrupted.
+        parts = filter(None, [PARTS.fullmatch(file.name) for file in self.folder.iterdir()])
+        for path in {self.folder / f"{part[1]}.safetensors" for part in parts} - kept:
+            remove_parts(path)
 
     @property
     def all(self) -> list[Checkpoint]:
         """The checkpoints that there are, in the order in which they were saved."""
         files = self.folder.iterdir() if self.folder.is_dir() else ()
-        return sorted(
-            (_checkpoint(file) for file in files if NAME.fullmatch(file.name)), key=lambda found: found.number
-        )
+        paths = {self.folder / name[1] for file in files if (name := NAME.fullmatch(file.name))}
+        return sorted(map(_checkpoint, paths), key=lambda found: found.number)
 
     @property
     def latest(self) -> Checkpoint | None:
@@ -111,6 +118,6 @@ class Checkpoints:
 
 
 def _checkpoint(file: Path) -> Checkpoint:
-    metadata = open_arrays(file).metadata
+    metadata = saved_metadata(file)
     metric = float(metadata["metric"]) if "metric" in metadata else None
     return Checkpoint(file, int(metadata["step"]), metric, int(metadata["number"]))

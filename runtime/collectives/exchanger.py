@@ -33,12 +33,12 @@ class Exchanger:
         try:
             given = _view(target, received), _view(source, exchange.bytes)
             self.engine.exchange(self.rank, group, exchange.kind, *given, exchange.line)
-        except BaseException as error:  # compiled code cannot raise: the run does, when it is through
+        except BaseException as error:  # compiled code cannot raise: the run does
             self.failure = error
             self.engine.fail()
 
-    def raise_failure(self) -> None:
-        """Raises the error of the run that has just ended, if there was one."""
+    def raise_first(self) -> None:
+        """Raises the first error of the runs so far, if there was one, and forgets it."""
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure

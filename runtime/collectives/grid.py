@@ -49,7 +49,7 @@ class Grid:
     def cut(self, whole: Array, splits: Sequence[SplitAxis], rank: int) -> Array:
         """A rank's part of an array; what is beyond the array is 0."""
         part = np.zeros(self.part_sizes(whole.shape, splits), whole.dtype)
-        inside, at = self._places(whole.shape, splits, rank)
+        inside, at = self.places(whole.shape, splits, rank)
         part[inside] = whole[at]
         return part
 
@@ -57,11 +57,11 @@ class Grid:
         """The array of which these are the parts of all ranks, in order."""
         whole = np.empty(tuple(sizes), parts[0].dtype)
         for rank, part in enumerate(parts):
-            inside, at = self._places(sizes, splits, rank)
+            inside, at = self.places(sizes, splits, rank)
             whole[at] = part[inside]
         return whole
 
-    def _places(
+    def places(
         self, sizes: Sequence[int], splits: Iterable[SplitAxis], rank: int
     ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
         """Where a part is real, in itself and in the whole."""

@@ -80,6 +80,39 @@ class MeshMemory:
         splits = [SplitAxis(split.axis + len(outer), split.size, split.mesh) for split in self.splits]
         return self.grid.joined(self.engine.all_parts(parts), splits, (*outer, *self.shape))
 
+    def shards(self) -> dict[int, tuple[slice, ...]]:
+        """Where in the whole each part is that is not empty, by the lowest rank that has it."""
+        if not self.splits or 0 in self.shape:
+            return {0: tuple([slice(0, size) for size in self.shape])}
+        others = {*self.grid.sizes} - {split.mesh for split in self.splits}
+        found: dict[int, tuple[slice, ...]] = {}
+        for rank in range(self.grid.ranks):
+            place = self.grid.place(rank)
+            _, at = self.grid.places(self.shape, self.splits, rank)
+            if not any(place[axis] for axis in others) and all(ranged.start < ranged.stop for ranged in at):
+                found[rank] = at
+        return found
+
+    def shard(self, rank: int) -> NDArray[Any]:
+        """The part of a rank of this process, as `shards` tells it."""
+        if not self.parts:
+            return self.read()
+        if 0 in self.shape:
+            return np.zeros(self.shape, self.dtype)
+        inside, _ = self.grid.places(self.shape, self.splits, rank)
+        return self.parts[[*self.engine.ranks].index(rank)].array[inside]
+
+    def held(self) -> list[tuple[slice, ...]]:
+        """Where in the whole the parts of this process are."""
+        return [self.grid.places(self.shape, self.splits, rank)[1] for rank in self.engine.ranks]
+
+    def write_shards(self, arrays: Sequence[NDArray[Any]]) -> None:
+        """Sets the parts of this process, as `held` tells them."""
+        for rank, part, array in zip(self.engine.ranks, self.parts, arrays, strict=True):
+            inside, _ = self.grid.places(self.shape, self.splits, rank)
+            part.array[...] = 0
+            part.array[inside] = array
+
     def write(self, values: ArrayLike) -> None:
         whole = np.empty(self.shape, self.dtype)
         whole[...] = values

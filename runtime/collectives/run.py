@@ -48,7 +48,7 @@ class MeshRun:
     def call(self) -> None:
         for rank in self._ranks:
             rank.take(self.args)
-        self.engine.together([rank.call for rank in self._ranks])
+        self.engine.together([rank.run.call for rank in self._ranks])
 
     def loop(
         self,
@@ -63,7 +63,7 @@ class MeshRun:
         for k, rank in enumerate(self._ranks):
             rank.take(self.args)
             own = [memory.parts[k] for memory in memories]
-            calls.append(partial(rank.loop, epochs=epochs, ranged=ranged, advance=advance, record=own))
+            calls.append(partial(rank.run.loop, epochs=epochs, ranged=ranged, advance=advance, record=own))
         found = self.engine.together(calls)
         for slot in advance:
             self.args.slots[slot] = self._ranks[0].args.slots[slot]
@@ -103,23 +103,14 @@ class RankRun:
         for slot, name in slots.items():
             if slot not in self._indices:
                 self.args.values[slot] = place[name]
-        self._run = program.bind(self.args)
+        self.run = program.bind(self.args, self.exchanger)
 
     def take(self, given: ArgBlock) -> None:
         """Takes static indices from the arguments for all ranks."""
         for slot in self._indices:
             self.args.values[slot] = given.values[slot]
 
-    def call(self) -> None:
-        self._run.call()
-        self.exchanger.raise_failure()
-
-    def loop(self, **arguments: Any) -> list[NDArray[Any]]:
-        found = self._run.loop(**arguments)
-        self.exchanger.raise_failure()
-        return found
-
     def profile(self, module: ModuleOp, runs: int) -> list[float]:
-        found = self._run.profile(module, runs)
-        self.exchanger.raise_failure()
+        found = self.run.profile(module, runs)
+        self.exchanger.raise_first()
         return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier, BrokenBarrierError, Lock
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from ocannl.runtime.collectives.engine import Bytes, RankLost
+from ocannl.runtime.collectives.lost_ranks import Waiting, absence_text
 
 R = TypeVar("R")
 
@@ -22,6 +24,8 @@ class ThreadsEngine:
         self.timeout = timeout
         self._sources: dict[int, Bytes] = {}
         self._barriers: dict[tuple[int, ...], Barrier] = {}
+        self._waiting: dict[int, Waiting] = {}
+        self._absence = ""
         self._lock = Lock()
         self._has_failed = False
         self._pool = ThreadPoolExecutor(ranks, "rank")
@@ -30,29 +34,40 @@ class ThreadsEngine:
         self, rank: int, group: Sequence[int], kind: str, target: Bytes, source: Bytes, line: str
     ) -> None:
         self._sources[rank] = source
-        self._meet(group, line)
+        self._meet(rank, group, line)
         rows, own = target.reshape(len(group), -1), group.index(rank)
         for row, peer in zip(rows, group, strict=True):
             theirs = self._sources[peer]
             row[:] = theirs if kind == "all_gather" else theirs.reshape(rows.shape)[own]
-        self._meet(group, line)
+        self._meet(rank, group, line)
 
-    def _meet(self, group: Sequence[int], line: str) -> None:
+    def _meet(self, rank: int, group: Sequence[int], line: str) -> None:
+        key = tuple(group)
         with self._lock:
-            barrier = self._barriers.setdefault(tuple(group), Barrier(len(group)))
+            if key not in self._barriers:
+                self._barriers[key] = Barrier(len(key), partial(self._met, key))
+            barrier = self._barriers[key]
             if self._has_failed:
                 barrier.abort()
+            self._waiting[rank] = Waiting(key, line)
         try:
             barrier.wait(self.timeout)
         except BrokenBarrierError:
-            raise RankLost(f"{line}: a rank did not come to this collective") from None
+            with self._lock:
+                self._absence = self._absence or absence_text(rank, self._waiting, self.timeout)
+            raise RankLost(f"{line}: {self._absence}") from None
+
+    def _met(self, group: Sequence[int]) -> None:
+        for rank in group:
+            del self._waiting[rank]
 
     def together(self, functions: Sequence[Callable[[], R]]) -> list[R]:
         futures = [self._pool.submit(function) for function in functions]
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             self._barriers.clear()
-            self._has_failed = False
+            self._waiting.clear()
+            self._has_failed, self._absence = False, ""
             raise min(errors, key=lambda error: isinstance(error, RankLost))
         return [future.result() for future in futures]
 

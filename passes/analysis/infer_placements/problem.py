@@ -49,7 +49,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class PlacedValue:
     """A value: its bytes, the axes that may be split, whether it may be partial, and its split if that is
-    given. One that is free has any split for nothing, as numbers and positions have.
+    given. One that is free has any split for nothing, as numbers and positions have. A weight is a parameter,
+    or computed from parameters alone.
     """
 
     bytes: int
@@ -57,6 +58,7 @@ class PlacedValue:
     may_be_partial: bool = False
     given: Split | None = None
     free: bool = False
+    is_weight: bool = False
 
 
 @dataclass(frozen=True)

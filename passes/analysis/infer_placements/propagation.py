@@ -13,7 +13,8 @@ class Propagation:
     """Splits and ways that are decided. What is known of a value is that it is split along an axis.
 
     Steps follow from their operands first, and from their results where operands say nothing; operands follow
-    last, from the steps that need them, so that data decide before parameters do.
+    last, from the steps that need them. What follows from data decides before parameters do. Where both are
+    split, and no way fits, data decide: parameters are held in parts, and gathered where they are used.
     """
 
     problem: Problem
@@ -22,23 +23,29 @@ class Propagation:
     facts: list[Fact] = field(init=False)
     via: dict[int, int] = field(default_factory=dict[int, int])
     """The value from which each step follows."""
+    rest_on_weights: list[bool] = field(init=False)
+    """Whether the split of each value is that of a weight, or follows from one."""
 
     def __post_init__(self) -> None:
         self.splits = [value.given for value in self.problem.values]
         self.ways = [None] * len(self.problem.steps)
+        self.rest_on_weights = [value.is_weight for value in self.problem.values]
         self.facts = [Fact("open" if split is None else "given") for split in self.splits]
 
     def run(self) -> None:
-        while self._forward() or self._backward():
+        while self._forward(by_data=True) or self._forward() or self._backward():
             pass
         self._settle_sums()
 
     def _set(self, value: int, split: Split, fact: Fact) -> bool:
         self.splits[value], self.facts[value] = split, fact
+        self.rest_on_weights[value] = self.rest_on_weights[fact.via]
         return True
 
-    def _forward(self) -> bool:
-        """Decides steps from their operands, in program order. Tells whether anything was decided."""
+    def _forward(self, *, by_data: bool = False) -> bool:
+        """Decides steps from their operands, in program order; `by_data`, from those that follow from data
+        alone. Tells whether anything was decided.
+        """
         changed = False
         for source, target in self.problem.followers:
             split = self.splits[source]
@@ -46,7 +53,8 @@ class Propagation:
                 changed = self._set(target, split, Fact("follows", via=source))
         for number, step in enumerate(self.problem.steps):
             if self.ways[number] is None:
-                changed |= self._decide(number, step, step.operands, ())
+                operands = [v for v in step.operands if not (by_data and self.rest_on_weights[v])]
+                changed |= self._decide(number, step, operands, ())
         return changed
 
     def _backward(self) -> bool:
@@ -66,17 +74,21 @@ class Propagation:
         needed, given = self._known(operands), self._known(results)
         if not needed and not given:
             return False
-        found = [
+        found = self._fitting(step, needed, given)
+        if len(found) == 1:
+            self.via[number] = next(iter(needed or given))
+            self._take(number, found[0])
+        return len(found) == 1
+
+    def _fitting(self, step: Step, needed: dict[int, Split], given: dict[int, Split]) -> list[Way]:
+        """The ways to divide a step that have the known splits of its operands and results."""
+        return [
             way
             for way in step.ways[1:]
             if _fits(way.needs, step.operands, needed)
             and _fits(way.gives, step.results, given)
             and self._is_allowed(step, way)
         ]
-        if len(found) == 1:
-            self.via[number] = next(iter(needed or given))
-            self._take(number, found[0])
-        return len(found) == 1
 
     def _known(self, values: Iterable[int]) -> dict[int, Split]:
         """The splits of those of the values that are split."""

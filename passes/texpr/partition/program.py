@@ -19,6 +19,7 @@ from ocannl.dialects.texpr import (
     ForwardOp,
     MemoryOp,
     OfOp,
+    ParamOp,
     RangeOp,
     ScanOp,
     TensorOp,
@@ -90,10 +91,19 @@ class Program:
                 self.numbers[op.result] = known[0]
                 return
             self.followers.append((self.numbers[op.source], len(self.values)))
+        is_weight = self._is_weight(op)
         for result in op.results:
             self.numbers[result] = len(self.values)
-            self.values.append(self._value(op, result, result in kept))
+            self.values.append(replace(self._value(op, result, result in kept), is_weight=is_weight))
             self.owners.append(op)
+
+    def _is_weight(self, op: TensorOp) -> bool:
+        """Whether an operation is a parameter, or computed from parameters and numbers alone."""
+        if isinstance(op, MemoryOp | OfOp):
+            return isinstance(op, ParamOp)
+        read = [self.values[self.numbers[value]] for value in op.operands]
+        computed = [value for value in read if not value.free]
+        return bool(computed) and all(value.is_weight for value in computed)
 
     def _value(self, op: TensorOp, value: SSAValue, is_kept: bool) -> PlacedValue:
         is_sum = isinstance(op, ApplyOp) and op.accum_name in (None, "add") and op.mode_name != MATERIALIZED

@@ -41,7 +41,8 @@ class Rewriting:
             op: next(cut for cut in program.cuts[op] if cut.way is way)
             for op, way in zip(program.ops, placements.ways, strict=True)
         }
-        self.versions = Versions(program.dividing, program.mesh, taken)
+        weights = frozenset(v for v, number in program.numbers.items() if program.values[number].is_weight)
+        self.versions = Versions(program.dividing, program.mesh, taken, weights)
         self.divider = Divider(self._add_leaf)
 
     def run(self) -> None:
@@ -81,8 +82,7 @@ class Rewriting:
                 self._yield(op)
             case TensorOp() if not isinstance(op, FREE):
                 way = self.cuts[op].way
-                needs = zip(op.operands, way.needs, strict=True)
-                op.operands = [self.versions.of(value, need) for value, need in needs]
+                op.operands = self.versions.operands(op.operands, way.needs)
                 if isinstance(op, ScanOp):
                     self._scan(op, self.cuts[op])
                 for result, gives in zip(op.results, way.gives, strict=True):
@@ -124,7 +124,7 @@ class Rewriting:
         )
 
     def _apply(self, op: ApplyOp, cut: Cut, split: Split) -> None:
-        operands = [self.versions.of(v, need) for v, need in zip(op.args, cut.way.needs, strict=True)]
+        operands = self.versions.operands(op.args, cut.way.needs)
         if cut.way.along or operands != [*op.args]:
             self.divider.divide(op, cut, operands)
         (gives,) = cut.way.gives
@@ -135,8 +135,7 @@ class Rewriting:
         assert op.value_map is not None
         assert op.space is not None
         needs = cut.way.needs
-        pairs = zip((op.value, *op.ids), needs, strict=True)
-        op.operands = [op.target, *(self.versions.of(value, need) for value, need in pairs)]
+        op.operands = [op.target, *self.versions.operands((op.value, *op.ids), needs)]
         (divided,) = cut.divided
         if divided is not None:
             maps = moved_maps(divided, [op.value_map.data, *op.maps_of_ids], needs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i32
@@ -25,12 +26,18 @@ from ocannl.passes.texpr.partition.ways import Dividing
 
 @dataclass
 class Versions:
-    """The versions of values by split, made where they are first needed, each once."""
+    """The versions of values by split, made where they are first needed, each once.
+
+    Weights that ranks hold in parts are gathered for each operation that reads them, and are whole no longer
+    than that (ZeRO-3; Rajbhandari et al., 2020).
+    """
 
     dividing: Dividing
     mesh: str
     taken: frozenset[str]
     """The static indices of the routine."""
+    weights: frozenset[SSAValue] = frozenset()
+    """Parameters, and what is computed from parameters alone."""
     types: dict[SSAValue, TensorType] = field(default_factory=dict[SSAValue, TensorType])
     """The types of whole values."""
     known: dict[tuple[SSAValue, Split], SSAValue] = field(
@@ -64,9 +71,18 @@ class Versions:
             if isinstance(owner, FREE):
                 self.known[key] = value if split < 0 else self._own_part(owner, split)
             else:
-                made = self.known[key] = self._moved(value, self.splits[value], split, "add")
+                made = self._moved(value, self.splits[value], split, "add")
                 made.name_hint = value.name_hint and f"{value.name_hint}_{'whole' if split < 0 else 'part'}"
+                if value in self.weights and split == WHOLE:
+                    return made
+                self.known[key] = made
         return self.known[key]
+
+    def operands(self, values: Iterable[SSAValue], needs: Iterable[Split]) -> list[SSAValue]:
+        """The operands of an operation in the splits that it needs."""
+        pairs = [*zip(values, needs, strict=True)]
+        versions = {(value, need): self.of(value, need) for value, need in dict.fromkeys(pairs)}
+        return [versions[pair] for pair in pairs]
 
     def kept(self, value: SSAValue) -> SSAValue:
         """A value as it is split."""

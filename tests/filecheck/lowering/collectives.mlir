@@ -26,7 +26,7 @@ texpr.routine @step mesh (data = 4) {
   texpr.forward %other
 }
 
-// Many bytes are summed where they meet, each rank's part of an axis, and gathered; along the first axis no byte is copied.
+// Many bytes are summed where they meet, each rank's part of them, and gathered; no byte is copied where parts are even.
 
 // CHECK-LABEL: assign.routine @large mesh (data = 4)
 // LLVM-LABEL: define internal void @"large.exchange"(ptr %target, ptr %source, ptr %engine)
@@ -37,8 +37,22 @@ texpr.routine @large mesh (data = 4) {
   %part = texpr.data "part" : !texpr.tensor<128 | 512, f32>
 
   // CHECK: assign.collective all_to_all %sum_rows from %part over "data"
-  // CHECK-NEXT: assign.accum %sum_part[i, i1] :add= %sum_rows[r, i, i1] over (i = 32, i1 = 512, r = 4)
+  // CHECK-NEXT: assign.accum %sum_part[i] :add= %sum_rows[r, i] over (i = 16384, r = 4)
   // CHECK-NEXT: assign.collective all_gather %sum from %sum_part over "data"
   %sum = texpr.all_reduce %part add over "data" : !texpr.tensor<128 | 512, f32>
+  texpr.forward %sum
+}
+
+// Uneven parts are along the axis that has the least beyond its end.
+
+// CHECK-LABEL: assign.routine @uneven mesh (data = 4)
+texpr.routine @uneven mesh (data = 4) {
+  %part = texpr.data "part" : !texpr.tensor<129 | 511, f32>
+
+  // CHECK: assign.accum %sum_packed[r, i, i1] := %part[i, i1 + 128*r] over (r = 3, i = 129, i1 = 128)
+  // CHECK: assign.collective all_to_all %sum_rows from %sum_packed over "data"
+  // CHECK-NEXT: assign.accum %sum_part[i, i1] :add= %sum_rows[r, i, i1] over (i = 129, i1 = 128, r = 4)
+  // CHECK-NEXT: assign.collective all_gather %sum_rows_1 from %sum_part over "data"
+  %sum = texpr.all_reduce %part add over "data" : !texpr.tensor<129 | 511, f32>
   texpr.forward %sum
 }

@@ -71,6 +71,23 @@ texpr.routine @in_parts mesh (data = 4) {
 
 // -----
 
+// Where data are split, too, they decide: a weight in parts is gathered for each operation that reads it.
+// CHECK-LABEL: texpr.routine @for_each
+// CHECK:         %w_whole = texpr.all_gather %w at 1 of 16 over "data" : !texpr.tensor<16 -> 16, f32>
+// CHECK-NEXT:    %w_whole_1 = texpr.all_gather %w at 1 of 16 over "data" : !texpr.tensor<16 -> 16, f32>
+// CHECK-NEXT:    %y = texpr.apply [b, o] add= mul(%w_whole_1[o, k], %x[b, k]) over (b = 2, o = 16, k = 16)
+// CHECK-NEXT:    %z = texpr.apply [b, o] add= mul(%w_whole[o, k], %y[b, k]) over (b = 2, o = 16, k = 16)
+// CHECK-NEXT:    texpr.forward %z
+texpr.routine @for_each mesh (data = 4) {
+  %x = texpr.data "x" shard <"data" = batch> : !texpr.tensor<8 | 16, f32>
+  %w = texpr.param "w" shard <"data" = input> : !texpr.tensor<16 -> 16, f32>
+  %y = texpr.apply [b, o] add= mul(%w[o, k], %x[b, k]) over (b = 8, o = 16, k = 16) : !texpr.tensor<8 | 16, f32>
+  %z = texpr.apply [b, o] add= mul(%w[o, k], %y[b, k]) over (b = 8, o = 16, k = 16) : !texpr.tensor<8 | 16, f32>
+  texpr.forward %z
+}
+
+// -----
+
 // Positions and numbers are computed where they are needed. Terms of a sum are added up when all is done
 // that adding does not change.
 // CHECK-LABEL: texpr.routine @positions

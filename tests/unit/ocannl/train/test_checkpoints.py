@@ -83,7 +83,9 @@ def test_nothing_to_restore(tmp_path: Path):
 def test_other_files_stay(tmp_path: Path):
     (tmp_path / "log.csv").write_text("1\n")
     saved = Saved(tmp_path, keep=1)
-    (tmp_path / ".step-000000001.safetensors.partial").write_text("half")
+    killed = tmp_path / ".step-000000001.safetensors.partial"
+    killed.mkdir()
+    (killed / ".tmp81Ab2c").write_text("half")
     assert saved.save({2: 1.0}) == [2]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log.csv", "step-000000002.safetensors"]
 

@@ -10,11 +10,14 @@ import pytest
 MPIRUN = Path(sys.executable).parent / "mpirun"
 PROGRAM = """
 import os, sys, time
+mode, rank = sys.argv[1], int(os.environ["PMI_RANK"])
+if mode == "early" and rank == 1:
+    raise ValueError("my own message")
 import numpy as np
 import ocannl as oc
 from ocannl import train
-mode, rank = sys.argv[1], int(os.environ["PMI_RANK"])
-ctx = oc.Context.cpu(1, mesh=oc.Mesh({"data": 2}, timeout=3.0))
+timeout = 3.0 if mode in ("early", "left", "late", "apart") else 60.0
+ctx = oc.Context.cpu(1, mesh=oc.Mesh({"data": 2}, timeout=timeout))
 x = oc.data(np.arange(8.0) + rank * (mode == "value"), label="x", shard={0: "data"})
 w = oc.param("w", np.arange(4.0), input=[], shard={0: "data"})
 if mode == "saved":
@@ -32,6 +35,10 @@ if mode == "raise" and rank == 1:
     raise ValueError("my own message")
 if mode == "late" and rank == 1:
     time.sleep(30)
+if mode == "left" and rank == 1:
+    sys.exit()
+if mode == "apart" and rank == 0:
+    ctx[w] = 0
 step()
 print("found", float(ctx[y]))
 """
@@ -52,7 +59,10 @@ pytestmark = [
         ("value", "a value of memory is another one on rank 1 than on rank 0"),
         ("program", "routine 'step' is another one on rank 1 than on rank 0"),
         ("raise", "ValueError: my own message"),
-        ("late", "rank 1 did not answer within 3 s"),
+        ("early", "ValueError: my own message"),
+        ("left", "program.py:22: rank 1 did not come to this collective within 3 s"),
+        ("apart", "ranks wait at different collectives: rank "),
+        ("late", "rank 1 did not come to this collective within 3 s"),
     ],
 )
 def test_ranks_are_processes(mode: str, told: str, tmp_path: Path) -> None:

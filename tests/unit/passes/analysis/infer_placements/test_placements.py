@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -104,6 +105,38 @@ def test_what_does_not_fit_is_decided_by_cost():
     large, small = tensor(0, bytes=2**30), tensor(1, bytes=2**20)
     found = solve(Problem(RANKS, [large, small, tensor(bytes=2**30)], [pointwise((0, 1), 2)]))
     assert found.ways[0].along == "a0"
+
+
+def test_data_decide_where_weights_are_held_in_parts():
+    """Whatever moving costs; rows of what follows are those of the data, too."""
+    weight = replace(tensor(0, bytes=2**30, partial=False), is_weight=True)
+    steps = [product(0, 1, 2), pointwise((2,), 3), product(3, 1, 4)]
+    found = solve(Problem(RANKS, [tensor(0, bytes=64), weight, tensor(), tensor(), tensor()], steps))
+    assert found.splits == (0,) * 5
+    assert [way.along for way in found.ways] == ["i", "a0", "i"]
+
+
+def test_data_decide_where_they_come_later_than_weights():
+    """As where tokens are added to positions, which a table in parts gives."""
+    table = replace(tensor(1, partial=False), is_weight=True)
+    steps = [product(0, 1, 2), pointwise((3, 2), 4), product(4, 1, 5)]
+    found = solve(Problem(RANKS, [tensor(), table, tensor(), tensor(0), tensor(), tensor()], steps))
+    assert [way.along for way in found.ways] == ["j", "a0", "i"]
+
+
+def test_of_weights_alone_cost_decides():
+    """Both by columns: what is between them is gathered, or the second weight is."""
+    first, second = (replace(tensor(1, bytes=2**20, partial=False), is_weight=True) for _ in range(2))
+    for bytes, along in ((2**10, "j"), (2**30, "k")):
+        values = [tensor(bytes=bytes), first, tensor(bytes=bytes), second, tensor(bytes=2**10)]
+        found = solve(Problem(RANKS, values, [product(0, 1, 2), product(2, 3, 4)]))
+        assert found.ways[1].along == along
+
+
+def test_weights_decide_where_data_say_nothing():
+    weight = replace(tensor(1, partial=False), is_weight=True)
+    found = solve(Problem(RANKS, [tensor(), weight, tensor()], [product(0, 1, 2)]))
+    assert found.ways[0].along == "j"
 
 
 def test_memory_that_cannot_be_written_as_it_is_split():

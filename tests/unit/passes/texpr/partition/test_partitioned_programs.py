@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import numpy as np
@@ -13,6 +14,7 @@ from support.placed_programs import Placed
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.dialects.shapes.shape import RowKind
 from ocannl.program.sharding import Shard
 
 MESHES: tuple[dict[str, int], ...] = (
@@ -88,6 +90,28 @@ def test_parameters_moments_and_gradients_in_parts():
     found = collectives(str(module))
     assert found == Counter(all_gather=1, reduce_scatter=1, all_reduce=1)
     assert str(module).count('split 1 of 5 over "data"') == 3
+
+
+@pytest.mark.parametrize("row", ["input", "output"])
+def test_layers_whose_parameters_are_in_parts(row: RowKind):
+    """ZeRO-3: parameters move, however few rows there are, each for what reads it; the first one once."""
+    x, y = data(4, 8, shard={"batch": "data"}), data(4, 6, shard={"batch": "data"}, label="y")
+    weights = [oc.param(f"w{k}", output=6, shard={row: "data"}) for k in range(3)]
+    hidden = x
+    for weight in weights:
+        hidden = oc.tanh(weight @ hidden)
+    module = Placed.of(train.grad_update(nn.mse(hidden, y))).check({"data": 2})
+    assert collectives(str(module)) == Counter(all_gather=5, reduce_scatter=3, all_reduce=1)
+
+
+def test_a_weight_in_parts_is_converted_before_it_is_gathered():
+    x = oc.data(np.ones((8, 4), np.float32), label="x", shard={"batch": "data"})
+    with oc.precision("float32", compute="bfloat16"):
+        w = oc.param("w", output=6)
+    (kept,) = oc.params(result := w @ x).values()
+    oc.shard(kept, {"input": "data"})
+    text = str(Placed.of(oc.forward(result)).check({"data": 2}))
+    assert re.search(r"all_gather .* at 1 of 4 .*<4 -> 6, bf16>", text)
 
 
 def test_a_recurrence_over_a_divided_batch_moves_nothing_on_the_way():
