@@ -29,6 +29,7 @@ from ocannl.dialects.texpr.tensor_type import shape_of, tensor_type
 from ocannl.dialects.texpr.uniform import UniformOp
 from ocannl.lowering.collectives import CollectiveSteps
 from ocannl.lowering.expression_nodes import ExpressionNodes, memory_of
+from ocannl.lowering.wide_values import wide_values
 from ocannl.passes.analysis.projection import Projection, pointwise, whole
 
 Memory = texpr.ParamOp | texpr.DataOp | texpr.NodeOp | texpr.GradOp | texpr.ValueOp
@@ -89,6 +90,7 @@ class Lowering(ExpressionNodes):
             self.declare_use(op)
             if isinstance(op, texpr.TensorOp):
                 self.memory.update(dict.fromkeys(op.results, self._memory(op)))
+        self.wide = wide_values(block)
         kept = self.forwarded | self.valued | self.materialized
         computed = [value for value in kept if not isinstance(value.owner, texpr.MemoryOp)]
         self.kept_names = frozenset(value.name_hint for value in computed if value.name_hint)

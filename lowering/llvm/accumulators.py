@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import IntegerType, f64
 
 from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.lowering.llvm.builder import FunctionBuilder
-from ocannl.lowering.llvm.instructions import MAXIMUM, MINIMUM, call, extremum
+from ocannl.lowering.llvm.instructions import MAXIMUM, MINIMUM, call, extremum, neighbours
 from ocannl.lowering.llvm.types import ValueType, float_literal, vector
 
 
@@ -57,14 +57,7 @@ def across_lanes(b: FunctionBuilder, accum: str, value: str, type: ValueType) ->
     width = type.width
     while width > 1:
         half = width // 2
-        low, high = (
-            b.emit(f"shufflevector {type.text} {value}, {type.text} poison, {_lane_list(start, half)}")
-            for start in (0, half)
-        )
+        low, high = (neighbours(b, value, type, start, half) for start in (0, half))
         type, width = vector(type, half), half
         value = combine(b, accum, low, high, type)
     return b.emit(f"extractelement {type.text} {value}, i64 0")
-
-
-def _lane_list(start: int, count: int) -> str:
-    return f"<{count} x i32> <{', '.join([f'i32 {lane}' for lane in range(start, start + count)])}>"

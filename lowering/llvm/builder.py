@@ -50,6 +50,7 @@ class FunctionBuilder:
     Attributes:
         converted: the small floats that the target converts from and to f32 by an instruction.
         fuses: the target multiplies and adds with one rounding by an instruction.
+        masks: the target stores some lanes of a vector as fast as all.
         compared: LLVM's names of the types of which it has maxima and minima that are NaN if an operand is.
         checks: accesses are checked to be inside of their arrays.
         place: what follows the instructions that are emitted next: their place in the user's program.
@@ -61,11 +62,13 @@ class FunctionBuilder:
         compared: frozenset[str] = frozenset(),
         checks: bool = False,
         fuses: bool = True,
+        masks: bool = True,
         place_of: Callable[[Operation], str] | None = None,
     ) -> None:
         self.place_of = place_of
         self.checks = checks
         self.fuses = fuses
+        self.masks = masks
         self.converted = converted
         self.compared = compared
         self.lines: list[str | list[str]] = ["entry:"]

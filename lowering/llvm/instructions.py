@@ -237,3 +237,9 @@ def call_library(b: FunctionBuilder, function: str, operands: Sequence[str], typ
         value = b.emit(f"call {scalar} {name}({arguments})")
         result = b.emit(f"insertelement {type.text} {result}, {scalar} {value}, i64 {lane}")
     return result
+
+
+def neighbours(b: FunctionBuilder, value: str, type: ValueType, start: int, count: int) -> str:
+    """Some lanes of a vector side by side, as a vector."""
+    lanes = ", ".join([f"i32 {lane}" for lane in range(start, start + count)])
+    return b.emit(f"shufflevector {type.text} {value}, {type.text} poison, <{count} x i32> <{lanes}>")

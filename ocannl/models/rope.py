@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Attribute
 
 import ocannl as oc
 from ocannl.models.model import Array, Config, setting
+from ocannl.program.casts import convert
+from ocannl.program.precision import param_precision
 
 
 @dataclass(frozen=True, eq=False)
 class Rope:
     """Rotations of features k and k + n by the angle `position * frequencies[k]`, where there are n
-    frequencies; features after 2n stay.
+    frequencies; features after 2n stay. Where parameters are used in a smaller float, so are cosines and
+    sines, which would else make all that follows f32.
     """
 
     frequencies: Array
+    used: Attribute | None = field(default_factory=lambda: param_precision().used)
 
     def tables(self, positions: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
         """Cosines and sines for positions, batch, s | : batch, s | n."""
         angles = positions * oc.data(self.frequencies.astype(np.float32), axes="o", label="frequencies")
-        return oc.cos(angles), oc.sin(angles)
+        found = oc.cos(angles), oc.sin(angles)
+        return found if self.used is None else (convert(found[0], self.used), convert(found[1], self.used))
 
     def turned(self, x: oc.Tensor, tables: tuple[oc.Tensor, oc.Tensor]) -> oc.Tensor:
         """Queries or keys, batch, s | heads, features, rotated."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -146,6 +146,18 @@ def same_types(op: ScanOp) -> Iterator[tuple[SSAValue, ...]]:
         yield value, result
 
 
+def wider_carries(ops: Iterable[TensorOp], known: Mapping[SSAValue, Attribute]) -> dict[SSAValue, Attribute]:
+    """The carries of scans in which wider floats are yielded than they were taken to be, with these types."""
+    found: dict[SSAValue, Attribute] = {}
+    for op in (op for op in ops if isinstance(op, ScanOp)):
+        for argument, value in zip(op.carry_arguments, op.yielded.carries, strict=True):
+            pair = [known[each] for each in (argument, value) if each in known]
+            wide = widest(pair)
+            if wide is not None and wide != known.get(argument) and all(map(is_float, pair)):
+                found[argument] = wide
+    return found
+
+
 def computed_from(kinds: tuple[type[TensorOp], ...], ops: Iterable[TensorOp]) -> set[SSAValue]:
     """The values that are computed from operations of some kinds alone."""
     found: set[SSAValue] = set()
@@ -175,14 +187,20 @@ def infer_precisions(routine: TexprRoutineOp) -> None:
     numbers = computed_from(NUMBERS, tensors)
     whole = WholeNumbers.of(operations_of(routine.body.block), numbers)
     state = computed_from((*NUMBERS, NodeOp), tensors) - numbers
-    precisions = Precisions(numbers, state, given_or_settled(tensors, whole))
-    for op in tensors:
-        precisions.note_use(op, precisions.known.get(op.result))
-    precisions.propagate(ops)
-    for value in values_in(tensors):
-        if value not in whole.soft:
-            precisions.learn(value, f32)
-    precisions.propagate(ops)
+    given = given_or_settled(tensors, whole)
+    while True:
+        precisions = Precisions(numbers, state, given.copy())
+        for op in tensors:
+            precisions.note_use(op, precisions.known.get(op.result))
+        precisions.propagate(ops)
+        for value in values_in(tensors):
+            if value not in whole.soft:
+                precisions.learn(value, f32)
+        precisions.propagate(ops)
+        wider = wider_carries(tensors, precisions.known)
+        if wider.keys() <= given.keys():
+            break
+        given = wider | given
     for value in values_in(tensors):
         if tensor_type(value).element_or_none is None:
             element = precisions.known.get(value) or whole.kinds[value] or i32

@@ -140,8 +140,18 @@ def test_common_types():
 @ALL
 def test_numbers_are_not_rounded(dtype: Any):
     x = rounded(np.linspace(-2, 2, 50), dtype)
-    product = rounded(wide(x) * np.float32(0.3), dtype)
-    check_equal(oc.Context.cpu()[oc.data(x) * 0.3 + 0.1], rounded(wide(product) + np.float32(0.1), dtype))
+    check_equal(oc.Context.cpu()[oc.data(x) * 0.3], rounded(wide(x) * np.float32(0.3), dtype))
+
+
+@ALL
+def test_what_is_read_once_is_not_rounded(dtype: Any):
+    x = rounded(np.linspace(-2, 2, 50), dtype)
+    product = wide(x) * np.float32(0.3)
+    check_equal(oc.Context.cpu()[oc.data(x) * 0.3 + 0.1], rounded(product + np.float32(0.1), dtype))
+    shared = oc.data(x) * 0.3
+    product = wide(rounded(product, dtype))
+    expected = rounded((product + np.float32(0.1)) * product, dtype)
+    check_equal(oc.Context.cpu()[(shared + 0.1) * shared], expected)
 
 
 @HALVES

@@ -222,3 +222,22 @@ texpr.routine @whole_numbers {
   %g = texpr.apply = add(%other, %x) logic "." : !texpr.tensor<4>
   %h = texpr.apply max= where(%c, %i, -inf) logic "." : !texpr.tensor<4>
 }
+
+// A carry that begins with a number is as wide as what is yielded, also where that is known late.
+// CHECK-LABEL: texpr.routine @carried {
+// CHECK:         %c = texpr.constant 0.0 : !texpr.tensor<4, f64>
+// CHECK-NEXT:    %last, %ys = texpr.scan t = 3 carry (%h = %c : !texpr.tensor<4, f64>) each (%x = %xs at batch -1 : !texpr.tensor<4, f64>) with (%v = %w) {
+// CHECK-NEXT:      %a = texpr.apply add= mul(%v, %h) logic "@" : !texpr.tensor<4, f64>
+// CHECK-NEXT:      %b = texpr.apply = add(%x, %a) logic "." : !texpr.tensor<4, f64>
+// CHECK-NEXT:      texpr.yield carry (%b) each (%b at batch -1)
+// CHECK-NEXT:    } : !texpr.tensor<4, f64>, !texpr.tensor<3 | 4, f64>
+texpr.routine @carried {
+  %w = texpr.data "w" : !texpr.tensor<4 -> 4, f32>
+  %xs = texpr.data "xs" : !texpr.tensor<3 | 4, f64>
+  %c = texpr.constant 0.0 : !texpr.tensor<4>
+  %last, %ys = texpr.scan t = 3 carry (%h = %c : !texpr.tensor<4>) each (%x = %xs at batch -1 : !texpr.tensor<4>) with (%v = %w) {
+    %a = texpr.apply add= mul(%v, %h) logic "@" : !texpr.tensor<4>
+    %b = texpr.apply = add(%x, %a) logic "." : !texpr.tensor<4>
+    texpr.yield carry (%b) each (%b at batch -1)
+  } : !texpr.tensor<4>, !texpr.tensor<3 | 4>
+}

@@ -1,0 +1,37 @@
+"""Integers as floats, where what is computed from them is none: sums and squares of integers wrap around."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from ocannl.dialects.scalar.precisions import BOOL, is_float
+from ocannl.passes.texpr.infer_precisions.whole_numbers import Element, WholeNumbers, given_element
+from ocannl.program.expressions import pointwise
+from ocannl.program.needed import needed_for
+from ocannl.program.values import Value, value_of
+
+_kinds: WeakKeyDictionary[Value, Element] = WeakKeyDictionary()
+"""Element types as far as operands tell them, of values that were asked for."""
+
+
+def float_value(value: Value) -> Value:
+    """A value, or one of integers divided by 1: f32, or f64 of int64. Truth values, whose sums are int32,
+    and whole numbers of the program, which are floats beside floats, stay.
+    """
+    return pointwise("div", [value, 1]) if is_integer(value) else value
+
+
+def is_integer(value: Value) -> bool:
+    """Whether a value is of integers that are no truth values."""
+    kind = _kind(value)
+    return kind is not None and not is_float(kind) and kind != BOOL
+
+
+def _kind(value: Value) -> Element:
+    whole = WholeNumbers()
+    for op in needed_for([value], lambda op: value_of(op) in _kinds):
+        found = value_of(op)
+        if found not in _kinds:
+            _kinds[found] = given_element(found) or whole.kind(op)
+        whole.kinds[found] = _kinds[found]
+    return _kinds[value]
