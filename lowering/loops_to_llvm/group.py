@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.memref import loaded_type
+from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
@@ -17,11 +18,14 @@ from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.footprints import AccessFootprint
 from ocannl.passes.analysis.nests import operations
 from ocannl.passes.analysis.parallel_tasks import cuts
 
 # The tiles that may all prefetch what each of them loads.
 FEW = 2
+# The bytes of a node at a point that push what is prefetched for the next one out of the first-level cache.
+MANY = 2**14
 
 
 class GroupEmitter:
@@ -90,9 +94,15 @@ def steps_ahead(group: GroupOp) -> dict[Operation, int]:
             if isinstance(op, LoadOp | StoreOp) and op.node not in known:
                 known.add(op.node)
                 distance = address_of(op).stride(innermost)
-                if isinstance(op, LoadOp) and distance and not op.positions and not is_repeated(op, nest):
+                if isinstance(op, LoadOp) and distance and not op.positions and pays(op, group, nest):
                     distances[op] = distance
     return distances
+
+
+def pays(op: LoadOp, group: GroupOp, nest: NestOp) -> bool:
+    """Whether what a load prefetches for the next point is still there when that is reached."""
+    sizes = {name: size for name, size in scope_sizes(op).items() if name not in group.space.names}
+    return AccessFootprint.of(op, set()).size(sizes) < MANY and not is_repeated(op, nest)
 
 
 def is_repeated(op: LoadOp, nest: NestOp) -> bool:

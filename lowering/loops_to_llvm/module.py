@@ -176,8 +176,9 @@ class ModuleEmitter:
         assert isinstance(label, StringAttr)
         debug = None if self.debug is None else self.debug.function(label.data, step)
         place_of = None if self.debug is None or debug is None else partial(self.debug.place, debug)
+        target = self.target
         b = FunctionBuilder(
-            self.target.converted, fuses=self.target.fuses, checks=self.checks, place_of=place_of
+            target.converted, fuses=target.fuses, masks=target.masks, checks=self.checks, place_of=place_of
         )
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}

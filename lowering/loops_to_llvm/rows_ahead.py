@@ -1,8 +1,13 @@
-"""Prefetches of a matrix that a product with a vector reads once, row by row."""
+"""Prefetches of the rows of a large matrix, one register tile ahead.
+
+The rows of a tile are as many streams, too short for a hardware prefetcher to run ahead of them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -10,16 +15,19 @@ from ocannl.dialects.index.memref import element_bytes, memref_shape
 from ocannl.dialects.loops import LoadOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.placement import Placement
+from ocannl.passes.analysis.cache_lines import LINE
 
-# Arrays of fewer bytes stay in the caches near to a core.
-FAR = 2**20
+# Of arrays of fewer bytes the last cache is near enough.
+FAR = 2**23
+# The bytes of a way of a first-level cache, and how many rows of two tiles may meet in a set, which has other
+# lines too.
+WAY, ROOM = 2**12, 3
 
 
 def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]:
     """The distances, in elements, from each row of a tile to the same row of the next one, for loads of large
-    arrays whose rows are contiguous along the lanes of a reduction, and which each tile reads anew.
-
-    The rows of a tile are as many streams, too short for a hardware prefetcher to run ahead of them.
+    arrays whose rows are contiguous along the lanes of a reduction, and which each tile reads anew: of a
+    matrix that a product with a vector reads once.
     """
     if schedule.rows is None or schedule.lanes is None:
         return {}
@@ -29,7 +37,47 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own or address.stride(lane) != 1:
             continue
-        is_far = math.prod(memref_shape(op.node)) * element_bytes(op.node) >= FAR
-        if is_far and row in own and all(address.stride(variable) for variable in own):
+        if array_bytes(op) >= FAR and row in own and all(address.stride(variable) for variable in own):
             found[op] = height * address.stride(row)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class NextRows:
+    """How far away, in elements, each row of the next tile is, and the loop along which rows are read."""
+
+    distance: int
+    variable: str
+
+
+def product_rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, NextRows]:
+    """The rows of the next tile of large matrices whose elements a product of matrices reads one by one,
+    where the innermost loop goes from one tile of rows to the next.
+    """
+    if schedule.rows is None or schedule.lanes is None:
+        return {}
+    (row, height), lane = schedule.rows, schedule.lanes[0]
+    loops = [level.variable for level in placement.levels if level.size > schedule.tile(level.variable)]
+    if not loops or loops[-1] != row:
+        return {}
+    found: dict[Operation, NextRows] = {}
+    for reduction in placement.reductions.values():
+        last = reduction.levels[-1]
+        for op in last.ops:
+            address = placement.addresses.get(op)
+            if not isinstance(op, LoadOp) or address is None or op.positions or array_bytes(op) < FAR:
+                continue
+            stride = address.stride(row)
+            is_row = address.stride(last.variable) == 1 and not address.stride(lane) and stride >= last.size
+            if is_row and fullest_set(2 * height, stride * element_bytes(op.node)) <= ROOM:
+                found[op] = NextRows(height * stride, last.variable)
+    return found
+
+
+def array_bytes(op: LoadOp) -> int:
+    return math.prod(memref_shape(op.node)) * element_bytes(op.node)
+
+
+def fullest_set(rows: int, stride: int) -> int:
+    """The most of some rows, so many bytes from each other, that meet in a set of a first-level cache."""
+    return max(Counter(row * stride % WAY // LINE for row in range(rows)).values())

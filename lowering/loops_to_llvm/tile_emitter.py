@@ -20,9 +20,9 @@ from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
-from ocannl.lowering.loops_to_llvm.rows_ahead import rows_ahead
+from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
-from ocannl.lowering.loops_to_llvm.tile_access import TileAccess
+from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.placement import Placement, place
 from ocannl.passes.analysis.cache_lines import fills_lines
@@ -54,7 +54,9 @@ class TileEmitter(ABC):
         self.positions = positions
         self.first = first
         self.placement: Placement = place(nest, schedule)
-        self.ahead = {**rows_ahead(self.placement, schedule), **(ahead or {})}
+        self.ahead = ahead or {}
+        self.rows_ahead = rows_ahead(self.placement, schedule)
+        self.next_rows = product_rows_ahead(self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
         self.chains = schedule.chains
@@ -129,6 +131,7 @@ class TileEmitter(ABC):
         height = self.height if access.has_rows else 1
         if not access.has_lanes or self.lanes.width == 1:
             rows = [access.row(row).load(row * row_stride) for row in range(height)]
+            self.fetch_next_rows(op, access, height)
             return Tile(rows, access.type, self.b.depth)
         type = vector(access.type, self.lanes.width)
         if self.crosses(access):
@@ -190,12 +193,18 @@ class TileEmitter(ABC):
 
     def fetch_ahead(self, op: LoadOp, access: RowAccess, height: int) -> None:
         """Prefetches the first elements that the next point of a group, or the next tile, loads."""
-        distance = self.ahead.get(op)
-        if distance is None or access.lane_stride != 1:
-            return
-        for row in range(height):
-            offset = row * access.row_stride + distance
-            access.row(row).prefetch(offset, self.lanes)
+        for distances, levels in ((self.ahead, ALL_LEVELS), (self.rows_ahead, SECOND_LEVEL)):
+            if op in distances and access.lane_stride == 1:
+                for row in range(height):
+                    offset = row * access.row_stride + distances[op]
+                    access.row(row).prefetch(offset, self.lanes, levels)
+
+    def fetch_next_rows(self, op: LoadOp, access: RowAccess, height: int) -> None:
+        """Prefetches what the next tile loads, once for some neighbouring points of a loop."""
+        found = self.next_rows.get(op)
+        if found is not None and not self.positions[found.variable].offset:
+            for row in range(height):
+                access.row(row).prefetch(row * access.row_stride + found.distance, Lanes(), SECOND_LEVEL)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""

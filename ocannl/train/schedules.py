@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import ocannl as oc
+from ocannl.program.checks import number
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Schedule:
 
 def constant(lr: float) -> Schedule:
     """`lr` at every step."""
+    _check_rates(lr=lr)
     return Schedule(lambda step: 0 * step + lr, f"constant({lr})")
 
 
@@ -35,6 +37,7 @@ def linear(lr: float, total: int, start: float = 1.0, end: float = 0.0) -> Sched
     `LinearLR`, of other defaults).
     """
     _check(total=total)
+    _check_rates(lr=lr, start=start, end=end)
     return Schedule(
         lambda step: lr * (start + (end - start) * oc.minimum(step / total, 1.0)),
         f"linear({lr}, total={total}, start={start}, end={end})",
@@ -44,6 +47,7 @@ def linear(lr: float, total: int, start: float = 1.0, end: float = 0.0) -> Sched
 def step(lr: float, step_size: int, gamma: float = 0.1) -> Schedule:
     """`lr`, times `gamma` after every `step_size` steps (as PyTorch's `StepLR`)."""
     _check(step_size=step_size)
+    _check_rates(lr=lr, gamma=gamma)
     return Schedule(
         lambda step: lr * _power(gamma, oc.floor(step / step_size)),
         f"step({lr}, step_size={step_size}, gamma={gamma})",
@@ -52,6 +56,7 @@ def step(lr: float, step_size: int, gamma: float = 0.1) -> Schedule:
 
 def exponential(lr: float, gamma: float) -> Schedule:
     """`lr * gamma**step` (as PyTorch's `ExponentialLR`)."""
+    _check_rates(lr=lr, gamma=gamma)
     return Schedule(lambda step: lr * _power(gamma, step), f"exponential({lr}, gamma={gamma})")
 
 
@@ -60,6 +65,7 @@ def cosine(lr: float, total: int, minimum: float = 0.0) -> Schedule:
     Hutter, 2017; up to there as PyTorch's `CosineAnnealingLR`).
     """
     _check(total=total)
+    _check_rates(lr=lr, minimum=minimum)
     return Schedule(
         lambda step: _cosine(lr, minimum, step / total), f"cosine({lr}, total={total}, minimum={minimum})"
     )
@@ -70,6 +76,7 @@ def warmup_cosine(lr: float, warmup: int, total: int, minimum: float = 0.0) -> S
     `minimum` at step `total`, which it stays at.
     """
     _check(warmup=warmup, total=total - warmup)
+    _check_rates(lr=lr, minimum=minimum)
 
     def rate(step: oc.Tensor) -> oc.Tensor:
         falling = _cosine(lr, minimum, (step - warmup) / (total - warmup))
@@ -85,6 +92,7 @@ def one_cycle(
     first rate divided by `final_div_factor`, both by half a cosine (Smith and Topin, 2018; as PyTorch's
     `OneCycleLR`, which also changes momentum unless it is told not to).
     """
+    _check_rates(lr=lr, pct_start=pct_start, div_factor=div_factor, final_div_factor=final_div_factor)
     top = pct_start * total - 1
     if not 0 < top < total - 1:
         raise oc.ArgumentError(f"a part of {total} steps rises and the rest falls, found {pct_start}")
@@ -104,13 +112,19 @@ def _cosine(first: float, last: float, part: oc.Tensor) -> oc.Tensor:
 
 def _power(base: float, exponent: oc.Tensor) -> oc.Tensor:
     """A power of a base above 0, as exact for large exponents as for small ones."""
-    if base <= 0:
-        raise oc.ArgumentError(f"gamma is above 0, found {base}")
     return oc.exp(exponent * math.log(base))
 
 
 def _check(**counts: int) -> None:
     """Raises `ArgumentError` for a number of steps that is not positive."""
     for name, count in counts.items():
-        if count <= 0:
+        if not count > 0:
             raise oc.ArgumentError(f"{name} is a positive number of steps, found {count}")
+
+
+def _check_rates(**rates: float) -> None:
+    """Raises `ArgumentError` for negative rates, and for factors that are 0."""
+    for name, rate in rates.items():
+        number(rate, name)
+        if not rate and name in ("gamma", "div_factor", "final_div_factor"):
+            raise oc.ArgumentError(f"{name} is above 0, found {rate}")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.mergeable_loops import mergeable_loops
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts, computed_bytes, nest_facts
+from ocannl.passes.analysis.sums import is_contraction
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.tile_cost import TileCost, chains
 
-# The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work.
-REMAINDER_PENALTY = 0.05
+# The cost of a remainder, whose smaller tile costs code and hides less latency, as a part of the work; and in
+# products, where each row of a tile saves loads, in tiles at most.
+REMAINDER_PENALTY, MOST_OF_PRODUCT = 0.05, 16
 # The widest tile outside of reductions, in vectors, and the arithmetic at a point that still allows it.
 WIDEST, WIDEST_WORK = 4, 12
 # The arithmetic beside a reduction for which the accumulators of a wide tile stay in registers.
@@ -30,7 +33,7 @@ ACCUMULATORS = 16
 PAGE_BYTES, KNOWN_PAGES = 4096, 1024
 # How many times fewer bytes from beyond the second-level cache are worth another loop order.
 MUCH_LESS = 2
-# Rows of memory that are fetched ahead at the same time.
+# Rows of memory that are read at the same time as fast as one, though they may meet in one set of a cache.
 STREAMS = 8
 
 
@@ -174,8 +177,11 @@ class Chooser:
         vectors = max(1, width // self.elements)
         if self.dominant is None or vectors > 2:
             return
+        assert isinstance(self.dominant.op, ReduceOp)
+        is_reused = is_contraction(self.dominant.op)
+        most = MOST_OF_PRODUCT if is_reused else math.inf
         budget = min(self.target.accumulators, ACCUMULATORS) // vectors // len(self.facts.inner)
-        if lane_name in self.dominant.space and self.streams():
+        if lane_name in self.dominant.space and (self.streams() or not is_reused):
             budget = min(budget, STREAMS)
         for name in sorted(self.facts.space, key=self.row_distance):
             size = self.facts.space[name]
@@ -186,7 +192,7 @@ class Chooser:
                 and budget > 1
                 and self.is_apart(name, lane_name)
             ):
-                yield name, best_height(size, budget)
+                yield name, best_height(size, budget, most)
 
     def row_distance(self, name: str) -> int:
         """The distance in memory between the rows of a tile, by which ties between tiles are broken."""
@@ -332,12 +338,15 @@ def spanned(access: Access, extents: Mapping[str, int]) -> int:
     return run * access.bytes
 
 
-def best_height(size: int, highest: int) -> int:
-    """The height of row tiles that are few, without a remainder if that does not take many more of them."""
+def best_height(size: int, highest: int, most: float) -> int:
+    """The height of row tiles that are few, without a remainder if that does not take many more of them: a
+    part of all, or `most`.
+    """
+    penalty = min(REMAINDER_PENALTY * size, most)
 
     def cost(height: int) -> float:
         whole, remainder = divmod(size, height)
-        return whole + 1 + REMAINDER_PENALTY * size if remainder else whole
+        return whole + 1 + penalty if remainder else whole
 
     return min(range(min(size, highest), 0, -1), key=cost)
 

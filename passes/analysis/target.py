@@ -105,6 +105,11 @@ class TargetDescription:
         """Whether it multiplies and adds with one rounding by an instruction."""
         return self.arch == "aarch64" or "fma" in self.features
 
+    @property
+    def masks(self) -> bool:
+        """Whether it stores some lanes of a vector as fast as all, by an instruction."""
+        return "avx512vl" in self.features
+
 
 DEFAULT_TARGET = TargetDescription()
 

@@ -38,6 +38,8 @@ PAGE_WAIT = 4.0
 # Addresses at a multiple of these distances map to the same set of a cache; strides of less than several
 # tiles do not conflict.
 L1_WAY, L2_WAY, WIDE_STEP = 2**12, 2**16, 4
+# The cost of a row that other rows of the same set have replaced.
+CONFLICT = 3.0
 HORIZONTAL_STEP = 1.5
 PACKING_SETUP = 5000.0
 # The cycles to copy an element into a panel that stays near, and into a large copy.
@@ -201,17 +203,33 @@ class TileCost:
         total = min(whole, int(tile) * math.prod([scope.space[name] for name in steps]))
         pitch = math.gcd(*[access.bytes * access.strides[name] for name in steps])
         is_compact = 1 in (stride, view.row_stride(access))
-        lines = max(tile, min(LINE, pitch) if is_compact else 0) / LINE
-        distance = self.distance(total, int(tile), pitch)
-        if distance == FARTHEST and pitch > tile:
-            lines += APART
-        direct = self.access(access, view, 1.0) + (distance - 1) * lines
+        least = min(LINE, pitch) if is_compact else 0
+        conflicts = 0.0 if stride else self.row_conflicts(access, view)
         misses = self.page_misses(total, tile, pitch)
-        direct += misses
-        if view.lanes is not None and stride == 1 and view.sizes[view.lanes] % view.width:
-            return direct, direct, 0.0  # a copy is in no panels, and so as it is
+        direct = self.access(access, view, 1.0) + self.far(total, tile, pitch, least) + misses + conflicts
+        size = view.sizes[view.lanes] if view.lanes is not None and stride else 0
+        if size > view.width and size % view.width:  # a copy is in no panels
+            if stride == 1:
+                return direct, direct, 0.0
+            pitch = size * access.bytes
+            missed = self.page_misses(total, tile, pitch)
+            return direct, instructions + self.far(total, tile, pitch, min(LINE, pitch)) + missed, 0.0
         wait = PAGE_WAIT if misses and has_row_panels(access.op, self.own, self.schedule) else 0.0
-        return direct, instructions + (self.distance(total) - 1) * tile / LINE, wait
+        return direct, instructions + conflicts + (self.distance(total) - 1) * tile / LINE, wait
+
+    def far(self, total: int, tile: float, pitch: int, least: int) -> float:
+        """The cost of what a step of a reduction reads from beyond the first-level cache: a tile, or at least
+        so many bytes, `pitch` bytes from the next one.
+        """
+        distance = self.distance(total, int(tile), pitch)
+        lines = max(tile, least) / LINE + (APART if distance == FARTHEST and pitch > tile else 0.0)
+        return (distance - 1) * lines
+
+    def row_conflicts(self, access: Access, view: ScopeTile) -> float:
+        """The cost of rows that meet in so few sets of the first-level cache that they do not stay there."""
+        sets = L1_WAY // math.gcd(L1_WAY, access.bytes * view.row_stride(access))
+        rows = self.rows(access, view)
+        return CONFLICT * rows if rows > sets * (self.target.l1_bytes // L1_WAY) else 0.0
 
     def page_misses(self, total: int, tile: float, pitch: int) -> float:
         """The cost of the pages that a step of a reduction touches first, in tiles `pitch` bytes apart."""

@@ -59,7 +59,7 @@ def flops(step: Step) -> int:
     match step:
         case NestOp():
             points = math.prod(scope_sizes(step).values()) * math.prod(s for _, s in step.space.data)
-            return points * _block_flops(step.body.block.ops)
+            return points * block_flops(step.body.block.ops)
         case GroupOp():
             return sum(map(flops, step.nests))
         case RepeatOp():
@@ -68,11 +68,12 @@ def flops(step: Step) -> int:
             return 0
 
 
-def _block_flops(ops: Iterable[Operation]) -> int:
+def block_flops(ops: Iterable[Operation]) -> int:
+    """Scalar operations of a body at one point."""
     total = 0
     for op in ops:
         if isinstance(op, ReduceOp):
-            total += math.prod(s for _, s in op.space.data) * (1 + _block_flops(op.body.block.ops))
+            total += math.prod(s for _, s in op.space.data) * (1 + block_flops(op.body.block.ops))
         elif not isinstance(op, LoadOp | StoreOp | IndexOp | YieldOp | ConstantOp):
             total += 1
     return total

@@ -35,6 +35,7 @@ def pack(
     If whole vectors cover the variable of the lanes, it is split in two: the number of a panel, and the lane
     in it. So is the variable of the rows, if an operand that does not move along the lanes is packed.
     """
+    schedule = with_own_lanes(nest, schedule)
     assert schedule.lanes is not None
     panel, schedule = split_in_panels(nest, schedule, schedule.lanes)
     space = dict(nest.space.data)
@@ -44,6 +45,22 @@ def pack(
     return schedule, [
         copy_nest(nest, load, schedule, panel, labels, mode) for load, mode in zip(loads, modes, strict=True)
     ]
+
+
+def with_own_lanes(nest: NestOp, schedule: Schedule) -> Schedule:
+    """The schedule with the innermost variable of merged lanes as a loop of its own, where whole vectors
+    cover it, so that it can be split.
+    """
+    assert schedule.lanes is not None
+    loop, extent = schedule.lanes
+    *outer, inner = loop.split("*")
+    if not outer or dict(nest.space.data)[inner] % extent:
+        return schedule
+    merged = [group for group in schedule.merged if group != (*outer, inner)]
+    merged += [tuple(outer)] if len(outer) > 1 else []
+    place = schedule.order.index(loop)
+    order = (*schedule.order[:place], "*".join(outer), inner, *schedule.order[place + 1 :])
+    return replace(schedule, merged=tuple(merged), order=order, lanes=(inner, extent))
 
 
 def split_in_panels(nest: NestOp, schedule: Schedule, tile: tuple[str, int]) -> tuple[str | None, Schedule]:

@@ -21,6 +21,7 @@ from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, b
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
+from ocannl.passes.loops.schedule.remainders import Splitting, best_splitting, split_off_remainder
 from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
 
@@ -40,17 +41,36 @@ class Scheduler:
         self.structures = StructuralNumbering()
         self.cheapest: dict[tuple[int, tuple[bool, ...]], tuple[float, Choice] | None] = {}
         self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
+        self.splittings: dict[int, Splitting | None] = {}
         self.blocks: dict[tuple[int, Choice], tuple[tuple[str, int], ...]] = {}
 
     def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
         if choices is None and isinstance(step, NestOp):
-            for part in self.blocks_of(step):
-                self.run(part, None)
+            remainder = self.remainder_of(step)
+            if remainder is not None:
+                self.add_blocks(remainder)
+                self.schedule(remainder)
+            self.add_blocks(step)
         nests = nests_of(step)
         chosen = choices or [None] * len(nests)
         cycles = sum([self.schedule(nest, choice) for nest, choice in zip(nests, chosen, strict=True)])
         if isinstance(step, GroupOp) and step.schedule is None:
             self.share(step, cycles)
+
+    def add_blocks(self, nest: NestOp) -> None:
+        """Schedules the steps before a nest that add up its sum in blocks, if that pays."""
+        for part in self.blocks_of(nest):
+            self.run(part, None)
+
+    def remainder_of(self, nest: NestOp) -> NestOp | None:
+        """The nest behind one that leaves it the remainder of a variable, if that pays."""
+        if nest.schedule is not None:
+            return None
+        key = self.structures.number(nest)
+        if key not in self.splittings:
+            self.splittings[key] = best_splitting(nest, self.target)
+        splitting = self.splittings[key]
+        return None if splitting is None else split_off_remainder(nest, splitting)
 
     def blocks_of(self, nest: NestOp) -> list[NestOp | GroupOp]:
         """The steps before a nest that add up its sum in blocks, if that pays."""

@@ -59,3 +59,30 @@ loops.func @grouped attributes {arena = 0 : i64} {
     }
   }
 }
+
+// -----
+
+// What one point loads of a node would push out of the first-level cache what it has fetched for the next point.
+// CHECK-LABEL: define internal void @"rows.y"(
+// CHECK-NOT:     @llvm.prefetch
+// CHECK-LABEL: define internal void @"rows.z"(
+// CHECK:         @llvm.prefetch
+// CHECK:         ret void
+loops.func @rows attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<5x4096xf32>
+  %v = assign.node "v" constant : memref<5x2048xf32>
+  %y = assign.node "y" on_device : memref<5x4096xf32>
+  %z = assign.node "z" on_device : memref<5x2048xf32>
+  loops.group "y" (b = 5) {
+    loops.nest "y" (o = 4096) schedule <lanes = o : 16> {
+      %a = loops.load %x[b, o]
+      loops.store %a, %y[b, o]
+    }
+  }
+  loops.group "z" (b = 5) {
+    loops.nest "z" (o = 2048) schedule <lanes = o : 16> {
+      %a = loops.load %v[b, o]
+      loops.store %a, %z[b, o]
+    }
+  }
+}

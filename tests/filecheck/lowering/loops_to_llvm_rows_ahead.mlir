@@ -1,18 +1,19 @@
 // RUN: ocannl-opt %s -t llvm | filecheck %s
 
-// The rows of a large matrix that are read once are fetched one tile ahead: 2 rows of 512 elements further.
+// The rows of a large matrix that are read once are fetched one tile ahead, into the second-level cache: 2 rows of 512
+// elements further.
 // CHECK-LABEL: define internal void @"large.y"
 // CHECK:         [[ROW:%.*]] = getelementptr float, ptr {{%.*}}, i64 512
 // CHECK-NEXT:    load <16 x float>, ptr [[ROW]], align 4
 // CHECK-NEXT:    [[NEXT:%.*]] = getelementptr float, ptr {{%.*}}, i64 1024
-// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 3, i32 1)
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 0, i32 2, i32 1)
 // CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr {{%.*}}, i64 1536
-// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 3, i32 1)
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 2, i32 1)
 loops.func @large attributes {arena = 0 : i64} {
-  %w = assign.node "w" constant : memref<512x512xf32>
+  %w = assign.node "w" constant : memref<4096x512xf32>
   %x = assign.node "x" constant : memref<512xf32>
-  %y = assign.node "y" on_device : memref<512xf32>
-  loops.nest "y" (o = 512) schedule <order = (o), rows = o : 2, lanes = k : 16> {
+  %y = assign.node "y" on_device : memref<4096xf32>
+  loops.nest "y" (o = 4096) schedule <order = (o), rows = o : 2, lanes = k : 16> {
     %r = loops.reduce add (k = 512) : f32 {
       %a = loops.load %w[o, k]
       %b = loops.load %x[k]
@@ -28,10 +29,10 @@ loops.func @large attributes {arena = 0 : i64} {
 // CHECK-NOT:     @llvm.prefetch
 // CHECK:       }
 loops.func @small attributes {arena = 0 : i64} {
-  %w = assign.node "w" constant : memref<256x512xf32>
+  %w = assign.node "w" constant : memref<2048x512xf32>
   %x = assign.node "x" constant : memref<512xf32>
-  %y = assign.node "y" on_device : memref<3x256xf32>
-  loops.nest "y" (b = 3, o = 256) schedule <order = (b, o), rows = o : 2, lanes = k : 16> {
+  %y = assign.node "y" on_device : memref<3x2048xf32>
+  loops.nest "y" (b = 3, o = 2048) schedule <order = (b, o), rows = o : 2, lanes = k : 16> {
     %r = loops.reduce add (k = 512) : f32 {
       %a = loops.load %w[o, k]
       %b1 = loops.load %x[k]
@@ -39,5 +40,61 @@ loops.func @small attributes {arena = 0 : i64} {
       loops.yield %p
     }
     loops.store %r, %y[b, o]
+  }
+}
+
+// A product of matrices fetches the rows of the next tile into the second-level cache, once for four neighbouring
+// columns: 2 rows of 1700 elements further.
+// CHECK-LABEL: define internal void @"product.y"
+// CHECK:         [[AT:%.*]] = getelementptr float, ptr [[BASE:%.*]], i64 3400
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AT]], i32 0, i32 2, i32 1)
+// CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr [[BASE]], i64 5100
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 2, i32 1)
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @product attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<1700x1700xf32>
+  %w = assign.node "w" constant : memref<1700x8xf32>
+  %y = assign.node "y" on_device : memref<1700x8xf32>
+  loops.nest "y" (b = 1700, o = 8) schedule <order = (o, b), rows = b : 2, lanes = o : 8> {
+    %r = loops.reduce add (k = 1700) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[b, o]
+  }
+}
+
+// Not where so few lines of the cache could hold rows of both tiles, nor where the next tile has the same rows.
+// CHECK-LABEL: define internal void @"other_products.y"
+// CHECK-NOT:     @llvm.prefetch
+// CHECK-LABEL: define internal void @"other_products.z"
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @other_products attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<2048x2048xf32>
+  %v = assign.node "v" constant : memref<1700x1700xf32>
+  %w = assign.node "w" constant : memref<2048x16xf32>
+  %y = assign.node "y" on_device : memref<2048x16xf32>
+  %z = assign.node "z" on_device : memref<1700x16xf32>
+  loops.nest "y" (b = 2048, o = 16) schedule <order = (o, b), rows = b : 6, lanes = o : 16> {
+    %r = loops.reduce add (k = 2048) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[b, o]
+  }
+  loops.nest "z" (b = 1700, o = 16) schedule <order = (b, o), rows = b : 6, lanes = o : 8> {
+    %r = loops.reduce add (k = 1700) : f32 {
+      %a = loops.load %v[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %z[b, o]
   }
 }

@@ -64,7 +64,9 @@ loops.func @backward {
 }
 // CHECK-LABEL: loops.func @backward
 // CHECK-NOT: x.packed
-// CHECK: loops.nest "dx" (b = 128, i = 784) schedule <order = (i, b), parallel = (i : 32, b : 64), rows = b : 8, lanes = i : 32> {
+// CHECK: loops.group "dx" (i_panel = 24)
+// CHECK: loops.nest "dx" (b = 128, i = 32) schedule <order = (i, b), rows = b : 8, lanes = i : 32> {
+// CHECK: loops.nest "dx remainder" (b = 128, i = 16)
 // CHECK: loops.nest "g.packed" (o_panel = 64, b = 128, o = 8)
 // CHECK: loops.nest "dw" (o_panel = 64, o = 8, i = 784) schedule <order = (i, o_panel, o), parallel = (i : 32, o_panel : 32), rows = o : 8, lanes = i : 32> {
 // CHECK: loops.load %{{.*}}[o_panel, b, o]
@@ -151,6 +153,25 @@ loops.func @dots {
 }
 // CHECK-LABEL: loops.func @dots
 // CHECK: loops.nest "y" (b = 128, o = 10) schedule <order = (b, o), parallel = (b : 16), rows = o : 10, lanes = i : 16> {
+
+// A product with a vector reuses no row of the matrix: tiles have eight of them, which fit in a set of the cache.
+loops.func @product_with_a_vector {
+  %w = assign.node "w" on_device : memref<512x512xf32>
+  %x = assign.node "x" on_device : memref<512xf32>
+  %y = assign.node "y" on_device : memref<512xf32>
+  loops.nest "y" (o = 512) {
+    %sum = loops.reduce add (i = 512) : f32 {
+      %wv = loops.load %w[o, i]
+      %xv = loops.load %x[i]
+      %p = arith.mulf %wv, %xv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[o]
+  }
+}
+// CHECK-LABEL: loops.func @product_with_a_vector
+// CHECK: loops.nest "y" (o = 512) schedule <order = (o), parallel = (o : 40), rows = o : 8, lanes = i : 16> {
+// CHECK-NEXT: loops.reduce add (i = 512) blocks 256 : f32
 
 loops.func @sums {
   %g = assign.node "g" on_device : memref<128x512xf32>
@@ -532,3 +553,46 @@ loops.func @deep_convolution {
     loops.store %sum, %y[b, h, w, o]
   }
 }
+
+// The gradient of an image: lanes along columns and channels merged would be no panels, so that the copy has those of
+// channels.
+loops.func @image_gradient {
+  %w = assign.node "w" on_device : memref<256x3x3x256xf32>
+  %g = assign.node "g" on_device : memref<32x8x8x256xf32>
+  %dx = assign.node "dx" on_device : memref<32x10x10x256xf32>
+  loops.nest "dx" (b = 32, kh = 3, oh = 8, kw = 3, ow = 8, c = 256) {
+    %sum = loops.reduce add (o = 256) : f32 {
+      %gv = loops.load %g[b, oh, ow, o]
+      %wv = loops.load %w[o, kh, kw, c]
+      %p = arith.mulf %gv, %wv : f32
+      loops.yield %p
+    }
+    %old = loops.load %dx[b, kh + oh, kw + ow, c]
+    %new = arith.addf %old, %sum : f32
+    loops.store %new, %dx[b, kh + oh, kw + ow, c]
+  }
+}
+// CHECK-LABEL: loops.func @image_gradient
+// CHECK: loops.nest "w.packed" (kh = 3, kw = 3, c_panel = 8, o = 256, c = 32)
+// CHECK: loops.nest "dx" (b = 32, kh = 3, oh = 8, kw = 3, ow = 8, c_panel = 8, c = 32) schedule <order = (b, kh, kw, c_panel, c, ow, oh), {{.*}}rows = oh : 8, lanes = c : 32> {
+
+// Images of 4 x 4 pixels and 512 channels stand a multiple of 4 KiB apart: 16 of them would meet in one set of the
+// first-level cache.
+loops.func @conflicts {
+  %w = assign.node "w" on_device : memref<3x3x512x512xf32>
+  %x = assign.node "x" on_device : memref<32x6x6x512xf32>
+  %y = assign.node "y" on_device : memref<32x4x4x512xf32>
+  loops.nest "y" (b = 32, h = 4, v = 4, o = 512) {
+    %sum = loops.reduce add (kh = 3, kw = 3, c = 512) : f32 {
+      %xv = loops.load %x[b, h + kh, v + kw, c]
+      %wv = loops.load %w[kh, kw, c, o]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, h, v, o]
+  }
+}
+// CHECK-LABEL: loops.func @conflicts
+// CHECK-NOT: rows = b : 16
+// CHECK: loops.nest "y" {{.*}} schedule
+// CHECK-NOT: rows = b : 16

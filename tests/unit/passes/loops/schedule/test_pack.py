@@ -57,7 +57,7 @@ def packed(text: str, names: str, schedule: Schedule) -> tuple[ModuleOp, Schedul
     module.verify()
     assert nests(func) == [*copies, nest]
     assert len(copies) == len(loads)
-    assert [name for name in new.order if name in nest.space.names] == list(new.order)
+    assert {*"*".join(new.order).split("*")} <= {*nest.space.names}
     run_func(func, found, {})
     for label, array in expected.items():
         np.testing.assert_allclose(found[label], array, rtol=1e-6)
@@ -187,3 +187,42 @@ def test_in_a_group(first: str, name: str, before_the_group: bool):
     func.verify()
     assert (copy.parent_op() is func) == before_the_group
     assert copy.space.data == (("i", 5), ("o", 8))
+
+
+IMAGE_GRADIENT = """
+loops.func @f {
+  %w = assign.node "w" on_device : memref<3x2x2x8xf32>
+  %g = assign.node "g" on_device : memref<2x4x3xf32>
+  %y = assign.node "y" on_device : memref<2x4x2x2x8xf32>
+  loops.nest "y" (b = 2, h = 4, kh = 2, kw = 2, c = 8) {
+    %sum = loops.reduce add (o = 3) : f32 {
+      %gv = loops.load %g[b, h, o]
+      %wv = loops.load %w[o, kh, kw, c]
+      %p = arith.mulf %gv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, h, kh, kw, c]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("merged", "width", "lanes", "order"),
+    [
+        (("kw", "c"), 4, "c", ("b", "kh", "kw", "c_panel", "c", "h")),
+        (("kh", "kw", "c"), 4, "c", ("b", "kh*kw", "c_panel", "c", "h")),
+        (("kw", "c"), 8, "c", ("b", "kh", "kw", "c", "h")),
+        # No whole vectors cover the innermost one.
+        (("kw", "c"), 16, "kw*c", ("b", "kh", "kw*c", "h")),
+    ],
+)
+def test_merged_lanes_have_panels_of_the_innermost(
+    merged: tuple[str, ...], width: int, lanes: str, order: tuple[str, ...]
+):
+    loop = "*".join(merged)
+    before = ("b", *(name for name in ("kh", "kw") if name not in merged), loop, "h")
+    schedule = Schedule(order=before, rows=("h", 2), lanes=(loop, width), merged=(merged,))
+    _, new = packed(IMAGE_GRADIENT, "w", schedule)
+    assert new.lanes == (lanes, width)
+    assert new.order == order

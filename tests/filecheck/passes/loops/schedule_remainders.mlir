@@ -1,0 +1,63 @@
+// RUN: ocannl-opt %s --cpu x86-64-v3 --split-input-file -p schedule | filecheck %s
+
+// 1000 columns are 62 panels of two vectors, and 8 columns more, whose index maps begin at 992.
+// CHECK-LABEL: loops.func @split
+// CHECK:         loops.group "y" (j_panel = 62)
+// CHECK:           loops.nest "w.packed1" (k = 1000, j = 16)
+// CHECK:             loops.load %w[k, j + 16*j_panel]
+// CHECK:           loops.nest "y" (i = 1000, j = 16) schedule <order = (j, i), rows = i : 6, lanes = j : 16> {
+// CHECK:             loops.load %b[j + 16*j_panel]
+// CHECK:             loops.store %{{.*}}, %y[i, j + 16*j_panel]
+// CHECK:         loops.nest "w.packed" (k = 1000, j = 8)
+// CHECK-NEXT:      loops.load %w[k, j + 992]
+// CHECK:         loops.nest "y remainder" (i = 1000, j = 8)
+// CHECK:           loops.load %b[j + 992]
+// CHECK:           loops.store %{{.*}}, %y[i, j + 992]
+// CHECK-NOT:     loops.nest
+loops.func @split {
+  %x = assign.node "x" on_device : memref<1000x1000xf32>
+  %w = assign.node "w" on_device : memref<1000x1000xf32>
+  %b = assign.node "b" on_device : memref<1000xf32>
+  %y = assign.node "y" on_device : memref<1000x1000xf32>
+  loops.nest "y" (i = 1000, j = 1000) {
+    %sum = loops.reduce add (k = 1000) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    %bv = loops.load %b[j]
+    %v = arith.addf %sum, %bv : f32
+    loops.store %v, %y[i, j]
+  }
+}
+
+// -----
+
+// A small product is not worth two nests, and neither is one that whole tiles cover.
+// CHECK-LABEL: loops.func @whole
+// CHECK-NOT:     remainder
+loops.func @whole {
+  %x = assign.node "x" on_device : memref<1024x1024xf32>
+  %w = assign.node "w" on_device : memref<1024x1024xf32>
+  %y = assign.node "y" on_device : memref<1024x1024xf32>
+  %s = assign.node "s" on_device : memref<100x100xf32>
+  loops.nest "y" (i = 1024, j = 1024) {
+    %sum = loops.reduce add (k = 1024) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[i, j]
+  }
+  loops.nest "s" (i = 100, j = 100) {
+    %sum = loops.reduce add (k = 100) : f32 {
+      %xv = loops.load %x[i, k]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : f32
+      loops.yield %p
+    }
+    loops.store %sum, %s[i, j]
+  }
+}
