@@ -32,6 +32,10 @@ class StateError(OcannlError):
     """A file that does not hold the state of the program, or that is damaged."""
 
 
+class MissingFileError(StateError, FileNotFoundError):
+    """A file that is not there."""
+
+
 class DeviceError(OcannlError):
     """A device that is missing, or that failed."""
 

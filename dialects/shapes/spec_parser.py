@@ -174,7 +174,7 @@ class _Parser:
         if num_operands is not None and num_operands != len(operands):
             offset = starts[num_operands] if num_operands < len(operands) else arrow.offset
             slots = "1 operand" if len(operands) == 1 else f"{len(operands)} operands"
-            message = f"the spec has slots for {slots}, but is used with {num_operands}"
+            message = f"the spec has slots for {slots}, but is used with {num_operands}: `;` separates slots"
             raise SpecSyntaxError(message, self.text, offset)
         return Spec(tuple(operands), result)
 
@@ -189,7 +189,8 @@ class _Parser:
             self._expect("->", "`|` stands once, after the batch row and before `->`")
         output = self._row("output")
         if self._next.kind not in _ENDS_OF_SLOT:
-            raise self._error(f"a second `{self._next.kind}` in this slot", self._next)
+            form = "a slot is `batch | input -> output`, and the result comes after `=>`"
+            raise self._error(f"a second `{self._next.kind}` in this slot: {form}", self._next)
         return Slot(batch, input, output)
 
     def _kinds_in_slot(self) -> set[str]:

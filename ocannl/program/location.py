@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 import os
+import re
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,9 @@ _OWN = (
     *(folder + os.sep for folder in np.__path__),
     *(folder + os.sep for folder in _FOLDERS),
 )
+
+PLACED = re.compile(r"[^\n]*?:\d+: ")
+"""A message that begins with a line, or an expression or a file with one."""
 
 
 def user_frame() -> FrameType | None:
@@ -67,6 +71,11 @@ def warn_at(where: Attribute, message: str) -> None:
     known = isinstance(where, FileLineColLoc)
     filename, line = (where.filename.data, where.line.data) if known else ("<unknown>", 0)
     warnings.warn_explicit(message, UserWarning, filename, line)
+
+
+def placed(message: str) -> str:
+    """A message under the user's line, unless it begins with one."""
+    return message if PLACED.match(message) else here(message)
 
 
 def here(message: str) -> str:

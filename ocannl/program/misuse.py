@@ -9,15 +9,16 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from ocannl.dialects.ir.errors import OcannlError
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
 from ocannl.program.argument_types import fits
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here, placed
 from ocannl.program.tensor import TensorLike
 
 
 def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
     """Makes public functions, and constructors and methods of public classes, raise `ArgumentError` for
-    arguments of wrong types, in place.
+    arguments of wrong types, and put the user's line before errors that have none, in place.
 
     Types are checked only after a call has failed, so that calls cost nothing.
     """
@@ -44,8 +45,11 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
     def explaining(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
-        except OcannlError:
+        except OcannlError as error:
+            error.args = (placed(str(error)),)
             raise
+        except MemoryError as error:
+            raise DeviceError(here(f"{_called(function)}: {error}")) from None
         # Whatever a wrong argument makes fail first: `blame` explains it, else it is raised as it is.
         except Exception:
             blame(function, args, named)

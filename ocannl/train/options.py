@@ -8,14 +8,19 @@ from typing import Any, TypeAlias, TypedDict, cast
 import numpy as np
 
 import ocannl as oc
+from ocannl.program.checks import flag, integer, number
 from ocannl.program.tensor import Expression
 from ocannl.train.plateau import Plateau
 from ocannl.train.schedules import Schedule
 
 LearningRate: TypeAlias = oc.TensorLike | Schedule | Plateau
 
-# Options that are no numbers.
-CHOICES = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay", "adjust_lr_fn")
+FLAGS = ("nesterov", "amsgrad", "centered", "decoupled_weight_decay")
+SEVERAL = ("betas", "etas", "step_sizes", "ns_coefficients")
+"""Options of several numbers."""
+ADJUSTMENTS = ("original", "match_rms_adamw")
+SHARES = ("rho", "alpha", "beta1", "beta2", "ema")
+"""Shares of an old value in a mean, less than 1."""
 
 
 class Common(TypedDict, total=False):
@@ -40,17 +45,53 @@ class Common(TypedDict, total=False):
 
 
 def check_option(optimizer: str, name: str, value: object, *, lr: bool = False) -> None:
-    """Raises `ArgumentError` for an option that is no number, or not one that it can be."""
+    """Raises `ArgumentError` for an option that is not what it can be."""
+    what = f"{name} of {optimizer}"
     if lr and isinstance(value, Schedule | Plateau | Expression):
         return
-    if name in CHOICES:
-        return
-    numbers: Iterable[object] = cast(Iterable[object], value) if isinstance(value, tuple | list) else [value]
-    for number in numbers:
-        if not isinstance(number, int | float | np.integer | np.floating):
-            what = "a number, an expression or a schedule" if lr else "a number"
-            raise oc.ArgumentError(f"{name} of {optimizer} is {what}, found {value!r}")
-        if name != "ns_coefficients" and not number >= 0:
-            raise oc.ArgumentError(f"{name} of {optimizer} is not negative, found {value!r}")
-        if name in ("betas", "rho", "alpha") and number >= 1:
-            raise oc.ArgumentError(f"{name} of {optimizer} is less than 1, found {value!r}")
+    if name in FLAGS:
+        flag(value, name)
+    elif name == "adjust_lr_fn":
+        if value not in ADJUSTMENTS:
+            raise oc.ArgumentError(f"{what} is {' or '.join(map(repr, ADJUSTMENTS))}, found {value!r}")
+    elif name in SEVERAL:
+        _check_several(what, name, value)
+    elif name == "ns_steps":
+        integer(value, what)
+    elif lr and not isinstance(value, int | float | np.generic | np.ndarray):
+        raise oc.ArgumentError(f"{what} is a number, an expression or a schedule, found {value!r}")
+    else:
+        number(value, what, below=1 if name in SHARES else None)
+
+
+def check_common(optimizer: str, common: Common) -> None:
+    """Raises `ArgumentError` for an option of all optimizers that is not what it can be."""
+    for name in ("clip_norm", "clip_value", "ema"):
+        if (value := common.get(name)) is not None:
+            check_option(optimizer, name, value)
+            if name != "ema" and value == 0:
+                raise oc.ArgumentError(f"{name} of {optimizer} is more than 0; None is for no clipping")
+    groups: object = common.get("groups", {})
+    if not isinstance(groups, Mapping):
+        raise oc.ArgumentError(f"groups of {optimizer} are options by patterns of names, found {groups!r}")
+    for pattern, given in cast(Mapping[object, object], groups).items():
+        if not isinstance(pattern, str) or not isinstance(given, Mapping):
+            raise oc.ArgumentError(f"a group of {optimizer} is options by name, found {pattern!r}: {given!r}")
+
+
+def check_nesterov(optimizer: str, options: Mapping[str, Any]) -> None:
+    """Raises `ArgumentError` where Nesterov's step has no momentum to look ahead by, or a damped one."""
+    if options["nesterov"] and (not options["momentum"] or options.get("dampening")):
+        raise oc.ArgumentError(f"nesterov of {optimizer} asks for momentum, and for no dampening")
+
+
+def _check_several(what: str, name: str, value: object) -> None:
+    """Checks an option of several numbers."""
+    size = 3 if name == "ns_coefficients" else 2
+    if not isinstance(value, tuple | list | np.ndarray) or np.shape(cast(Any, value)) != (size,):
+        raise oc.ArgumentError(f"{what} are {size} numbers, found {value!r}")
+    for one in cast(Iterable[Any], value):
+        number(one, what, signed=size == 3, below=1 if name == "betas" else None)
+    least, most = cast(tuple[float, float], value)[:2]
+    if name == "etas" and not 0 < least < 1 < most:
+        raise oc.ArgumentError(f"{what} are below and above 1, found {value!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,10 +20,12 @@ PLAIN = (oc.OcannlError, TypeError, ValueError, IndexError)
 def message_of(
     error: type[Exception] | tuple[type[Exception], ...], program: Callable[[], object], *parts: str
 ) -> str:
-    """The message of the error that a program raises: short, with these parts, not from inside."""
+    """The message of the error that a program raises: short, with a line and these parts, not from inside."""
     with pytest.raises(error) as caught:
         program()
     message = str(caught.value)
+    if isinstance(caught.value, oc.OcannlError):
+        assert re.match(r"[^\n]*?:\d+: ", message), f"there is no line in:\n{message}"
     assert len(message.splitlines()) <= MOST_LINES, message
     assert "Traceback" not in message
     assert "assert" not in message.lower()

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
-from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, RowKind, Shape
+from ocannl.dialects.shapes.shape import ROW_KINDS, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
 from ocannl.dialects.texpr import ApplyOp, DataOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
@@ -23,10 +21,10 @@ from ocannl.passes.texpr.infer_shapes.errors import (
     ShapeConflict,
     ShapeInferenceError,
 )
+from ocannl.passes.texpr.infer_shapes.hints import hint_for
+from ocannl.passes.texpr.infer_shapes.sides import Side
 from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 
-# The sizes of an axis that may be the channels of images.
-CHANNELS = (1, 2, 3, 4)
 # The separator after each row in the text of a shape.
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
 
@@ -55,29 +53,12 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     kind = error.row_kind
     example = f"oc.param({error.leaf.name!r}, {kind}=16)"
     message = (
-        f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} row)\n"
+        f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} axes)\n"
         f"  nothing that uses `{error.leaf.name}` determines it; give it where the parameter is made, "
         f"as in {example}, "
         "or give the size of a parameter that is added to it"
     )
     return ShapeError(at_line(origin, message))
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A row of a tensor in a clash, marked, or one of its axes; a tensor without a row only is shown."""
-
-    value: SSAValue
-    kind: RowKind | None = None
-    row: object = None
-    axis: int | None = None
-
-    @property
-    def size(self) -> int | None:
-        """The size of the axis."""
-        axes = self.row.axes if isinstance(self.row, Row) else ()
-        dim = axes[self.axis] if self.axis is not None and self.axis < len(axes) else None
-        return dim.size if isinstance(dim, Dim) else None
 
 
 def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeError:
@@ -95,8 +76,7 @@ def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeEr
     others = _operations(error.because, at)
     elsewhere = [other for other in others if location_text(other) != location_text(at)]
     lines += [f"  because of {line}" for line in _because(elsewhere)]
-    hint = _hint(at, shape_of) or next(filter(None, map(_misspelt, [at, *others])), None)
-    hint = hint or _one_position(error, shape_of) or _channels_first(error, sides, shape_of)
+    hint = hint_for(error, [at, *others], sides, shape_of)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
@@ -197,7 +177,7 @@ def _side_lines(side: Side, shape_of: ShapeOf) -> list[str]:
     line = f"{head}{_text(shape)}"
     if side.kind is None:
         return [line]
-    line += f"    (its {side.kind} row)"
+    line += f"    (its {side.kind} axes)"
     marked = _mark(shape, side.kind, side.axis if isinstance(side.row, Row) else None)
     if marked is None:
         return [line]
@@ -250,67 +230,3 @@ def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:
 def _because(ops: Sequence[Operation]) -> list[str]:
     lines = [f"{location_text(op) or 'an earlier operation'}: `{describe(op)}`" for op in ops]
     return list(dict.fromkeys(lines))[:4]
-
-
-def _misspelt(op: Operation) -> str | None:
-    """A long name that occurs once in a spec and is similar to another one; None if there is none."""
-    if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
-        return None
-    words = re.findall(r"[^\W\d]\w+", op.logic.data) if "," in op.logic.data else []
-    for word in words:
-        near = get_close_matches(word, [other for other in words if other != word], 1, cutoff=0.75)
-        if words.count(word) == 1 and near:
-            return f"`{word}` occurs once in the spec: did you mean `{near[0]}`?"
-    return None
-
-
-def _one_position(error: ShapeConflict, shape_of: ShapeOf) -> str | None:
-    """How an axis of size 1 is broadcast in a spec, where the clash is over one; else None."""
-    origin, axis = error.origin, error.left_axis
-    if not isinstance(origin, Origin) or not isinstance(origin.op, ApplyOp) or axis is None:
-        return None
-    op, place = origin.op, origin.left
-    if op.logic is None or op.logic.data in (".", "@", "T") or place.value not in op.args:
-        return None
-    slots = parse_spec(op.logic.data).operands
-    wanted = slots[list(op.args).index(place.value)].rows[ROW_KINDS.index(place.kind)]
-    if wanted.var is not None or axis >= len(wanted.axes):
-        return None
-    for arg, slot in zip(op.args, slots, strict=True):
-        for row, known in zip(slot.rows, shape_of(arg), strict=True):
-            pairs = zip(row.axes, known.axes, strict=False) if row.var is known.var is None else ()
-            if (wanted.axes[axis], Dim(1)) in pairs:
-                name, operand = wanted.axes[axis], tensor_name(arg)
-                instead = f"`0` in place of `{name}` takes the only position of `{operand}`"
-                return f"a name has one size in a spec: {instead}"
-    return None
-
-
-def _channels_first(error: ShapeConflict, sides: Sequence[Side], shape_of: ShapeOf) -> str | None:
-    """What to do where a window does not fit in an axis that looks like channels before larger axes."""
-    found = re.match(r"an axis of size (\d+) is too short", error.reason)
-    if found is None or int(found[1]) not in CHANNELS or not sides:
-        return None
-    name, shape = tensor_name(sides[0].value), shape_of(sides[0].value)
-    last = [dim.size if isinstance(dim, Dim) else 0 for dim in shape.memory_axes[-3:]]
-    if len(last) < 3 or last[0] != int(found[1]) or min(last[1:]) <= last[0]:
-        return None
-    turned = f'oc.einsum("..., c, h | w => ..., h, w | c", {name})'
-    return f"channels stand last here, before height and width in PyTorch: {turned}"
-
-
-def _hint(op: Operation, shape_of: ShapeOf) -> str | None:
-    if isinstance(op, SliceOp) and not _row_text(shape_of(op.source), "batch"):
-        name = tensor_name(op.source)
-        return f"`{name}` has no batch axis to slice; other axes take a fixed position in a spec"
-    if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:
-        return None
-    left, right = (shape_of(a) for a in op.args)
-    if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
-        return "`@` is the tensor product; `*` works point by point"
-    if op.logic.data == "@" and left.input.is_closed and not left.input.axes:
-        name = tensor_name(op.args[0])
-        return f"`{name}` has no input axes for `@` to sum over; weights stand on the left, `w @ x`"
-    if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
-        return "the product applies its right side first, as composed functions do: try to swap the operands"
-    return None

@@ -103,8 +103,11 @@ class RelationRules:
         if coefficient < 0 or not isinstance(whole, Dim):
             return f"`{sum.axis}` has no size"
         rest = total - coefficient if sum.window else total
+        if rest < 0 and sum.window:
+            least = whole.size - rest
+            return f"a window of size {least} does not fit in an axis of size {whole}: `{sum.axis}`"
         if rest < 0:
-            return f"an axis of size {whole} is too short for `{sum.axis}`"
+            return f"`{sum.axis}` takes {whole.size - rest} positions or more, the axis has size {whole}"
         what = "leaves" if sum.window else "has"
         return (
             f"`{sum.axis}` in an axis of size {whole} {what} {rest}, which does not divide by {coefficient}"

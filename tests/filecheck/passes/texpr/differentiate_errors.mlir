@@ -26,7 +26,7 @@ texpr.routine @r {
   %g = texpr.vjp %y wrt %w : !texpr.tensor<3, f32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: the gradient of one number is asked for, found 3: give a cotangent, or add them up
+// CHECK: {{:[0-9]+:[0-9]+}}: a gradient is of one number, and this has the shape 3: sum it up, `y.sum()`, or weight its numbers by a cotangent, `oc.vjp(y, x, cotangent)`
 
 // -----
 
@@ -36,7 +36,7 @@ texpr.routine @r {
   %g = texpr.vjp %y wrt %i : !texpr.tensor<3, f32>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives: cast it to a float
+// CHECK: {{:[0-9]+:[0-9]+}}: `i` holds integers (i32), which have no derivatives: give floats, or oc.cast(x, oc.float32)
 
 // -----
 

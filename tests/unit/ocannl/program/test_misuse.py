@@ -19,15 +19,18 @@ NN: Any = nn
 TRAIN: Any = train
 ARRAY: Any = np.ones(3)
 LIST: Any = [1.0, 2.0]
+LONG: Any = [[1.0] * 30]
+TUPLE: Any = ([oc.data([1.0])], [oc.data([2.0])])
+NONE: Any = None
 TWO: Any = np.int64(2)
 MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
-    (lambda ctx, x: train.grad_update(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
-    (lambda ctx, x: nn.cross_entropy(x, ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
-    (lambda ctx, x: oc.updates(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
-    (lambda ctx, x: oc.zero_grads(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
-    (lambda ctx, x: oc.backprop(ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
-    (lambda ctx, x: oc.add_update(ARRAY, oc.forward(x)), "found ndarray; an array becomes a tensor by"),
-    (lambda ctx, x: oc.node("n", like=ARRAY), "found ndarray; an array becomes a tensor by oc.data"),
+    (lambda ctx, x: train.grad_update(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
+    (lambda ctx, x: nn.cross_entropy(x, ARRAY), "found an array (ndarray): write `oc.data(array)`"),
+    (lambda ctx, x: oc.updates(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
+    (lambda ctx, x: oc.zero_grads(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
+    (lambda ctx, x: oc.backprop(ARRAY), "found an array (ndarray): write `oc.data(array)`"),
+    (lambda ctx, x: oc.add_update(ARRAY, oc.forward(x)), "found an array (ndarray): write `oc.data("),
+    (lambda ctx, x: oc.node("n", like=ARRAY), "found an array (ndarray): write `oc.data(array)`"),
     (lambda ctx, x: ANY.block_comment("text", x), "a heading stands over code, found Tensor"),
     (lambda ctx, x: ANY.scope(3), "a scope is named by a string, found 3"),
     (lambda ctx, x: ANY.relu(x).named(3), "a label is a string, found 3"),
@@ -42,11 +45,13 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: NN.linear(3), "linear: too many positional arguments. Its arguments are"),
     (lambda ctx, x: TRAIN.batches(batch_size=2), "batches: there is no argument `batch_size`"),
     (lambda ctx, x: TRAIN.plot(["high", "low"]), "what is plotted is numbers"),
-    (
-        lambda ctx, x: oc.where(x, LIST, x),
-        "found list; an array becomes a tensor by oc.data, a list by oc.tensor",
-    ),
-    (lambda ctx, x: nn.mse(x, LIST), "a tensor and a list: an array becomes a tensor by oc.data, a list by"),
+    (lambda ctx, x: oc.where(x, LIST, x), "found the list [1.0, 2.0]: write `oc.data([1.0, 2.0])`"),
+    (lambda ctx, x: nn.mse(x, LIST), "combine with the list [1.0, 2.0]: write `oc.data([1.0, 2.0])`"),
+    (lambda ctx, x: ANY.relu([x, x]), "found a list of tensors: `oc.stack([a, b], axis="),
+    (lambda ctx, x: ANY.relu(x) @ TUPLE, "combine with a tuple of tensors: `oc.stack([a, b], axis="),
+    (lambda ctx, x: x * LONG, "the list [[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...]]: write"),
+    (lambda ctx, x: ANY.maximum(x, 1) + NONE, "a tensor does not combine with None"),
+    (lambda ctx, x: ANY.relu({}), "expected a tensor or a number, found an object of type dict"),
 ]
 
 
@@ -56,6 +61,26 @@ def test_misuse(misuse: Callable[[oc.Context, oc.Tensor], object], message: str)
         misuse(oc.Context.cpu(), oc.data(np.ones((2, 3)), label="x"))
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize("numbers", [(0, 5, 0), (0, 5, float("nan")), (float("inf"),), (1e30,), (0, 2**80)])
+def test_there_is_no_such_range(numbers: Any):
+    with pytest.raises(oc.ArgumentError, match="there is no range from "):
+        oc.arange(*numbers)
+
+
+@pytest.mark.parametrize("make", [oc.zeros, oc.ones, oc.eye, oc.arange, lambda n: oc.linspace(0, 1, n)])
+def test_want_of_memory_is_told_with_the_line(make: Any):
+    with pytest.raises(oc.DeviceError, match="Unable to allocate") as caught:
+        make(10**15)
+    assert str(caught.value).startswith(f"{__file__}:")
+
+
+def test_arrays_of_other_libraries_are_no_tensors():
+    torch, x = pytest.importorskip("torch"), oc.data(np.ones(3))
+    for use in (lambda: x + torch.ones(3), lambda: torch.ones(3) * x, lambda: oc.maximum(x, torch.ones(3))):
+        with pytest.raises(oc.ArgumentError, match=r"an array \(Tensor\): write `oc\.data"):
+            use()
 
 
 NAMES: list[tuple[Any, str, str]] = [

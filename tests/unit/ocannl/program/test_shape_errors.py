@@ -67,7 +67,7 @@ class TestShapeClashes:
         oc.infer(conv(turned))
         assert turned.numpy().shape == (2, 28, 20, 1)
         small = data(2, 4, 4, 3, axes="bbbo")
-        assert "hint" not in message_of(oc.ShapeError, lambda: conv(small))
+        assert "channels" not in message_of(oc.ShapeError, lambda: conv(small))
 
     def test_both_sizes_are_told_with_their_tensors(self):
         """An axis of a spec is marked in each operand; what is unknown is left out."""
@@ -75,9 +75,9 @@ class TestShapeClashes:
         spec = "b, w + j | c; j, c -> o => b, w | o"
         message = message_of(oc.ShapeError, lambda: oc.einsum(spec, images, kernel))
         assert message.splitlines()[1:7] == [
-            "  images: 2,8|3    (its output row)",
+            "  images: 2,8|3    (its output axes)",
             "              ^",
-            "  kernel: 3,1->4    (its input row)",
+            "  kernel: 3,1->4    (its input axes)",
             "            ^",
             "  this axis is `c` in the spec",
             "  3 in `images`, 1 in `kernel`",
@@ -86,11 +86,12 @@ class TestShapeClashes:
             oc.ShapeError, lambda: oc.param("w") @ data(10, 3) + data(4, label="b") + data(5)
         )
         assert message.splitlines()[1:] == [
-            "  (... + b): ...,10|...,4    (its output row)",
+            "  (... + b): ...,10|...,4    (its output axes)",
             "                        ^",
-            "  x: 5    (its output row)",
+            "  x: 5    (its output axes)",
             "     ^",
             "  4 in `(... + b)`, 5 in `x`",
+            "  hint: sizes are equal point by point, or 1",
         ]
 
     @pytest.mark.parametrize("function", ["einmax", "tropical", "outer_sum"])

@@ -8,9 +8,9 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + y`
-// CHECK-NEXT: x: 10|4    (its output row)
+// CHECK-NEXT: x: 10|4    (its output axes)
 // CHECK-NEXT: ^
-// CHECK-NEXT: y: 10|3    (its output row)
+// CHECK-NEXT: y: 10|3    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: 4 in `x`, 3 in `y`
 
@@ -25,9 +25,9 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ y`
-// CHECK-NEXT: w: ...,4,3->    (its input row)
+// CHECK-NEXT: w: ...,4,3->    (its input axes)
 // CHECK-NEXT: ^
-// CHECK-NEXT: y: 7    (its output row)
+// CHECK-NEXT: y: 7    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: 3 in `w`, 7 in `y`
 // CHECK-NEXT: because of {{.*:[0-9]+:[0-9]+}}: `w @ x`
@@ -44,7 +44,7 @@ texpr.routine @r {
   texpr.forward %y
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `w1` (its output row)
+// CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `w1` (its output axes)
 // CHECK-NEXT: nothing that uses `w1` determines it; give it where the parameter is made, as in oc.param('w1', output=16), or give the size of a parameter that is added to it
 
 // -----
@@ -55,7 +55,7 @@ texpr.routine @r {
   %y = texpr.apply = neg(%p) logic "." : !texpr.tensor<...b6 | ...i7 -> ...o8>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `p` (its output row)
+// CHECK: {{:[0-9]+:[0-9]+}}: you forgot to give the hidden dimension of `p` (its output axes)
 // CHECK-NEXT: nothing that uses `p` determines it; give it where the parameter is made, as in oc.param('p', output=16), or give the size of a parameter that is added to it
 
 // -----
@@ -68,9 +68,9 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + y`
-// CHECK-NEXT: x: 3:rgb    (its output row)
+// CHECK-NEXT: x: 3:rgb    (its output axes)
 // CHECK-NEXT: ^^^^^
-// CHECK-NEXT: y: 3:hsv    (its output row)
+// CHECK-NEXT: y: 3:hsv    (its output axes)
 // CHECK-NEXT: ^^^^^
 // CHECK-NEXT: sizes 3:rgb and 3:hsv differ
 
@@ -84,9 +84,9 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w * x`
-// CHECK-NEXT: w: 2->16    (its output row)
+// CHECK-NEXT: w: 2->16    (its output axes)
 // CHECK-NEXT: ^^
-// CHECK-NEXT: x: 10|2    (its output row)
+// CHECK-NEXT: x: 10|2    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: 16 in `w`, 2 in `x`
 // CHECK-NEXT: hint: `@` is the tensor product; `*` works point by point
@@ -100,9 +100,9 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ x`
-// CHECK-NEXT: w: 2->16    (its input row)
+// CHECK-NEXT: w: 2->16    (its input axes)
 // CHECK-NEXT: ^
-// CHECK-NEXT: x: 16->5    (its output row)
+// CHECK-NEXT: x: 16->5    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: 2 in `w`, 5 in `x`
 // CHECK-NEXT: hint: the product applies its right side first, as composed functions do: try to swap the operands
@@ -120,7 +120,7 @@ texpr.routine @r {
 
 // -----
 
-// Where no row is as another operand would have it, there is no hint.
+// Where no row is as another operand would have it, the hint is about sizes.
 texpr.routine @r {
   %x = texpr.data "x" : !texpr.tensor<10 |>
   %w = texpr.data "w" : !texpr.tensor<16 |>
@@ -128,7 +128,30 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x * w`
-// CHECK-NOT: hint
+// CHECK: hint: sizes are equal point by point, or 1
+
+// -----
+
+// A vector that goes along the batch; and a size that a parameter was given.
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<10 | 3>
+  %b = texpr.data "b" : !texpr.tensor<10>
+  %z = texpr.apply = add(%x, %b) logic "." : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x + b`
+// CHECK: hint: `b` has the size of the batch of `x`: along that goes oc.data(array, axes="b")
+
+// -----
+
+texpr.routine @r {
+  %x = texpr.data "x" : !texpr.tensor<10 | 3>
+  %w = texpr.param "w" : !texpr.tensor<4 -> 2>
+  %z = texpr.apply add= mul(%w, %x) logic "@" : !texpr.tensor<...b0 | ...i1 -> ...o2>
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `w @ x`
+// CHECK: hint: give `w` the size 3 here, or none: it is then inferred
 
 // -----
 
@@ -150,7 +173,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a a => a", x)`
-// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: x: 2,3    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: this axis is `a` in the spec
 // CHECK-NEXT: sizes 3 and 2 differ
@@ -163,7 +186,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a b c => a", x)`
-// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: x: 2,3    (its output axes)
 // CHECK-NEXT: ^^^
 // CHECK-NEXT: its slot in the spec, `a b c`, has 3 output axes, `x` has 2
 
@@ -175,7 +198,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a 3 => a", x)`
-// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: x: 2,3    (its output axes)
 // CHECK-NEXT: ^^^
 // CHECK-NEXT: position 3 is used of an axis of size 3
 
@@ -187,7 +210,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `einsum("a b => a", x)`
-// CHECK-NEXT: x: 2,3    (its output row)
+// CHECK-NEXT: x: 2,3    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: this axis is `b` in the spec
 // CHECK-NEXT: sizes 3 and 4 differ
@@ -200,9 +223,9 @@ texpr.routine @r indices (n = 80) {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[n]`
-// CHECK-NEXT: x: 81,10|3    (its batch row)
+// CHECK-NEXT: x: 81,10|3    (its batch axes)
 // CHECK-NEXT: ^^
-// CHECK-NEXT: x[n]: ...|    (its batch row)
+// CHECK-NEXT: x[n]: ...|    (its batch axes)
 // CHECK-NEXT: ^^^
 // CHECK-NEXT: sizes 81 and 80 differ
 
@@ -214,8 +237,8 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[0]`
-// CHECK-NEXT: x: 3    (its batch row)
-// CHECK-NEXT: x[0]: ...|    (its batch row)
+// CHECK-NEXT: x: 3    (its batch axes)
+// CHECK-NEXT: x[0]: ...|    (its batch axes)
 // CHECK-NEXT: ^^^
 // CHECK-NEXT: the numbers of axes differ
 // CHECK-NEXT: hint: `x` has no batch axis to slice; other axes take a fixed position in a spec
@@ -228,7 +251,7 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `x[3]`
-// CHECK-NEXT: x: 3|3    (its batch row)
+// CHECK-NEXT: x: 3|3    (its batch axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: position 3 is used of an axis of size 3
 
@@ -241,9 +264,9 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `p = x`
-// CHECK-NEXT: p: 4    (its output row)
+// CHECK-NEXT: p: 4    (its output axes)
 // CHECK-NEXT: ^
-// CHECK-NEXT: x: 3    (its output row)
+// CHECK-NEXT: x: 3    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: 4 in `p`, 3 in `x`
 
@@ -255,8 +278,8 @@ texpr.routine @r {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: shapes do not fit in `grad`
-// CHECK-NEXT: x.grad: 4    (its output row)
+// CHECK-NEXT: x.grad: 4    (its output axes)
 // CHECK-NEXT: ^
-// CHECK-NEXT: x: 3    (its output row)
+// CHECK-NEXT: x: 3    (its output axes)
 // CHECK-NEXT: ^
 // CHECK-NEXT: 4 in `x.grad`, 3 in `x`

@@ -125,7 +125,7 @@ def test_a_window_gives_any_one_of_its_sizes(unknown: int):
     ("sizes", "reason"),
     [
         ((12, None, 3), "leaves 5, which does not divide by 2"),
-        ((6, None, 3), "an axis of size 6 is too short"),
+        ((6, None, 3), "a window of size 7 does not fit in an axis of size 6"),
         ((12, 3, 3), "makes 11, the axis has size 12"),
         ((12, 3, None), "does not divide by 3"),
     ],

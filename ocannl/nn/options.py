@@ -1,0 +1,28 @@
+"""Checks of the numbers that blocks and losses are given."""
+
+from __future__ import annotations
+
+import ocannl as oc
+from ocannl.program.checks import number
+
+
+def check_not_negative(value: oc.TensorLike, what: str) -> None:
+    """Raises `ArgumentError` for a negative number, NaN, and what is no number; `what` is its name. A tensor
+    is known only when it runs.
+    """
+    if not isinstance(value, oc.Tensor):
+        number(value, what)
+
+
+def check_positive(value: oc.TensorLike, what: str) -> None:
+    """The same, and for 0."""
+    check_not_negative(value, what)
+    if not isinstance(value, oc.Tensor) and value == 0:
+        raise oc.ArgumentError(f"{what} is more than 0, found {value!r}")
+
+
+def check_share(value: float, what: str) -> None:
+    """Raises `ArgumentError` for what is no number from 0 to 1."""
+    number(value, what)
+    if value > 1:
+        raise oc.ArgumentError(f"{what} is at most 1, found {value!r}")

@@ -1,0 +1,148 @@
+"""The way out of a clash of shapes, where one is likely."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import permutations
+
+from xdsl.ir import Operation
+
+from ocannl.dialects.shapes.shape import ROW_KINDS, Dim, Row, Shape
+from ocannl.dialects.shapes.spec_parser import parse_spec
+from ocannl.dialects.texpr import ApplyOp, DataOp, ParamOp, SliceOp
+from ocannl.dialects.texpr.tensor_type import shape_of as declared_shape
+from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
+from ocannl.passes.texpr.infer_shapes.errors import ShapeConflict
+from ocannl.passes.texpr.infer_shapes.sides import Side
+
+# The sizes of an axis that may be the channels of images.
+CHANNELS = (1, 2, 3, 4)
+
+
+def hint_for(
+    error: ShapeConflict, ops: Sequence[Operation], sides: Sequence[Side], shape_of: ShapeOf
+) -> str | None:
+    """The first hint that fits: `ops` are the operation that fails, and those that decided before it."""
+    found = (
+        _operator(ops[0], shape_of),
+        *map(_misspelt, ops),
+        _given_size(sides),
+        _one_position(error, shape_of),
+        _window(error, sides, shape_of),
+        _pointwise(ops[0], sides, shape_of),
+        _one_name(error, ops[0], sides),
+    )
+    return next(filter(None, found), None)
+
+
+def _misspelt(op: Operation) -> str | None:
+    """A long name that occurs once in a spec and is similar to another one; None if there is none."""
+    if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
+        return None
+    words = re.findall(r"[^\W\d]\w+", op.logic.data) if "," in op.logic.data else []
+    for word in words:
+        near = get_close_matches(word, [other for other in words if other != word], 1, cutoff=0.75)
+        if words.count(word) == 1 and near:
+            return f"`{word}` occurs once in the spec: did you mean `{near[0]}`?"
+    return None
+
+
+def _one_position(error: ShapeConflict, shape_of: ShapeOf) -> str | None:
+    """How an axis of size 1 is broadcast in a spec, where the clash is over one; else None."""
+    origin, axis = error.origin, error.left_axis
+    if not isinstance(origin, Origin) or not isinstance(origin.op, ApplyOp) or axis is None:
+        return None
+    op, place = origin.op, origin.left
+    if op.logic is None or op.logic.data in (".", "@", "T") or place.value not in op.args:
+        return None
+    slots = parse_spec(op.logic.data).operands
+    wanted = slots[list(op.args).index(place.value)].rows[ROW_KINDS.index(place.kind)]
+    if wanted.var is not None or axis >= len(wanted.axes):
+        return None
+    for arg, slot in zip(op.args, slots, strict=True):
+        for row, known in zip(slot.rows, shape_of(arg), strict=True):
+            pairs = zip(row.axes, known.axes, strict=False) if row.var is known.var is None else ()
+            if (wanted.axes[axis], Dim(1)) in pairs:
+                name, operand = wanted.axes[axis], tensor_name(arg)
+                instead = f"`0` in place of `{name}` takes the only position of `{operand}`"
+                return f"a name has one size in a spec: {instead}"
+    return None
+
+
+def _window(error: ShapeConflict, sides: Sequence[Side], shape_of: ShapeOf) -> str | None:
+    """What to do where a window does not fit in an axis."""
+    found = re.match(r"a window of size \d+ does not fit in an axis of size (\d+)", error.reason)
+    if found is None or not sides:
+        return None
+    turned = channels_first(tensor_name(sides[0].value), shape_of(sides[0].value), int(found[1]))
+    return turned or "a smaller window fits, or a padded axis: use_padding=True"
+
+
+def channels_first(name: str, shape: Shape, size: int) -> str | None:
+    """How images get channels last, where an axis of a size looks like channels before larger axes."""
+    last = [dim.size if isinstance(dim, Dim) else 0 for dim in shape.memory_axes[-3:]]
+    if size not in CHANNELS or len(last) < 3 or last[0] != size or min(last[1:]) <= size:
+        return None
+    turned = f'oc.einsum("..., c, h | w => ..., h, w | c", {name})'
+    return f"channels stand last here, before height and width in PyTorch: {turned}"
+
+
+def _operator(op: Operation, shape_of: ShapeOf) -> str | None:
+    """Another operator, or another order of its operands, for which shapes would fit."""
+    if isinstance(op, SliceOp) and shape_of(op.source).batch == Row():
+        name = tensor_name(op.source)
+        return f"`{name}` has no batch axis to slice; other axes take a fixed position in a spec"
+    if not isinstance(op, ApplyOp) or op.logic is None or len(op.args) != 2:
+        return None
+    left, right = (shape_of(a) for a in op.args)
+    if op.logic.data == "." and left.input.axes and left.input.axes == right.output.axes:
+        return "`@` is the tensor product; `*` works point by point"
+    if op.logic.data == "@" and left.input.is_closed and not left.input.axes:
+        name = tensor_name(op.args[0])
+        return f"`{name}` has no input axes for `@` to sum over; weights stand on the left, `w @ x`"
+    if op.logic.data == "@" and right.input.axes and right.input.axes == left.output.axes:
+        return "the product applies its right side first, as composed functions do: try to swap the operands"
+    return None
+
+
+def _given_size(sides: Sequence[Side]) -> str | None:
+    """Where a parameter was made with the size that does not fit: the size that would."""
+    for side in reversed(sides):
+        others = [other.size for other in sides if other is not side]
+        if side.kind is None or side.axis is None or not isinstance(side.value.owner, ParamOp):
+            continue
+        given = declared_shape(side.value).row(side.kind).axes
+        is_given = len(given) > side.axis and given[side.axis] == Dim(side.size or 0)
+        if is_given and len(others) == 1 and others[0] not in (None, side.size):
+            return f"give `{tensor_name(side.value)}` the size {others[0]} here, or none: it is then inferred"
+    return None
+
+
+def _pointwise(op: Operation, sides: Sequence[Side], shape_of: ShapeOf) -> str | None:
+    """What sizes fit point by point, or along which axis an operand was meant."""
+    if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data != ".":
+        return None
+    sizes = {side.size for side in sides}
+    sizes_fit = None if None in sizes or len(sizes) < 2 else "sizes are equal point by point, or 1"
+    for side, other in permutations(sides, 2):
+        own, batch = shape_of(side.value), shape_of(other.value).batch.axes
+        if batch and own.memory_axes == own.output.axes == batch[-1:]:
+            name = tensor_name(side.value)
+            way = f'oc.einsum("i => i |", {name})'
+            way = 'oc.data(array, axes="b")' if isinstance(side.value.owner, DataOp) else way
+            batched = f"the size of the batch of `{tensor_name(other.value)}`"
+            return f"`{name}` has {batched}: along that goes {way}"
+    return sizes_fit
+
+
+def _one_name(error: ShapeConflict, op: Operation, sides: Sequence[Side]) -> str | None:
+    """What a name in a spec means, where two operands have axes of other sizes."""
+    if not isinstance(op, ApplyOp) or op.logic is None or op.logic.data in (".", "@", "T"):
+        return None
+    sizes = {side.size for side in sides}
+    if None in sizes or len(sizes) < 2 or not error.reason.endswith(" differ"):
+        return None
+    return "axes of one name have one size; other sizes need other names"
