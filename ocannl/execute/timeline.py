@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ocannl.dialects.ir.errors import DeviceError, location_text
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.loops import CollectiveOp, GroupOp, NestOp, RepeatOp, StepOp
-from ocannl.execute.replace_file import replacing
+from ocannl.execute.replace_file import check_folder, replacing
 from ocannl.execute.routine import Routine
 from ocannl.passes.analysis.work import bytes_moved, flops
 from ocannl.program.errors import ArgumentError
@@ -103,9 +103,12 @@ class Timeline:
 
     @contextmanager
     def recording(self, path: Path) -> Generator[None]:
-        """A context at whose end the file is written. Raises `ArgumentError` inside of another one."""
+        """A context at whose end the file is written. Raises `ArgumentError` inside of another one, and where
+        there is no folder for the file.
+        """
         if self.compiled is not None:
             raise ArgumentError("this context is being traced already")
+        check_folder(path)
         self.compiled = []
         for routine in self.routines:
             self._time(routine)
@@ -114,7 +117,7 @@ class Timeline:
         finally:
             timed, self._timed = self._timed, {}
             for routine, run in timed.items():
-                routine.use(run.run)
+                routine.run = run.run
             compiled, self.compiled = self.compiled, None
             found = [*compiled, *(span for each in timed.items() for span in _spans(*each))]
             with replacing(path) as aside:
@@ -129,7 +132,7 @@ class Timeline:
 
     def _time(self, routine: Routine) -> None:
         self._timed[routine] = timed = TimedRun(routine.run, routine.name, self.device)
-        routine.use(timed)
+        routine.run = timed
 
 
 def _compilation(routine: Routine, start: float) -> Iterator[Span]:

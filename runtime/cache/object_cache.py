@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ocannl.runtime.cache.trusted_files import UntrustedError, check_folder, make_folder, read, write_new
-from ocannl.runtime.settings import config
+from ocannl.runtime.settings import OFF, config
 
 DEFAULT_MAX_BYTES = 256 * 2**20
 FORMAT = "objects-v2"
@@ -157,9 +157,9 @@ def scan(folder: Path) -> Iterator[tuple[float, int, Path]]:
 
 
 def environment_cache() -> ObjectCache | None:
-    """The cache that `OCANNL_CACHE` names: a folder, or `off` for none; else the user's default."""
+    """The cache that `OCANNL_CACHE` names: a folder, or `off` for none; by default the user's."""
     setting = config["cache"]
-    if setting == "off":
+    if setting and setting.lower() in OFF:
         return None
     folder = Path(setting) if setting else user_cache_folder()
     return None if folder is None else _cache_in(folder)

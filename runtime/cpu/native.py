@@ -18,7 +18,7 @@ from ocannl.runtime.cpu.violation import Violation
 from ocannl.runtime.host.debugged import DebuggedModule, debugged
 from ocannl.runtime.host.jit import CompiledModule, compile_llvm
 from ocannl.runtime.host.processor import check_runs, chosen_target, missing_features
-from ocannl.runtime.host.run import HostRun
+from ocannl.runtime.host.run import Failures, HostRun
 from ocannl.runtime.interface import Interface
 from ocannl.runtime.memory import ArgBlock, HostMemory
 from ocannl.runtime.settings import is_on
@@ -70,15 +70,16 @@ class NativeProgram:
     violation: Violation | None
     target: TargetDescription
 
-    def bind(self, args: ArgBlock) -> NativeRun:
-        return NativeRun(self, args)
+    def bind(self, args: ArgBlock, failures: Failures | None = None) -> NativeRun:
+        """`failures` raises the errors of what runs call."""
+        return NativeRun(self, args, failures)
 
 
 class NativeRun(HostRun):
     """Native code on a block of arguments."""
 
-    def __init__(self, program: NativeProgram, args: ArgBlock) -> None:
-        super().__init__(program.function, args, program.violation)
+    def __init__(self, program: NativeProgram, args: ArgBlock, failures: Failures | None) -> None:
+        super().__init__(program.function, args, failures or program.violation)
         self.target = program.target
 
     def profile(self, module: ModuleOp, runs: int) -> list[float]:

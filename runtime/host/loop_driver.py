@@ -114,6 +114,7 @@ def run_loop(
     ranged: Sequence[tuple[int, int]] = (),
     advance: Sequence[int] = (),
     record: Sequence[NDArray[np.generic]] = (),
+    check: Callable[[], None] = lambda: None,
 ) -> list[NDArray[np.generic]]:
     """Runs a routine for all values of its ranged indices, `epochs` times.
 
@@ -127,6 +128,7 @@ def run_loop(
         ranged: slot and range of each ranged index; the last varies fastest. Without any, an epoch is a run.
         advance: slots of indices to add 1 to after each run.
         record: C-contiguous arrays, the memory of nodes, whose values to keep after each run.
+        check: raises the error of a run that has failed; it is called about every 0.1 s, and at the end.
 
     Returns:
         For each recorded array one of its dtype and of shape (runs, *its shape).
@@ -141,7 +143,7 @@ def run_loop(
     before = args.slots[slots]
     args.slots[slots] = 0
     try:
-        run_in_slices(runs, driver_call(function, args, slots, ranged, advance, record, outputs))
+        run_in_slices(runs, driver_call(function, args, slots, ranged, advance, record, outputs), check)
     finally:
         args.slots[slots] = before
     return outputs
@@ -190,13 +192,14 @@ def pointer(array: NDArray[np.int64]) -> ctypes.c_void_p:
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
-def run_in_slices(runs: int, call: Callable[[int], None]) -> None:
-    """Makes `runs` runs by calls of about `SLICE_SECONDS`, so that Python sees signals between them."""
+def run_in_slices(runs: int, call: Callable[[int], None], check: Callable[[], None]) -> None:
+    """Makes `runs` runs by calls of about `SLICE_SECONDS`, so that Python sees signals and errors between."""
     size = 1
     while runs > 0:
         size = min(size, runs)
         start = perf_counter()
         call(size)
+        check()
         runs -= size
         size = next_slice(size, perf_counter() - start)
 

@@ -13,10 +13,10 @@ from ocannl.runtime.memory import ArgBlock, HostMemory, bind_call
 
 
 class Failures(Protocol):
-    """The errors of runs on a GPU, or on an emulated one that checks accesses."""
+    """The errors of runs: on a GPU, on an emulated one that checks accesses, or with other ranks."""
 
     def raise_first(self) -> None:
-        """Raises `DeviceError` for the first error, if there is one, and forgets it."""
+        """Raises the first error, if there is one, and forgets it."""
         ...
 
 
@@ -48,8 +48,12 @@ class HostRun:
     ) -> list[NDArray[Any]]:
         arrays = [memory.array for memory in record if isinstance(memory, HostMemory)]
         assert len(arrays) == len(record), "routines on the CPU have memory there"
-        found = run_loop(
-            self.function, self.args, epochs=epochs, ranged=ranged, advance=advance, record=arrays
+        return run_loop(
+            self.function,
+            self.args,
+            epochs=epochs,
+            ranged=ranged,
+            advance=advance,
+            record=arrays,
+            check=self.raise_failure,
         )
-        self.raise_failure()
-        return found

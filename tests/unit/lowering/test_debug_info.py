@@ -14,6 +14,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.runtime.host.perf_map import map_file
+from ocannl.runtime.host.run import HostRun
 
 GDB = shutil.which("gdb")
 PROGRAM = """\
@@ -71,6 +73,22 @@ def test_instructions_have_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_without_it_there_is_none():
     step, _ = training()
     assert "!dbg" not in step.ir("llvm")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="perf is Linux'")
+def test_perf_finds_functions(monkeypatch: pytest.MonkeyPatch):
+    map_file().unlink(missing_ok=True)
+    monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
+    ctx, y = oc.Context.cpu(1), oc.exp(oc.range(12)).named("y")
+    routine = ctx.compile(oc.forward(y), name="perf")
+    rows = [line.split(" ", 2) for line in map_file().read_text("utf-8").splitlines()]
+    places = {name: (int(start, 16), int(size, 16)) for start, size, name in rows}
+    map_file().unlink()
+    (start, size), (nest, bytes_of_nest) = places["routine perf"], places["perf.y"]
+    assert isinstance(routine.run, HostRun)
+    assert start == routine.run.function
+    assert size > 0
+    assert nest + bytes_of_nest <= start or start + size <= nest
 
 
 @pytest.mark.skipif(GDB is None, reason="there is no gdb")

@@ -79,3 +79,11 @@ def test_an_error_inside_ends_the_trace(tmp_path: Path):
     before = path.read_text("utf-8")
     step()
     assert path.read_text("utf-8") == before
+
+
+def test_a_folder_that_is_missing_is_told_at_the_beginning(tmp_path: Path):
+    with (
+        pytest.raises(oc.ArgumentError, match=r"cannot write .*: there is no folder .*missing"),
+        oc.Context.cpu().trace(tmp_path / "missing" / "trace.json"),
+    ):
+        pytest.fail("the trace began")
