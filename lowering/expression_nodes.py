@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, SSAValue
 
 from ocannl.dialects import assign, texpr
@@ -32,6 +33,8 @@ class ExpressionNodes:
     assigned: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
     passed: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
     """The memory that scans and collectives read."""
+    wide: set[SSAValue] = field(default_factory=set[SSAValue], kw_only=True)
+    """The values of small floats that are kept in f32."""
 
     def declare_use(self, op: Operation) -> None:
         if isinstance(op, texpr.ForwardOp):
@@ -66,7 +69,7 @@ class ExpressionNodes:
     ) -> SSAValue:
         """Declares a node of the sizes of a value, or of others."""
         label = self._label(memory, hint)
-        element = tensor_type(memory).element_or_none
+        element = f32 if memory in self.wide else tensor_type(memory).element_or_none
         op = memory.owner.parent_op() if isinstance(memory.owner, Block) else memory.owner
         assert isinstance(op, Operation)
         if element is None or not shape_of(memory).is_final:

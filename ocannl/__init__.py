@@ -19,6 +19,9 @@ from ocannl.execute.context import Context, default_context
 from ocannl.execute.debugging import debug, diff
 from ocannl.execute.eager_engine import eager
 from ocannl.execute.inference import infer
+from ocannl.execute.machines import Machine
+from ocannl.execute.plan import Plan
+from ocannl.execute.planning import plan
 from ocannl.execute.printing import print
 from ocannl.execute.routine import Routine
 from ocannl.execute.tuning import tune
@@ -101,8 +104,10 @@ __all__ = [
     "Dim",
     "Function",
     "Index",
+    "Machine",
     "Mesh",
     "OcannlError",
+    "Plan",
     "PositionError",
     "PrecisionError",
     "Routine",
@@ -191,6 +196,7 @@ __all__ = [
     "outer_sum",
     "param",
     "params",
+    "plan",
     "precision",
     "print",
     "print_values",

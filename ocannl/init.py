@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects.shapes.shape import Shape
+from ocannl.program.checks import number
 from ocannl.program.misuse import explain_all
 from ocannl.runtime import random
 
@@ -87,6 +88,8 @@ def fan_out(shape: Shape) -> int:
 
 def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
     """Uniform in [low, high)."""
+    number(low, "low", signed=True)
+    number(high, "high", signed=True)
 
     def then(shape: Shape) -> random.Elementwise:
         return lambda unit: low + (high - low) * unit
@@ -96,6 +99,8 @@ def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
 
 def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
     """Normal with mean `mean` and standard deviation `std`."""
+    number(mean, "mean", signed=True)
+    number(std, "std", below=math.inf)
 
     def then(shape: Shape) -> random.Elementwise:
         return lambda standard: mean + std * standard

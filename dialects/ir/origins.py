@@ -166,6 +166,8 @@ def in_layer(location: LocationAttr, layer: int | None) -> LocationAttr:
     for origin in origins(location):
         several = origins(cast(LocationAttr, origin.location)) if _is_across_layers(origin) else (origin,)
         found += several if layer is None or len(several) == 1 else (several[layer],)
+    if len(found) == 1:
+        return found[0]
     return union(*found) if found else location
 
 

@@ -40,6 +40,7 @@ from ocannl.program.location import here
 from ocannl.program.memory_parts import Part
 from ocannl.program.mesh import Mesh
 from ocannl.program.needed import needed
+from ocannl.program.other_shape import other_shape
 from ocannl.program.parameters import params
 from ocannl.program.state import Held, Root
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -322,7 +323,10 @@ class Context:
         """Writes the state of `what`, as `oc.state` finds it, to a file: `*.safetensors` or `*.npz`. Its
         metadata has the version of this package, the shapes in rows, the step, and the `notes`.
 
-        The file is written aside, flushed and renamed, so that there is the old file or the new one. Raises
+        On a mesh, `a.safetensors` is several files: each rank writes its parts, and the last one written is
+        their index, `a.safetensors.index.json`. `load` takes both forms by the same path.
+
+        Files are written aside, flushed and renamed, so that there is the old state or the new one. Raises
         `UninitializedError` where there is no value yet.
         """
         save_state(self, path, what, step, notes or {})
@@ -335,13 +339,13 @@ class Context:
         rename: Mapping[str, str] | None = None,
         partial: bool = False,
     ) -> dict[str, str]:
-        """Sets the state of `what` from a file that `save` wrote, or another one of named arrays; returns its
-        metadata.
+        """Sets the state of `what` from what `save` wrote, on any mesh or none, or from another file of named
+        arrays; returns its metadata. A path may also be that of an index of safetensors files.
 
         Nothing changes unless all fits: `StateError` names all that is missing, extra, of another shape or
-        dtype. With `partial`, what the file does not have stays as it is; without `strict`, what the program
-        does not have is left out, and dtypes are converted. `rename` gives names of the file those of the
-        program; a `*` stands for any text: `{"encoder.*": "model.*"}`.
+        dtype, and files that are not of this save. With `partial`, what the file does not have stays as it
+        is; without `strict`, what the program does not have is left out, and dtypes are converted. `rename`
+        gives names of the file those of the program; a `*` stands for any text: `{"encoder.*": "model.*"}`.
         """
         return load_state(self, path, what, strict=strict, rename=rename or {}, partial=partial)
 
@@ -398,7 +402,7 @@ class Context:
         """A tensor that is memory. Raises `OcannlError` for an expression."""
         found = as_tensor(tensor)
         if not is_memory(found.ir_value):
-            raise OcannlError(f"`{found.label}` is an expression, not memory: only memory can be set")
+            raise OcannlError(here(f"`{found.label}` is an expression, not memory: only memory can be set"))
         return found
 
     def evaluated(self, tensor: Tensor) -> NDArray[Any]:
@@ -443,8 +447,9 @@ class Context:
                 raise no_value(target, self)
             write_part(node.memory, part, contents)
         elif contents.shape != node.memory.shape and contents.ndim:
-            message = f"`{target.label}` has shape {target.shape}, an array of {node.memory.shape}"
-            raise ShapeError(here(f"{message}; found {contents.shape}"))
+            message = f"`{target.label}` ({target.shape}) takes an array of shape {node.memory.shape}"
+            below = other_shape(f"`{target.label}`", node.memory.shape, contents.shape)
+            raise ShapeError(here(f"{message}, found {contents.shape}{below}"))
         else:
             node.memory.write(contents)
         node.written = True

@@ -25,7 +25,7 @@ from ocannl.execute.routine import Compiler, Rerun, Routine
 from ocannl.program import graph
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract, origin_of
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed, needed_for
 from ocannl.program.tensor import Tensor
 from ocannl.program.values import Value, is_memory, value_of, values_of
 from ocannl.runtime.collector import collector_paused
@@ -131,7 +131,7 @@ def _without_value(nodes: Nodes, values: Sequence[Value]) -> set[texpr.TensorOp]
     indices.
     """
     found = set[texpr.TensorOp]()
-    for op in needed([texpr.ForwardOp(value) for value in values]):
+    for op in needed_for(values):
         if is_memory(op.result):
             node = _node(nodes, value_of(op))
             lacks = node is None or not node.written

@@ -9,6 +9,7 @@ from ocannl.dialects.index.linear import Linear
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.passes.analysis.routine_facts import IndexLimit
 from ocannl.program.checks import LARGEST
+from ocannl.program.location import here
 
 # The least and the greatest value that an index has in some runs.
 Span: TypeAlias = tuple[int, int]
@@ -57,7 +58,7 @@ class IndexLimits:
         least, greatest = self._single[name]
         for value in span:
             if not least <= value <= greatest:
-                raise OcannlError(f"index {name}={value} is outside {self.extent(name)}")
+                raise OcannlError(here(f"index {name}={value} is outside {self.extent(name)}"))
 
     def _refuse_sum(self, limit: IndexLimit, spans: Mapping[str, Span]) -> None:
         values = ", ".join(
@@ -65,7 +66,7 @@ class IndexLimits:
             for name, (low, high) in ((name, spans[name]) for name, _ in limit.terms)
         )
         what = f"the data that it selects from, {limit.least}..{limit.greatest}"
-        raise OcannlError(f"with {values} the index {Linear(limit.terms)} is outside {what}")
+        raise OcannlError(here(f"with {values} the index {Linear(limit.terms)} is outside {what}"))
 
     def extent(self, name: str) -> str:
         """The values that an index can have, in words."""

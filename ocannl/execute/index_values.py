@@ -10,6 +10,7 @@ from ocannl.dialects.ir.errors import OcannlError
 from ocannl.execute.index_limits import IndexLimits, Span
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 from ocannl.program.tensor import Index
 from ocannl.runtime.interface import Interface
 
@@ -64,7 +65,7 @@ class IndexValues:
             if name not in Index.names or get_close_matches(name, self.slots, cutoff=ALIKE):
                 names = ", ".join(self.slots) or "none"
                 raise OcannlError(
-                    f"routine {self._routine!r} has no index `{name}`; its indices are: {names}"
+                    here(f"routine {self._routine!r} has no index `{name}`; its indices are: {names}")
                 )
             self._unused[name] = value
             return False

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ocannl.dialects.ir.errors import ShapeError
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.dialects.texpr import ForwardOp, MemoryOp, OfOp, ScanOp, TensorOp
+from ocannl.dialects.texpr import MemoryOp, OfOp, ScanOp, TensorOp
 from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType, tensor_type
 from ocannl.lowering.pipelines import run_passes
@@ -18,7 +18,7 @@ from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.code import Code, computing
 from ocannl.program.extract import ExtractedRoutine, extract
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed_for
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 from ocannl.program.values import Value, value_of
 from ocannl.runtime.locks import shared
@@ -51,7 +51,7 @@ def _is_settled(op: TensorOp) -> bool:
 
 def is_in_cell(tensor: Tensor) -> bool:
     """Whether a tensor has a value only inside of the cell of a scan."""
-    ops = needed([ForwardOp(tensor.ir_value)], _is_settled)
+    ops = needed_for([tensor.ir_value], _is_settled)
     return any(isinstance(op, ArgumentOp) for op in ops)
 
 

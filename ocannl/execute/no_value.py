@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ocannl.dialects.ir.errors import UninitializedError, location_text
+from ocannl.dialects.texpr import GradOp, MemoryOp, ParamOp
 from ocannl.program.default_context import DEFAULT
+from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
 
 
@@ -20,9 +22,19 @@ def no_value(tensor: Tensor, context: Holder) -> UninitializedError:
     """The error for a tensor whose memory nobody has written in a context."""
     where = location_text(tensor.op)
     what = f"`{tensor.label}`" if where is None else f"`{tensor.label}` (made at {where})"
-    return UninitializedError(
-        f"{what} has no value yet: nothing has written it{in_other_contexts([tensor], context)}"
-    )
+    known = in_other_contexts([tensor], context) or f": {advice(tensor.op, isinstance(tensor.op, GradOp))}"
+    return UninitializedError(here(f"{what} has no value yet{known}"))
+
+
+def advice(op: object, is_gradient: bool = False) -> str:
+    """How memory that an operation makes, or its gradient, gets a value."""
+    if is_gradient:
+        return "zero the gradients first, as train.grad_update does"
+    if isinstance(op, ParamOp):
+        return "ctx.init_params(y) gives values to the parameters of `y`, and `ctx[p] = array` to one"
+    if isinstance(op, MemoryOp):
+        return "`ctx[t] = array` sets it, or code does"
+    return "run a routine that computes it first"
 
 
 def in_other_contexts(tensors: Iterable[Tensor], context: Holder) -> str:

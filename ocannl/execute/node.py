@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from ocannl.dialects.ir.errors import OcannlError, ShapeError
 from ocannl.program.dtypes import is_integer
 from ocannl.program.errors import ArgumentError, PositionError
+from ocannl.program.location import here
 from ocannl.program.memory_parts import Part
+from ocannl.program.other_shape import other_shape
 from ocannl.runtime.device import Memory
 from ocannl.runtime.memory import HostMemory
 
@@ -53,8 +55,10 @@ class NodeValue(np.ndarray[Any, np.dtype[Any]]):
     def __setitem__(self, at: Any, value: Any) -> None:
         if not self.flags.writeable:
             raise OcannlError(
-                "this array is a copy of memory, so that setting a part of it would be lost: "
-                "change `array = ctx[t].copy()`, and set `ctx[t] = array`"
+                here(
+                    "this array is a copy of memory, so that setting a part of it would be lost: "
+                    "change `array = ctx[t].copy()`, and set `ctx[t] = array`"
+                )
             )
         super().__setitem__(at, value)
 
@@ -107,9 +111,9 @@ def write_part(memory: Memory, part: Part[Any], contents: NDArray[Any]) -> None:
     try:
         whole[key] = contents
     except ValueError:
-        raise ShapeError(
-            f"a part of `{part.tensor.label}` is an array of {size}; found {contents.shape}"
-        ) from None
+        message = f"this part of `{part.tensor.label}` takes an array of shape {size}, found {contents.shape}"
+        below = other_shape("the part", size, contents.shape)
+        raise ShapeError(here(message + below)) from None
     if array is None:
         memory.write(whole)
     else:

@@ -105,7 +105,7 @@ class Routine(Exclusive, RoutineTexts):
         ]
         watches = watches_of(code.statements)
         self._watches = [(watch, self._nodes[self.keys[watch.value, False]].memory) for watch in watches]
-        self.use(executable.program.bind(self._args))
+        self.run = executable.program.bind(self._args)
         self._ready = False
         self._recording: tuple[frozenset[Tensor], Routine] | None = None
         self._seconds: list[float] | None = None
@@ -115,9 +115,14 @@ class Routine(Exclusive, RoutineTexts):
     def _target(self) -> Target:
         return self.context
 
-    def use(self, run: Run) -> None:
-        """Runs are those of `run` from now on."""
-        self.run = run
+    @property
+    def run(self) -> Run:
+        """The compiled code that a call runs."""
+        return self._run
+
+    @run.setter
+    def run(self, run: Run) -> None:
+        self._run = run
         self._call = checked_run(run.call, self._checks) if self._checks else run.call
         if self._watches:
             self._call = self._watched(self._call)

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ocannl.dialects import texpr
 from ocannl.dialects.ir.errors import UninitializedError, location_text
+from ocannl.execute.no_value import advice
 from ocannl.execute.node import Node
 from ocannl.passes.texpr.infer_shapes.descriptions import describe
 from ocannl.program.extract import ExtractedRoutine, origin_of
+from ocannl.program.location import here
 from ocannl.program.values import Value, operation_of
 from ocannl.runtime.interface import Interface
 
 STATE = ("node", "gradient")
+NAMED = 3
+"""So many nodes are named, and others are counted."""
 
 
 def check_written(
@@ -28,33 +32,21 @@ def check_written(
     # State that a routine updates from its own value, such as a momentum, is zero before the first run.
     missing = [label for label, why in unset(facts.reads) if label not in facts.writes or why not in STATE]
     missing += [label for label, why in unset(facts.parts) if why == "parameter"]
-    for label in missing:
-        raise _unwritten(routine, label, missing, *origin_of(program, label))
+    if missing:
+        raise _unwritten(routine, missing, *origin_of(program, missing[0]))
 
 
-def _unwritten(
-    routine: str, label: str, missing: Sequence[str], value: Value, is_gradient: bool
-) -> UninitializedError:
-    """The error of a routine, with the user's line where the node belongs to an expression, and how many more
-    are missing.
-    """
+def _unwritten(routine: str, missing: Sequence[str], value: Value, is_gradient: bool) -> UninitializedError:
+    """The error of a routine: the first missing node with its line, and the names of others."""
     op = operation_of(value)
     where = location_text(op)
-    what = f"`{label}`" if where is None else f"`{label}` (made at {where}),"
+    what = f"`{missing[0]}`"
     if isinstance(op, texpr.ApplyOp | texpr.SliceOp):
-        of = "gradient" if is_gradient else "value"
-        what = f"the {of} of `{describe(op)}`, made at {where},"
-    more = f" (nor {len(missing) - 1} more)" if len(missing) > 1 else ""
-    return UninitializedError(
-        f"routine {routine!r} reads {what} which nobody has written{more}{_advice(op, is_gradient)}"
-    )
-
-
-def _advice(op: object, is_gradient: bool) -> str:
-    if is_gradient:
-        return ": zero the gradients first, as train.grad_update does"
-    if isinstance(op, texpr.ParamOp):
-        return ": initialize parameters by ctx.init_params(...), or set it by ctx[...] = array"
-    if isinstance(op, texpr.MemoryOp):
-        return ": set it by ctx[...] = array, or in code"
-    return ": run a routine that computes it first"
+        what = f"the {'gradient' if is_gradient else 'value'} of `{describe(op)}`"
+    others = [f"`{label}`" for label in missing[1:NAMED]]
+    if len(missing) > NAMED:
+        others.append(f"{len(missing) - NAMED} more")
+    found = [what if where is None else f"{what} (made at {where})", *others]
+    lack = "which has no value yet" if len(found) == 1 else "which have no values yet"
+    names = ", ".join(found[:-1]) + " and " * (len(found) > 1) + found[-1]
+    return UninitializedError(here(f"routine {routine!r} reads {names}, {lack}: {advice(op, is_gradient)}"))

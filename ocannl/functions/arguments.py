@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ocannl.program.arrays import as_array, is_array, signed
 from ocannl.program.errors import ArgumentError
+from ocannl.program.tensor import Expression
 from ocannl.program.trees import Form
 
 
@@ -66,13 +68,12 @@ def array_types(signature: Signature) -> list[ArrayType]:
 def array_of(leaf: object, name: str) -> NDArray[Any] | None:
     """An argument as an array on the host, which may share its memory; None for what is no array.
 
-    Python's integers are int32, or int64 where they do not fit, and its other numbers float32. Arrays of
-    other libraries come by DLPack, or else as NumPy converts them.
+    Python's integers are int32, or int64 where they do not fit, and its other numbers float32.
     """
-    if isinstance(leaf, np.ndarray | np.generic):
-        return np.asarray(cast("Any", leaf))
     if isinstance(leaf, bool):
         return np.asarray(leaf)
+    if is_array(leaf):
+        return signed(as_array(leaf, f"argument `{name}` is an array of numbers"))
     if isinstance(leaf, int):
         fits = -(2**31) <= leaf < 2**31
         try:
@@ -81,23 +82,14 @@ def array_of(leaf: object, name: str) -> NDArray[Any] | None:
             raise ArgumentError(f"argument `{name}` is an integer of more than 64 bits: {leaf}") from None
     if isinstance(leaf, float):
         return np.asarray(leaf, np.float32)
-    if not hasattr(leaf, "__dlpack__"):
-        return np.asarray(leaf) if hasattr(leaf, "__array__") else None
-    return _foreign(leaf, name)
+    return None
 
 
-def _foreign(leaf: Any, name: str) -> NDArray[Any]:
-    """The array of another library."""
-    detach = getattr(leaf, "detach", None)
-    found = leaf if detach is None else detach()
-    try:
-        return np.from_dlpack(found)
-    except (BufferError, RuntimeError, TypeError):
-        pass  # NumPy's DLPack knows no bfloat16, and no memory of GPUs
-    try:
-        return np.asarray(found)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ArgumentError(f"argument `{name}` is no array that NumPy reads: {error}") from None
+def is_number_or_array(leaf: object) -> bool:
+    """Whether an argument is a number or an array, and no tensor of a program."""
+    if isinstance(leaf, int | float):
+        return True
+    return is_array(leaf) and not isinstance(leaf, Expression)
 
 
 def static_of(leaf: object, name: str) -> Static:

@@ -25,6 +25,7 @@ from ocannl.functions.arguments import (
     Static,
     array_of,
     array_types,
+    is_number_or_array,
     shared_letters,
     static_of,
 )
@@ -32,6 +33,7 @@ from ocannl.functions.bound import Bound, compiled, set_real_sizes
 from ocannl.functions.differentiable import Differentiable
 from ocannl.functions.padding import Counts, marked_axes, real_sizes, zero_padded
 from ocannl.functions.trace import Trace, trace
+from ocannl.program.code import Code
 from ocannl.program.errors import ArgumentError
 from ocannl.program.leaves import data
 from ocannl.program.location import here, user_location, warn_at
@@ -41,6 +43,8 @@ from ocannl.program.state import Root
 from ocannl.program.tensor import Expression, Tensor
 from ocannl.program.trees import built, form_of, leaves_of, mapped, paths_of
 from ocannl.viewer.show import Viewable
+
+MASKED = np.ma.MaskedArray
 
 MANY_SIGNATURES = 8
 """With more, a warning names the argument that has the most."""
@@ -72,6 +76,12 @@ class Function(Differentiable, Exclusive, Viewable):
         self.is_padded = any(marks for marks in map(marked_axes, self.axes.values()))
         self.static = frozenset(static)
         self.parameters = inspect.signature(function)
+        self.flags = frozenset(
+            name
+            for name, each in self.parameters.parameters.items()
+            if any(isinstance(leaf, bool) for leaf in leaves_of(each.default))
+        )
+        """The arguments whose default is True or False."""
         self.memory = memory or TracedMemory()
         """The parameters and nodes that it makes, which its derivatives share."""
         self._traces: dict[Signature, Trace] = {}
@@ -95,7 +105,7 @@ class Function(Differentiable, Exclusive, Viewable):
             try:
                 # The lengths are equal, as compared above; `strict=True` would take 0.3 us.
                 for array, (memory, shape, dtype) in zip(args, last.host):  # noqa: B905
-                    if array.dtype is not dtype or array.shape != shape:
+                    if array.dtype is not dtype or array.shape != shape or type(array) is MASKED:
                         return self._call(args, named)
                     memory[...] = array
             except AttributeError:
@@ -157,6 +167,7 @@ class Function(Differentiable, Exclusive, Viewable):
             given = self.parameters.bind(*args, **named)
         except TypeError as error:
             raise ArgumentError(f"{self.name}(): {error}") from None
+        passed = set(given.arguments)
         given.apply_defaults()
         leaves: list[tuple[str, LeafType]] = []
         arrays, counts = list[Array](), Counts()
@@ -166,6 +177,10 @@ class Function(Differentiable, Exclusive, Viewable):
                 given.arguments[name] = STATIC
                 continue
             for path, part in zip(paths_of(form_of(value), name), leaves_of(value), strict=True):
+                is_flag = name in self.flags and isinstance(part, bool)
+                if is_flag or (name not in passed and not is_number_or_array(part)):
+                    leaves.append((path, static_of(part, path)))
+                    continue
                 array = None if isinstance(part, str | None) else array_of(part, path)
                 if array is None:
                     leaves.append((path, self._static_leaf(part, path)))
@@ -265,6 +280,11 @@ class Lowered(Viewable):
         return self._trace
 
     @property
+    def code(self) -> Code:
+        """Its code."""
+        return self._trace.code
+
+    @property
     def results(self) -> Any:
         """The tensors that it returns, in their form."""
         return built(self._trace.form, iter(self._trace.results))
@@ -346,7 +366,8 @@ def function(
 
     Arguments are arrays of NumPy or of a library with DLPack, and Python's numbers (f32 or i32), also nested
     in dicts, lists, tuples and dataclasses; `axes` says which rows their axes belong to, as `oc.data` does.
-    They are copied in. Results come back in the form in which they are returned: new arrays, NumPy scalars
+    They are copied in. Strings, None, defaults of other kinds, and True and False where the default is one of
+    these, are static. Results come back in the form in which they are returned: new arrays, NumPy scalars
     for the shape ().
 
     An expression keeps the meaning that it had when it was made: a loss that is returned after an update is

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ocannl as oc
+from ocannl.program import graph
 from ocannl.program.block import Block
 
 Array: TypeAlias = NDArray[Any]
@@ -138,11 +139,20 @@ HEADS = ("q", "k", "v")
 
 def _attention_names(parts: Parts) -> Mapping[str, Sequence[str]]:
     biased = "b_q" in parts
+    joined: dict[str, Sequence[str]] = {"in_proj_weight": [f"w_{head}" for head in HEADS]}
+    if _looks_elsewhere(parts):
+        joined = {f"{head}_proj_weight": [f"w_{head}"] for head in HEADS}
     return {
-        "in_proj_weight": [f"w_{head}" for head in HEADS],
+        **joined,
         "out_proj.weight": ["w_o"],
         **({"in_proj_bias": [f"b_{head}" for head in HEADS], "out_proj.bias": ["b_o"]} if biased else {}),
     }
+
+
+def _looks_elsewhere(parts: Parts) -> bool:
+    """Whether keys are made of other features than queries, so that PyTorch keeps their products apart."""
+    queries, keys = (graph.known_shape(parts[name].ir_value).input for name in ("w_q", "w_k"))
+    return queries.is_final and keys.is_final and queries.sizes != keys.sizes
 
 
 def _attention_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Converted]:
@@ -153,6 +163,9 @@ def _attention_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Conv
         if name.startswith("out_proj"):
             split = array.reshape(-1, heads, array.shape[1] // heads) if kind == "w" else array
             found[f"{kind}_o"] = Converted(split, (split.shape[:1], split.shape[1:]))
+        elif name.endswith("_proj_weight") and name[0] in HEADS:
+            split = array.reshape(heads, -1, array.shape[1])
+            found[f"w_{name[0]}"] = Converted(split, (split.shape[:2], split.shape[2:]))
         else:
             for head, part in zip(HEADS, np.split(array, 3), strict=True):
                 split = part.reshape(heads, -1, *part.shape[1:])
@@ -161,13 +174,20 @@ def _attention_ours(block: Block[..., Any], arrays: Arrays) -> Mapping[str, Conv
 
 
 def _attention_theirs(block: Block[..., Any], arrays: Arrays) -> Arrays:
-    def joined(kind: str) -> Array:
-        return np.concatenate([a.reshape(-1, *a.shape[2:]) for a in (arrays[f"{kind}_{h}"] for h in HEADS)])
+    def flat(kind: str) -> list[Array]:
+        return [a.reshape(-1, *a.shape[2:]) for a in (arrays[f"{kind}_{head}"] for head in HEADS)]
 
-    w_o = arrays["w_o"]
-    found = {"in_proj_weight": joined("w"), "out_proj.weight": w_o.reshape(len(w_o), -1)}
+    weights, w_o = flat("w"), arrays["w_o"]
+    if len({len(weight) for weight in weights}) > 1:
+        raise oc.ArgumentError(
+            f"PyTorch's attention has as many keys and values as queries, of one size; {block.title} has not"
+        )
+    is_one = len({weight.shape for weight in weights}) == 1
+    apart = {f"{head}_proj_weight": weight for head, weight in zip(HEADS, weights, strict=True)}
+    found = {"in_proj_weight": np.concatenate(weights)} if is_one else apart
+    found |= {"out_proj.weight": w_o.reshape(len(w_o), -1)}
     if "b_q" in arrays:
-        found |= {"in_proj_bias": joined("b"), "out_proj.bias": arrays["b_o"]}
+        found |= {"in_proj_bias": np.concatenate(flat("b")), "out_proj.bias": arrays["b_o"]}
     return found
 
 

@@ -16,9 +16,14 @@ from ocannl.dialects.shapes.shape import Shape, closed_row
 from ocannl.execute.saving import close_shape
 from ocannl.interop.counterparts import Arrays, Converted, Counterpart, counterpart_of, modules_in
 from ocannl.program import graph
+from ocannl.program.arrays import as_array
 from ocannl.program.block import Block, named_parts
+from ocannl.program.values import is_memory
 
 Names = Mapping[str, str]
+
+SMALL_FLOATS = [np.dtype(dtype) for dtype in (oc.bfloat16, oc.float8_e4m3fn, oc.float8_e5m2)]
+FLOATS = [np.dtype(dtype) for dtype in (np.float16, np.float32, np.float64)]
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,20 @@ def from_torch(ctx: oc.Context, block: Any, state_dict: Mapping[str, Any], map: 
     found: list[tuple[oc.Tensor, Converted]] = []
     for place in places:
         names = {name: _joined(place.module, name) for name in place.names}
-        if all(name in given for name in names.values()):
-            for part, converted in place.ours({name: given[full] for name, full in names.items()}).items():
-                tensor = place.tensors[part]
-                found.append((tensor, converted))
-                if not _fits(tensor, converted):
-                    where = _joined(place.path, part)
-                    wrong.append(f"{where}: {tensor.shape} in the block, {converted.array.shape} given")
+        if not all(name in given for name in names.values()):
+            continue
+        arrays = {name: given[full] for name, full in names.items()}
+        try:
+            parts = place.ours(arrays)
+        except (ValueError, IndexError):  # NumPy's, of arrays that cannot be divided as those of the module.
+            shapes = ", ".join(f"{names[name]} {array.shape}" for name, array in arrays.items())
+            wrong.append(f"{place.path or 'the block'}: arrays of these shapes are not its: {shapes}")
+            continue
+        for part, converted in parts.items():
+            tensor = place.tensors[part]
+            found.append((tensor, converted))
+            if why := _misfit(tensor, converted):
+                wrong.append(f"{_joined(place.path, part)}: {why}")
     if wrong:
         raise oc.StateError("\n  ".join(["nothing was taken over", *wrong]))
     for tensor, converted in found:
@@ -160,13 +172,11 @@ def _renamed(name: str, map: Names) -> str:
 
 
 def _array(value: Any) -> NDArray[Any]:
-    """A tensor of PyTorch, on whatever device and of whatever float, or an array, as an array."""
+    """A tensor of PyTorch, on whatever device, or an array, as an array; of small floats in f32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
-        if str(value.dtype) in ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2"):
-            value = value.float()
-        return value.numpy()
-    return np.asarray(value)
+    array = as_array(value, "a state_dict has arrays")
+    return array.astype(np.float32) if array.dtype in SMALL_FLOATS else array
 
 
 def _shape_of(converted: Converted) -> Shape:
@@ -175,13 +185,20 @@ def _shape_of(converted: Converted) -> Shape:
     return Shape(batch, input, output)
 
 
-def _fits(tensor: oc.Tensor, converted: Converted) -> bool:
-    """Whether an array has as many elements as a tensor, and where they are known, its axes."""
+def _misfit(tensor: oc.Tensor, converted: Converted) -> str:
+    """Why an array cannot be the value of a part; empty if it can."""
+    if not is_memory(tensor.ir_value):
+        return "it is computed from other parameters"
+    array = converted.array
+    if array.dtype not in FLOATS:
+        return f"it is of floats, an array of {array.dtype} given"
     known = graph.known_shape(tensor.ir_value)
-    if known.is_final:
-        return known.elements == converted.array.size
     rows = zip(known, _shape_of(converted), strict=True)
-    return all(not row.is_final or row.sizes == given.sizes for row, given in rows)
+    if known.is_final:
+        fits = known.elements == array.size
+    else:
+        fits = all(not row.is_final or row.sizes == given.sizes for row, given in rows)
+    return "" if fits else f"{tensor.shape} in the block, {array.shape} given"
 
 
 def _one_axis_a_row(tensor: oc.Tensor, array: NDArray[Any]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -9,9 +10,11 @@ import numpy as np
 
 import ocannl as oc
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
-from ocannl.program.checks import integer
+from ocannl.program.checks import integer, number
 
 Stream: TypeAlias = Callable[[Ids], Any]
+Pack: TypeAlias = Callable[[list[list[int]], Ids], Any]
+"""From sequences, and how long each was when it ended."""
 
 AHEAD = 16
 """How many ids are written at once where sequences may end."""
@@ -35,42 +38,52 @@ def generate(
     position, or a list of sequences of any lengths. The result is of the same kind.
 
     The model is a function of ids, batch, position | , to scores batch, position | ids, as
-    `oc.models.load` gives it. One that takes a `cache` gets an `nn.kv_cache` for what it has seen, of a
-    length and with attention to a number of positions that are powers of two; others compute all positions
-    again for each id, and so does `cache=False`. With a cache, many ids are written without returning to
-    Python, but with `stream`.
+    `oc.models.load` gives it. One that takes a `cache` gets an `nn.kv_cache` for what it has seen, of the
+    greatest length so far and with attention to a number of positions, which are powers of two; others
+    compute all positions again for each id, and so does `cache=False`. With a cache, many ids are written
+    without returning to Python, but with `stream`.
 
     With `temperature=0` the best id is taken. Else ids are chosen by the softmax of `scores / temperature`,
     among the `top_k` best, and the best whose probabilities sum to `top_p`; equal seeds choose equally. A
-    sequence ends after an id in `stop`; in an array the others go on, and what follows that id repeats it.
+    sequence ends after an id in `stop`, and the others go on; in an array what follows that id repeats it.
     `stream` is called with the new ids of each step, one for each sequence.
     """
     rows, pack = _rows(ids)
     max_new = integer(max_new, "the number of new ids")
     settings = _settings(temperature, top_k, top_p)
     base = integer(seed, "a seed", least=None) % 2**31 << 32
-    ends = np.asarray([] if stop is None else stop, np.int64).reshape(-1)
+    ends = {integer(id, "an id in `stop`", least=None) for id in _listed(stop)}
     writer = writer_of(model, oc.default_context() if ctx is None else ctx)
     run = (Cached if cache and "cache" in writer.takes else Whole)(writer, rows, max_new, settings)
     last, ended = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-    number, at_once = 0, 1 if stream is not None else AHEAD if ends.size else max_new
+    lengths = np.array([len(row) for row in rows], np.int64)
+    number, at_once = 0, 1 if stream is not None else AHEAD if ends else max_new
     while number < max_new and not ended.all():
         for new in run.next(base + number, min(at_once, max_new - number)):
             last = np.where(ended, last, new)
             run.add(last)
+            lengths += ~ended
             number += 1
             if stream is not None:
                 stream(last)
-            ended |= np.isin(last, ends)
+            ended |= np.array([id in ends for id in last.tolist()], np.bool_)
             if ended.all():
                 break
-    return pack(run.written)
+    return pack(run.written, lengths)
+
+
+def _listed(stop: int | Sequence[int] | None) -> Sequence[Any]:
+    """The ids after which sequences end."""
+    if stop is None:
+        return []
+    return [stop] if np.ndim(stop) == 0 else [*np.ravel(np.asarray(stop, np.object_))]
 
 
 def _settings(temperature: float, top_k: int | None, top_p: float | None) -> dict[str, Array]:
     """The numbers by which ids are chosen, as far as they count."""
-    if not temperature >= 0:
-        raise oc.ArgumentError(f"a temperature is at least 0, found {temperature!r}")
+    number(temperature, "a temperature", below=math.inf)
+    if top_p is not None:
+        number(top_p, "top_p")
     if top_p is not None and not 0 < top_p <= 1:
         raise oc.ArgumentError(f"top_p is more than 0 and at most 1, found {top_p!r}")
     if temperature == 0:
@@ -81,8 +94,9 @@ def _settings(temperature: float, top_k: int | None, top_p: float | None) -> dic
     return {name: np.asarray(value, np.float32) for name, value in given.items() if value is not None}
 
 
-def _rows(ids: Ids | Sequence[Any]) -> tuple[list[list[int]], Callable[[list[list[int]]], Any]]:
+def _rows(ids: Ids | Sequence[Any]) -> tuple[list[list[int]], Pack]:
     """Sequences of ids, and a function that puts sequences into the form in which they came."""
+    ids = np.asarray(ids) if hasattr(ids, "__array__") else ids
     is_list = not isinstance(ids, np.ndarray) and any(np.ndim(row) for row in ids)
     rows = [np.asarray(row) for row in ids] if is_list else [*np.atleast_2d(np.asarray(ids))]
     for row in rows:
@@ -90,7 +104,11 @@ def _rows(ids: Ids | Sequence[Any]) -> tuple[list[list[int]], Callable[[list[lis
             raise oc.ArgumentError(f"a prompt is one id or more in a row, found {row!r:.60}")
     lists = [row.tolist() for row in rows]
     if is_list:
-        return lists, lambda rows: [np.array(row, np.int64) for row in rows]
+        return lists, _ended
     if np.ndim(ids) == 1:
-        return lists, lambda rows: np.array(rows[0], np.int64)
-    return lists, lambda rows: np.array(rows, np.int64)
+        return lists, lambda rows, lengths: np.array(rows[0], np.int64)
+    return lists, lambda rows, lengths: np.array(rows, np.int64)
+
+
+def _ended(rows: list[list[int]], lengths: Ids) -> list[Ids]:
+    return [np.array(row[:length], np.int64) for row, length in zip(rows, lengths, strict=True)]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import ocannl as oc
-from ocannl.execute.array_files import StoredArray, open_arrays
+from ocannl.execute.array_files import StoredArray
+from ocannl.execute.sharded_files import open_saved
 from ocannl.models.bert import LEFT_OUT, bert
 from ocannl.models.gemma import gemma, gemma2, gemma3
 from ocannl.models.gguf_files import name_of, read_gguf
@@ -137,7 +138,7 @@ def _weights(folder: Path) -> dict[str, StoredArray]:
     missing = [file for file in files if not (folder / file).exists()]
     if missing:
         raise oc.OcannlError(f"{folder} has no {', '.join(missing)}; weights are in safetensors files")
-    return {name: array for file in files for name, array in open_arrays(folder / file).arrays.items()}
+    return {**open_saved(index if index.exists() else folder / "model.safetensors").arrays}
 
 
 def _file_name(name: str) -> str:

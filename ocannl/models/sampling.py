@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import ocannl as oc
 from ocannl import nn
-from ocannl.nn.attention import MASKED
 
 # Each of the rounds of a search tells so many parts of an interval apart, together all neighbouring floats.
 PARTS, ROUNDS = 16, 8
@@ -34,19 +33,24 @@ class Sampling:
         scores = oc.cast(scores, oc.float32)
         if self.temperature is None:
             return oc.argmax(scores, "output")
-        scores = scores / self.temperature
+        # So much below the best nothing is ever chosen, and thresholds are told apart above it.
+        best = oc.einmax("... | v => ... | 0", scores)
+        scores = oc.maximum((scores - best) / self.temperature, IMPOSSIBLE)
         if self.top_k is not None:
             enough = oc.as_tensor(self.top_k)
             least = greatest_threshold(scores, lambda above: oc.cast(above, oc.float32), enough)
-            scores = oc.where(scores < least, MASKED, scores)
+            scores = oc.where(scores < least, IMPOSSIBLE, scores)
         if self.top_p is not None:
             chances = nn.softmax()(scores)
             least = greatest_threshold(chances, lambda above: oc.where(above, chances, 0.0), self.top_p)
-            scores = oc.where(chances < least, MASKED, scores)
+            scores = oc.where(chances < least, IMPOSSIBLE, scores)
         # The greatest of scores with noise of Gumbel's distribution is a choice by their softmax.
         unit = oc.uniform(counter, key="generate", like=scores)
         return oc.argmax(scores - oc.log(-oc.log(oc.maximum(unit, TINY))), "output")
 
+
+IMPOSSIBLE = -1000.0
+"""A score, less than the best by so much, whose exponential is 0."""
 
 TINY = 2.0**-40
 """In place of the random number 0, whose logarithm is none."""

@@ -85,14 +85,16 @@ class Writer:
         self._steps: dict[object, oc.Routine] = {}
 
     def cache(self, length: int, padding: int = 0) -> nn.KVCache:
-        """The cache of a length, which calls share, for prompts with up to so much padding."""
+        """The cache of at least a length, which calls share, for prompts with up to so much padding."""
+        old = self._cache
+        if old is not None and length <= old.length and (old.at_once is None or padding <= old.at_once):
+            return old
+        # What was compiled for the old one, and its memory, are let go.
+        self._functions.clear()
+        self._steps.clear()
+        length = length if old is None else max(length, old.length)
         at_once = max(length // 8, PROMPT)
-        key = length, at_once if padding <= at_once else None
-        if self._cache is None or key != (self._cache.length, self._cache.at_once):
-            # Another length is a new text: what was compiled for it, and its memory, are let go.
-            self._functions.clear()
-            self._steps.clear()
-            self._cache = nn.kv_cache(length=length, at_once=key[1])
+        self._cache = nn.kv_cache(length=length, at_once=at_once if padding <= at_once else None)
         return self._cache
 
     def prompt(self, cache: nn.KVCache | None, size: int, rules: Sequence[str]) -> oc.Function:

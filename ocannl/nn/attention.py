@@ -175,6 +175,7 @@ def _attention(
     kv_heads = num_heads if num_kv_heads is None else integer(num_kv_heads, "num_kv_heads", 1)
     if integer(num_heads, "num_heads", 1) % kv_heads:
         raise oc.ArgumentError(f"{num_heads} heads are no groups of {kv_heads}")
+    d_k, d_v = integer(d_k, "d_k", 1), integer(d_v, "d_v", 1)
     with oc.scope(label):
         w_q = oc.param("w_q", init, output=[num_heads, d_k])
         w_k = oc.param("w_k", init, output=[kv_heads, d_k])

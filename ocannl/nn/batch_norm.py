@@ -5,6 +5,8 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.layer import Init, TrainingLayer
 from ocannl.nn.layout import Layout, layout_of
+from ocannl.nn.options import check_not_negative, check_share
+from ocannl.program.casts import floats
 
 OVER_BATCH = "..n.. | ..out.. => ..out.."
 
@@ -42,6 +44,8 @@ def batch_norm2d(
 def _batch_norm(
     epsilon: float, momentum: float, init: Init, label: str, layout: Layout | None = None
 ) -> TrainingLayer:
+    check_not_negative(epsilon, "epsilon")
+    check_share(momentum, "momentum")
     with oc.scope(label):
         gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
         running_mean = oc.node("running_mean", like=offset, init=0.0)
@@ -56,7 +60,7 @@ def _batch_norm(
         if train_step is None:
             return normalize(x, running_mean, running_variance)
         n = oc.Dim("n")
-        mean = oc.einsum(OVER_BATCH, x, n=n) / n
+        mean = oc.einsum(OVER_BATCH, floats(x), n=n) / n
         variance = oc.einsum(OVER_BATCH, (x - mean) * (x - mean)) / n
         result = normalize(x, mean, variance)
         with oc.code(f"{label} running statistics") as update:

@@ -6,6 +6,8 @@ from typing import Any
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
+from ocannl.nn.options import check_not_negative
+from ocannl.program.casts import floats
 from ocannl.program.checks import integer
 
 
@@ -25,6 +27,7 @@ def group_norm(
     `init` is the initial gain. Raises `ShapeError` where the channels are no such groups.
     """
     groups = integer(num_groups, "num_groups", 1)
+    check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
         gain, offset = oc.param("gain", init, input=[]), oc.param("offset", 0.0, input=[])
     places, cells = _spatial(spatial_axes)
@@ -52,6 +55,7 @@ def instance_norm(
     batch axes: batch, height, width | channels, shape kept. With `affine`, then `gain * x + offset` with
     parameters `label.gain`, `label.offset`: channels; `init` is the initial gain.
     """
+    check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
         gain = oc.param("gain", init, input=[]) if affine else None
         offset = oc.param("offset", 0.0, input=[]) if affine else None
@@ -78,6 +82,6 @@ def _normalized(x: oc.Tensor, slot: str, reduced: str, epsilon: float, names: li
     count = oc.as_tensor(1.0)
     for dim in dims.values():
         count = count * dim
-    centred = x - oc.einsum(f"{slot} => {reduced}", x, **dims) / count
+    centred = x - oc.einsum(f"{slot} => {reduced}", floats(x), **dims) / count
     variance = oc.einsum(f"{slot} => {reduced}", centred * centred) / count
     return centred * oc.recip_sqrt(variance + epsilon)

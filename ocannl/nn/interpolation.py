@@ -13,6 +13,7 @@ import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.nn.padding import spatial_sizes
 from ocannl.program.checks import integer
+from ocannl.program.location import here
 
 MODES = ("nearest", "linear", "cubic")
 # The parameter of the cubic kernel (Keys, 1981), as in PyTorch.
@@ -35,24 +36,28 @@ def interpolate(
 
     `mode` is "nearest", "linear" (along each axis: bilinear of images) or "cubic"; as PyTorch's
     `F.interpolate`. Centres of corner cells stay where they are with `align_corners`, else the corners
-    themselves. Raises `ShapeError` where sizes are not known yet.
+    themselves. Raises `ShapeError` where sizes are not known yet, and where one would be 0.
     """
     if mode not in MODES:
         raise oc.ArgumentError(f"interpolation is {', '.join(MODES)}, found {mode!r}")
     if (size is None) == (scale is None):
         raise oc.ArgumentError("either the `size` or the `scale` of an interpolation is given")
     sizes = None if size is None else [integer(n, "size", 1) for n in size]
+    if sizes == []:
+        raise oc.ArgumentError("the `size` of an interpolation has one number for each axis, found none")
     rank = len(sizes) if sizes is not None else integer(spatial_axes, "spatial_axes", 1)
     factors: list[Any] = list(scale) if isinstance(scale, list | tuple) else [scale] * rank
-    if len(factors) != rank or not all(factor is None or factor > 0 for factor in factors):
+    if len(factors) != rank or not all(factor is None or 0 < factor < np.inf for factor in factors):
         raise oc.ArgumentError(f"scale is a positive number, or one for each of {rank} axes, found {scale!r}")
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         lengths = spatial_sizes(x, rank)
         for place, (length, factor) in enumerate(zip(lengths, factors, strict=True)):
             if length is None:
-                raise oc.ShapeError(f"interpolation of {x} depends on its size, which is not known yet")
+                raise oc.ShapeError(here(f"interpolation of {x} depends on its size, which is not known yet"))
             count = int(length * factor) if sizes is None else sizes[place]
+            if count < 1:
+                raise oc.ShapeError(here(f"nothing is left of {length} cells of {x} by the scale {factor}"))
             step = length / count if factor is None else 1 / factor
             line = _Line(length, count, step, align_corners)
             x = _along(x, rank - place - 1, line.taps(mode))

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 import ocannl as oc
 from ocannl.program.checks import integer
+from ocannl.program.dtypes import float_element
 
 
 class Attended(NamedTuple):
@@ -166,6 +167,8 @@ def kv_cache(
     """
     if at_once is not None:
         at_once = integer(at_once, "the positions at once", least=1)
+    if dtype is not None:
+        float_element(dtype, "keys and values are")
     return KVCache(integer(length, "the length of a cache", least=1), dtype, label, at_once=at_once)
 
 

@@ -8,8 +8,11 @@ from typing import TypeAlias
 import ocannl as oc
 from ocannl.nn.activations import softplus_below
 from ocannl.nn.means import mean, output_mean
+from ocannl.nn.options import check_not_negative, check_positive
 from ocannl.nn.softmax import log_softmax
+from ocannl.program.casts import floats
 from ocannl.program.checks import integer
+from ocannl.program.floats import is_integer
 
 Pullbacks: TypeAlias = Callable[[oc.Tensor], tuple[oc.Tensor, oc.Tensor]]
 REDUCTIONS = ("mean", "sum", "none")
@@ -116,19 +119,27 @@ def _binary_cross_entropy(logits: oc.Tensor, target: oc.Tensor) -> tuple[oc.Tens
 
 def mse(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
     """The squared difference, its mean over all elements."""
-    return reduced((a - b) * (a - b), reduction)
+    difference = _difference(a, b)
+    return reduced(difference * difference, reduction)
+
+
+def _difference(a: oc.Tensor, b: oc.Tensor) -> oc.Tensor:
+    """`a - b`, of integers too, which could wrap around."""
+    difference = a - b
+    return floats(a) - floats(b) if is_integer(oc.as_tensor(difference).ir_value) else difference
 
 
 def l1(a: oc.Tensor, b: oc.Tensor, *, reduction: str = "mean") -> oc.Tensor:
     """The absolute difference, its mean over all elements."""
-    return reduced(oc.abs(a - b), reduction)
+    return reduced(oc.abs(_difference(a, b)), reduction)
 
 
 def huber(a: oc.Tensor, b: oc.Tensor, *, delta: float = 1.0, reduction: str = "mean") -> oc.Tensor:
     """Half the squared difference up to `delta`, beyond it `delta * (difference - delta / 2)` (Huber, 1964);
     the mean over all elements.
     """
-    distance = oc.abs(a - b)
+    check_positive(delta, "delta")
+    distance = oc.abs(_difference(a, b))
     near = oc.minimum(distance, delta)
     return reduced(near * (distance - 0.5 * near), reduction)
 
@@ -137,6 +148,7 @@ def smooth_l1(a: oc.Tensor, b: oc.Tensor, *, beta: float = 1.0, reduction: str =
     """`huber` with `delta=beta`, divided by `beta`: the absolute difference less a half of `beta` beyond it
     (Girshick, 2015). With `beta` 0 it is `l1`.
     """
+    check_not_negative(beta, "beta")
     return huber(a, b, delta=beta, reduction=reduction) / beta if beta else l1(a, b, reduction=reduction)
 
 
@@ -173,6 +185,8 @@ def cosine_similarity(a: oc.Tensor, b: oc.Tensor, *, epsilon: float = 1e-8) -> o
     `epsilon`.
     """
 
+    a, b = floats(a), floats(b)
+
     def norm(x: oc.Tensor) -> oc.Tensor:
         square = oc.einsum("... | ..o..; ... | ..o.. => ... |", x, x)
         return oc.sqrt(oc.maximum(square, epsilon * epsilon))
@@ -193,6 +207,7 @@ def triplet(
     2015): batch | out three times to one number. Distances are `p`-norms over the output row, of differences
     to which 1e-6 is added, as in PyTorch.
     """
+    check_positive(p, "p")
 
     def distance(x: oc.Tensor) -> oc.Tensor:
         difference = oc.abs(anchor - x + 1e-6)

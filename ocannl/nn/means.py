@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ocannl as oc
+from ocannl.program.casts import floats
 
 
 def mean(x: oc.Tensor) -> oc.Tensor:
@@ -13,4 +14,4 @@ def mean(x: oc.Tensor) -> oc.Tensor:
 def output_mean(x: oc.Tensor) -> oc.Tensor:
     """The mean over all output axes: batch | out -> batch |."""
     n = oc.Dim("n")
-    return oc.einsum("... | ..n.. => ... |", x, n=n) / n
+    return oc.einsum("... | ..n.. => ... |", floats(x), n=n) / n

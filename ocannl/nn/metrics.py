@@ -5,6 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.losses import cross_entropy
 from ocannl.nn.means import mean
+from ocannl.program.casts import floats
 from ocannl.program.checks import integer
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
@@ -80,7 +81,7 @@ def r2(predictions: oc.Tensor, target: oc.Tensor) -> oc.Tensor:
     """The share of the target's variance that predictions explain: batch | out twice; the mean over the
     output row. For a constant target it is 1 where predictions are exact, else 0.
     """
-    n = oc.Dim("n")
+    n, target = oc.Dim("n"), floats(target)
     centre = oc.einsum("..n.. | ..o.. => ..o..", target, n=n) / n
     rest = oc.einsum("... | ..o.. => ..o..", (target - predictions) ** 2)
     spread = oc.einsum("... | ..o.. => ..o..", (target - centre) ** 2)

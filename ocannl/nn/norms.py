@@ -5,6 +5,8 @@ from __future__ import annotations
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer
 from ocannl.nn.means import output_mean
+from ocannl.nn.options import check_not_negative
+from ocannl.program.casts import floats
 
 
 @oc.configurable
@@ -21,6 +23,7 @@ def layer_norm(
 
     Without `bias` there is no offset. `init` is the initial gain. The row is `dim`, or inferred.
     """
+    check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
         gain = oc.param("gain", init, input=[], output=dim)
         offset = oc.param("offset", 0.0, input=[], output=dim) if bias else None
@@ -42,6 +45,12 @@ def rms_norm(
     `gain * x`: batch | out -> batch | out, with the parameter `label.gain`: out. `init` is the initial gain.
     The row is `dim`, or inferred.
     """
+    check_not_negative(epsilon, "epsilon")
     with oc.scope(label):
         gain = oc.param("gain", init, input=[], output=dim)
-    return lambda x: gain * (x * oc.recip_sqrt(output_mean(x * x) + epsilon))
+
+    def apply(x: oc.Tensor) -> oc.Tensor:
+        x = floats(x)
+        return gain * (x * oc.recip_sqrt(output_mean(x * x) + epsilon))
+
+    return apply

@@ -11,6 +11,7 @@ import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 
 Amounts: TypeAlias = tuple[int, int]
 """Cells before and after an axis; negative numbers cut off."""
@@ -106,9 +107,9 @@ def _repeated(x: oc.Tensor, amounts: Sequence[Amounts], mode: Mode) -> oc.Tensor
         if not before and not after:
             continue
         if length is None:
-            raise oc.ShapeError(f"what is repeated around {x} depends on its size, which is not known yet")
+            raise oc.ShapeError(here(f"what is repeated around {x} depends on its size, not known yet"))
         if length == 0 < max(before, after):
-            raise oc.ShapeError("an axis of size 0 has no cells that could be repeated around it")
+            raise oc.ShapeError(here("an axis of size 0 has no cells that could be repeated around it"))
         ids = np.pad(np.arange(length), (max(before, 0), max(after, 0)), OF_NUMPY[mode])
         ids = ids[max(-before, 0) : len(ids) - max(-after, 0)]
         others = [f"n{k}" for k in range(place + 1, len(amounts))]

@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 import ocannl as oc
 from ocannl.nn.layer import Layer
 from ocannl.nn.layout import layout_of
+from ocannl.nn.options import check_positive
 from ocannl.nn.unpool import places_of_maxima
 from ocannl.nn.windows import Padding, Sizes, Windows, listed, windows_of
+from ocannl.program.casts import floats
 
 MaxPool: TypeAlias = Callable[[oc.Tensor], Any]
 """It gives a tensor, or with `return_indices` a pair of tensors."""
@@ -87,6 +89,7 @@ def max_pool3d(
 
 def _max_pool(windows: Windows, indices: bool, label: str) -> MaxPool:
     spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
+    _check_cells(windows)
 
     inward, outward = windows.layout.inward, windows.layout.outward
 
@@ -157,10 +160,12 @@ def avg_pool3d(
 
 def _avg_pool(windows: Windows, count_padding: bool, label: str) -> Layer:
     spec, sizes, pads = _spec(windows), windows.sizes, windows.is_centred
+    if not count_padding:
+        _check_cells(windows)
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         x = windows.layout.inward(x)
-        sums = oc.einsum(spec, windows.framed(x), use_padding=pads, **sizes)
+        sums = oc.einsum(spec, windows.framed(floats(x)), use_padding=pads, **sizes)
         return windows.layout.outward(sums / windows.cells(x, count_padding)).named(label)
 
     return apply
@@ -180,7 +185,9 @@ def smooth_max_pool2d(
     """`log(sum(exp(beta * x))) / beta` over each window, with the shapes of `max_pool2d`; the greater `beta`,
     the closer to the maximum.
     """
+    check_positive(beta, "beta")
     windows = windows_of("hw", ("window_size", window_size), stride, 1, use_padding, padding, spatial=spatial)
+    _check_cells(windows)
     spec, sizes, pads = _spec(windows, "oh, ow, kh, kw"), windows.sizes, windows.is_centred
 
     def apply(x: oc.Tensor) -> oc.Tensor:
@@ -199,8 +206,17 @@ def global_avg_pool2d(x: oc.Tensor, *, spatial: str = "batch") -> oc.Tensor:
     batch | channels; with `spatial="output"` from batch | height, width, channels.
     """
     h, w = oc.Dim("h"), oc.Dim("w")
-    x = layout_of("hw", spatial).inward(x)
+    x = floats(layout_of("hw", spatial).inward(x))
     return oc.einsum("..., h, w | ... => ... | ...", x, h=h, w=w) / (h * w)
+
+
+def _check_cells(windows: Windows) -> None:
+    """Raises `ArgumentError` where a window is padding alone, which has no maximum and no mean."""
+    for axis in windows.axes:
+        if max(axis.around) >= axis.span:
+            raise oc.ArgumentError(
+                f"beside {max(axis.around)} cells of padding, a window over {axis.span} is padding alone"
+            )
 
 
 def _spec(windows: Windows, result: str | None = None) -> str:

@@ -6,6 +6,8 @@ import math
 
 import ocannl as oc
 from ocannl.nn.layer import Init, Layer, PositionalLayer
+from ocannl.nn.options import check_positive
+from ocannl.program.location import here
 
 
 @oc.configurable
@@ -15,6 +17,7 @@ def sinusoidal_positions(*, base: float = 10000.0, label: str = "positions") -> 
 
     Feature 2k has the sine of `position / base ** (2k / features)`, feature 2k + 1 the cosine.
     """
+    check_positive(base, "base")
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         features = oc.Dim("features")
@@ -48,11 +51,16 @@ def rotary(*, base: float = 10000.0, interleaved: bool = False, label: str = "ro
     integers that are given, batch, position | .
 
     Features k and k + features / 2 are rotated by the angle `position / base ** (2k / features)`; with
-    `interleaved`, features 2k and 2k + 1.
+    `interleaved`, features 2k and 2k + 1. Raises `ShapeError` for an odd number of features.
     """
+    check_positive(base, "base")
 
     def apply(x: oc.Tensor, positions: oc.Tensor | None = None) -> oc.Tensor:
         size = oc.Dim("features")
+        last = next(reversed(x.shape.output), None)
+        known = last.known if isinstance(last, oc.Dim) else last
+        if isinstance(known, int) and known % 2:
+            raise oc.ShapeError(here(f"features are rotated in pairs, and {x} has {known}"))
         feature, half = oc.range(size), size / 2
         source = oc.einsum("f => f -> ", feature)
         odd = feature % 2

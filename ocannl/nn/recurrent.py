@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import ocannl as oc
+from ocannl.program.checks import integer
 
 State: TypeAlias = tuple[oc.Tensor, ...]
 """The state of one layer in one direction; the first tensor of it is what the layer gives."""
@@ -66,7 +67,7 @@ def recurrent(
     """Layers of a recurrence in one or two directions; `make` makes one, whose parameters have a suffix, and
     whose state has `size` tensors. What two directions give is joined: first forward, then backward.
     """
-    if depth == 1 and not bidirectional:
+    if integer(depth, "the number of layers", 1) == 1 and not bidirectional:
         only = make("")
 
         def apply(

@@ -6,6 +6,7 @@ import re
 
 import ocannl as oc
 from ocannl.nn.layer import Layer
+from ocannl.nn.options import check_positive
 
 LAST_OUTPUT_AXIS = "... | ... -> ... d"
 
@@ -16,6 +17,7 @@ def softmax(*, spec: str = LAST_OUTPUT_AXIS, temperature: float = 1.0, label: st
     `...`); shapes are kept.
     """
     over = _reduction(spec)
+    check_positive(temperature, "a temperature")
 
     def apply(x: oc.Tensor) -> oc.Tensor:
         scaled = x / temperature

@@ -13,6 +13,7 @@ from ocannl.nn.layer import Init, Layer, MaskedLayer, TrainingLayer
 from ocannl.nn.linear import linear
 from ocannl.nn.norms import layer_norm
 from ocannl.nn.positions import sinusoidal_positions
+from ocannl.program.checks import integer
 
 L = TypeVar("L")
 
@@ -199,6 +200,7 @@ def _stack(
 ) -> tuple[list[L], Layer | None]:
     """Layers with the same settings and, if asked for, a last norm."""
     is_normed = pre_norm if last_norm is None else last_norm
+    integer(num_layers, "num_layers")
     with oc.scope(label):
         layers = [layer(pre_norm=pre_norm, label=f"layer{k}", **settings) for k in range(1, num_layers + 1)]
         return layers, layer_norm(label="norm") if is_normed else None

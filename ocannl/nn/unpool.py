@@ -12,6 +12,7 @@ from ocannl.nn.layout import layout_of
 from ocannl.nn.padding import spatial_sizes
 from ocannl.nn.windows import Windows, listed
 from ocannl.program.checks import integer
+from ocannl.program.location import here
 
 
 def places_of_maxima(windows: Windows, x: oc.Tensor) -> oc.Tensor:
@@ -21,7 +22,7 @@ def places_of_maxima(windows: Windows, x: oc.Tensor) -> oc.Tensor:
     known = spatial_sizes(x, len(windows.axes))
     sizes = [n for n in known if n is not None]
     if len(sizes) < len(known):
-        raise oc.ShapeError(f"the places of maxima in {x} depend on its size, which is not known yet")
+        raise oc.ShapeError(here(f"the places of maxima in {x} depend on its size, which is not known yet"))
     x = oc.stop_gradient(x)
     cells = _cells(windows, x, "max")
     greatest = oc.logical_or(oc.eq(cells, cells.max("input", keep=True)), oc.ne(cells, cells))

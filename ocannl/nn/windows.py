@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl.nn.layout import Layout, layout_of
 from ocannl.nn.padding import Amounts, Mode, check_mode, padded, spatial_sizes
+from ocannl.passes.texpr.infer_shapes.hints import channels_first
+from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 
 Sizes: TypeAlias = int | Sequence[int]
 """One number for all spatial axes, or one for each."""
@@ -138,8 +141,24 @@ class Windows:
         Where a size is not known yet, the windows have to fill the axis.
         """
         lengths = spatial_sizes(x, len(self.axes))
+        if not self.is_centred:
+            self._check(x, lengths)
         amounts = [self._amounts(axis, n) for axis, n in zip(self.axes, lengths, strict=True)]
         return padded(x, amounts, self.mode, accum)
+
+    def _check(self, x: oc.Tensor, lengths: Sequence[int | None]) -> None:
+        """Raises `ShapeError` where no window fits in an axis."""
+        for place, (axis, length) in enumerate(zip(self.axes, lengths, strict=True)):
+            if length is None or axis.count(length, self.ceil) > 0:
+                continue
+            number = len(x.shape.batch) - len(lengths) + place
+            dilated = f", spread over {axis.span}," if axis.dilation > 1 else ""
+            around = f"a padding of {axis.around}" if any(axis.around) else "no padding"
+            found = f"a window of size {axis.size}{dilated} does not fit in axis {number} of `{x.label}`"
+            image = f"  {x.label}: {x.shape}, so size {length}, with {around}"
+            way = f"a smaller window fits, or padding={-(-(axis.span - length) // 2)}"
+            hint = channels_first(x.label, graph.known_shape(x.ir_value), length) or way
+            raise oc.ShapeError(here(f"{found}\n{image}\n  hint: {hint}"))
 
     def _amounts(self, axis: AxisWindows, length: int | None) -> Amounts:
         if self.is_centred:
@@ -154,7 +173,7 @@ class Windows:
             return area
         known = [n for n in lengths if n is not None]
         if len(known) < len(lengths):
-            raise oc.ShapeError(f"which cells of {x} are padding depends on its size, which is not known yet")
+            raise oc.ShapeError(here(f"which cells of {x} are padding depends on its size, not known yet"))
         counts = np.ones((), np.int32)
         for axis, length in zip(self.axes, known, strict=True):
             counts = np.multiply.outer(counts, axis.cells(length, self.ceil, count_padding))

@@ -6,11 +6,17 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal, overload
 
+from xdsl.dialects.builtin import f32
+
+from ocannl.dialects.scalar.accumulation import ORDERED
+from ocannl.dialects.scalar.small_floats import small_format
 from ocannl.dialects.scalar.terms import App, Arg, Const, Term
 from ocannl.dialects.shapes.shape import Dim
+from ocannl.program.casts import floats
 from ocannl.program.checks import flag, integer
 from ocannl.program.errors import ArgumentError
-from ocannl.program.expressions import apply, pointwise, positions, spec_apply
+from ocannl.program.expressions import apply, convert, pointwise, positions, spec_apply
+from ocannl.program.final_types import element_now
 from ocannl.program.memory_axes import MemoryAxes, Slot
 from ocannl.program.numbers import is_number
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
@@ -65,9 +71,11 @@ class Along:
 
     def running(self, accum: str, combine: str | None = None) -> Tensor:
         """Accumulations of all elements up to each one, by sums of elements 1, 2, 4, ... apart. Another
-        operator may `combine` them; it has the neutral element of `accum`.
+        operator may `combine` them; it has the neutral element of `accum`. Small floats are combined in f32.
         """
-        value, apart = self.value, 1
+        element = element_now(self.value)
+        is_rounded = small_format(element) is not None and (combine or accum) not in ORDERED
+        value, apart = convert(self.value, f32) if is_rounded else self.value, 1
         while apart < self.size:
             kept = ("kept", Dim(self.size - apart))
             cut = f"{self.with_axis('kept^cut')} => {self.with_axis('kept')}"
@@ -75,7 +83,7 @@ class Along:
             moved = f"{self.with_axis('kept')} => {self.with_axis(f'{apart}^kept')}"
             value = pointwise(combine or accum, [spec_apply(moved, accum, "mul", [first], [kept]), value])
             apart *= 2
-        return Tensor(value)
+        return Tensor(convert(value, element) if is_rounded else value)
 
     def extremes(self, accum: str, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
         """Running extremes, and the last position that each had up to there; that of NaN, if there is one."""
@@ -208,6 +216,7 @@ def norm(t: TensorLike, axis: int | None = -1, *, ord: float = 2, keep: bool = F
     tensor = as_tensor(t)
     if axis is not None:
         MemoryAxes(tensor.ir_value).place(integer(axis, "the number of an axis", least=None))
+    tensor = floats(tensor)
     if ord == 1:
         return abs(tensor).sum(axis, keep)
     if ord == inf:

@@ -7,6 +7,7 @@ from ocannl.dialects.shapes.shape import Dim
 from ocannl.program.checks import flag, integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import pointwise, positions, spec_apply
+from ocannl.program.floats import float_value
 from ocannl.program.ids_together import broadcast_slot
 from ocannl.program.indexing import Indexing, one_of
 from ocannl.program.location import here
@@ -53,10 +54,10 @@ class AlongIds:
 
     def put(self, values: Value, accum: str, include_self: bool) -> Tensor:
         """The tensor with values at the ids."""
-        own = Tensor(self.value)
         if accum == "set":
             return self._set(values)
         is_mean = accum == "mean"
+        own, values = Tensor(self.value), float_value(values) if is_mean else values
         found = self._scattered(values, "add" if is_mean else accum)
         if not is_mean and include_self:
             return Tensor(pointwise(accum, [self.value, found.ir_value]))

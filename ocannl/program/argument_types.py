@@ -30,9 +30,20 @@ def fits(value: object, hint: Any) -> bool:
         return callable(value)
     if cls is Any or not isinstance(cls, type):
         return True
+    if typing.is_typeddict(cls):
+        return isinstance(value, Mapping)
     if getattr(cls, "_is_protocol", False):
-        return callable(value) or "__call__" not in vars(cls)
+        return all(hasattr(value, name) for name in _methods(cls))
     return isinstance(value, cls) and _elements_fit(value, args)
+
+
+def _methods(protocol: type) -> list[str]:
+    """The methods that a protocol asks for."""
+    return [
+        name
+        for name, member in vars(protocol).items()
+        if isinstance(member, types.FunctionType) and (name == "__call__" or not name.startswith("_"))
+    ]
 
 
 def _elements_fit(value: object, args: Sequence[Any]) -> bool:

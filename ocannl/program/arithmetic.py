@@ -196,7 +196,8 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
     def __bool__(self) -> bool:
         raise ArgumentError(
             "a tensor expression has no truth value while the program is being built; "
-            "use oc.where for a choice by value"
+            "use oc.where for a choice by value, and oc.function(static=...) for an argument that "
+            "Python decides by"
         )
 
 

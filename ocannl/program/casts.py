@@ -1,4 +1,4 @@
-"""Tensors in another element type."""
+"""Tensors in other element types."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from xdsl.ir import Attribute
 
 from ocannl.program import expressions
 from ocannl.program.dtypes import ELEMENTS, stored_dtype
+from ocannl.program.floats import float_value
 from ocannl.program.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -24,3 +25,8 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     back; integers have none. Raises `PrecisionError` for a dtype that no target stores.
     """
     return convert(x, ELEMENTS[stored_dtype(dtype)])
+
+
+def floats(tensor: TensorLike) -> Tensor:
+    """A tensor, integers as floats: before sums and squares, which could wrap around."""
+    return Tensor(float_value(as_tensor(tensor).ir_value))

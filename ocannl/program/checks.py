@@ -29,6 +29,20 @@ def integer(value: object, what: str, least: int | None = 0) -> int:
     return number
 
 
+def number(value: Any, what: str, *, signed: bool = False, below: float | None = None) -> None:
+    """Raises `ArgumentError` for what is no number, for one that is negative or NaN, unless `signed`, and for
+    one that is not less than `below`; `what` names it in messages.
+    """
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = cast("Any", value)[()]
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ArgumentError(f"{what} is a number, found {value!r}")
+    if not (signed or value >= 0):
+        raise ArgumentError(f"{what} is not negative, found {value!r}")
+    if below is not None and value >= below:
+        raise ArgumentError(f"{what} is less than {below}, found {value!r}")
+
+
 def flag(value: object, what: str) -> bool:
     """`value`, which is True or False; `what` is its name. Raises `ArgumentError` for anything else."""
     if isinstance(value, bool):

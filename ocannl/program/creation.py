@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ocannl.program.checks import integer
+from ocannl.dialects.ir.errors import DeviceError
+from ocannl.program.checks import LARGEST, integer, number
 from ocannl.program.dtypes import stored_dtype
-from ocannl.program.leaves import data
+from ocannl.program.errors import ArgumentError
+from ocannl.program.leaves import data, is_beyond
+from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
 
 Sizes: TypeAlias = int | Sequence[int]
@@ -37,7 +41,15 @@ def full(shape: Sizes, value: float, dtype: DTypeLike = np.float32, *, axes: str
     """Data of one number, as `oc.zeros`."""
     sizes = shape if isinstance(shape, list | tuple) else [shape]
     known = tuple([integer(size, "a size") for size in sizes])
+    _check_room(known, stored_dtype(dtype))
     return data(np.full(known, value, stored_dtype(dtype)), axes=axes)
+
+
+def _check_room(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """Raises `DeviceError` for an array with more bytes than there are addresses."""
+    size = math.prod(sizes) * dtype.itemsize
+    if size > LARGEST:
+        raise DeviceError(here(f"Unable to allocate {size} bytes for an array of {tuple(sizes)}"))
 
 
 def arange(
@@ -46,13 +58,23 @@ def arange(
     """The numbers from `start` to less than `stop`, `step` apart, along one output axis; those from 0 to less
     than `start` without a `stop`. Of int32 if all are integers, else of float32.
     """
-    ends = (0, start) if stop is None else (start, stop)
-    return tensor(np.arange(*ends, step).tolist(), dtype)
+    first, end = (0, start) if stop is None else (start, stop)
+    for value in (first, end, step):
+        number(value, "a number of a range", signed=True)
+    try:
+        found = np.arange(first, end, step)
+    except (ArithmeticError, ValueError):  # No step, no end, or too long to have positions.
+        raise ArgumentError(f"there is no range from {first} to {end} by {step}") from None
+    if dtype is None:
+        is_large = found.dtype.kind == "i" and found.size and is_beyond(found, np.int32)
+        dtype = np.float32 if found.dtype.kind == "f" else np.int64 if is_large else np.int32
+    return data(found, dtype=dtype)
 
 
 def eye(rows: int, columns: int | None = None, dtype: DTypeLike = np.float32, *, axes: str = "bo") -> Tensor:
     """Data with ones on the diagonal and zeros elsewhere; `axes="oi"` makes it a matrix for `@`."""
     sizes = [integer(size, "a size") for size in (rows, rows if columns is None else columns)]
+    _check_room(sizes, stored_dtype(dtype))
     return data(np.eye(*sizes, dtype=stored_dtype(dtype)), axes=axes)
 
 

@@ -35,7 +35,7 @@ from ocannl.program import graph
 from ocannl.program.id_checks import IdCheck
 from ocannl.program.location import user_location
 from ocannl.program.names import memory_names
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed, needed_for
 from ocannl.program.reads import Key, reads_of, written_by
 from ocannl.program.scan_bodies import copied_whole, result_of_scan
 from ocannl.program.values import Value, operation_of, value_of, values_of
@@ -129,9 +129,9 @@ def sketch(values: Iterable[Value], ends: Ends) -> tuple[ModuleOp, dict[Value, S
     values = list(values)
 
     def stands_in(op: texpr.TensorOp) -> bool:
-        return not isinstance(op, ScanOp) and ends(op)
+        return not isinstance(op, ScanOp | texpr.NodeOp) and ends(op)
 
-    ops = needed([texpr.ForwardOp(value) for value in values], stands_in)
+    ops = needed_for(values, stands_in)
     copier = _Copier(Numbering(), {op: f"n{number}" for number, op in enumerate(ops)})
     routine = texpr.TexprRoutineOp("sketch", _indices(ops))
     routine.body.block.add_ops(copier.copy_until(ops, stands_in))
@@ -304,8 +304,8 @@ class _Copier:
         op.properties["dims"] = DimsAttr(((own, count),))
 
     def stand_in(self, op: texpr.TensorOp) -> Operation:
-        """Memory of the same type."""
-        node = texpr.NodeOp("", TensorType.of(Shape(Row(), Row(), Row())))
+        """Memory of the same type: data, as values that are computed from nodes are at least f32."""
+        node = texpr.DataOp("", TensorType.of(Shape(Row(), Row(), Row())))
         self._type(op.result, node.result)
         self.copies[op.result] = node.result
         node.location = named(self._label(op, node.result), op.location)

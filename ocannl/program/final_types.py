@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import ShapeError, at_line
 from ocannl.dialects.shapes.shape import Shape
-from ocannl.dialects.texpr import ForwardOp, TensorOp
+from ocannl.dialects.texpr import TensorOp
 from ocannl.dialects.texpr.tensor_type import TensorType, shape_of, tensor_type
 from ocannl.lowering.pipelines import run_passes
 from ocannl.passes.texpr.infer_precisions import InferPrecisionsPass
@@ -18,7 +18,7 @@ from ocannl.passes.texpr.infer_shapes.infer_shapes import InferShapesPass
 from ocannl.passes.texpr.infer_shapes.terms import RowEq
 from ocannl.program import graph
 from ocannl.program.extract import sketch
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed_for
 from ocannl.program.values import Value, is_memory, values_of
 from ocannl.runtime.locks import shared
 
@@ -61,8 +61,8 @@ def determined_shape(value: Value) -> Shape:
 def _open(values: Iterable[Value]) -> dict[TensorOp, None]:
     """Memory of an open shape that values depend on, and what depends on that, operands first."""
     found: dict[TensorOp, None] = {}
-    statements = [ForwardOp(value) for value in values if not graph.known_shape(value).is_final]
-    for op in needed(statements, _has_final_shape):
+    unsettled = [value for value in values if not graph.known_shape(value).is_final]
+    for op in needed_for(unsettled, _has_final_shape):
         is_open = is_memory(op.result) or any(operand.op in found for operand in values_of(op))
         if is_open and not _has_final_shape(op):
             found[op] = None

@@ -17,6 +17,10 @@ from ocannl.dialects.texpr import ForwardOp
 GREATEST = float(np.finfo(np.float32).max)
 
 
+UNLABELLED = -100
+"""The id of what has no class, in data made for PyTorch."""
+
+
 @dataclass(frozen=True)
 class IdCheck:
     """The check that all ids of a tensor are positions of an axis of this size.
@@ -40,6 +44,10 @@ class IdCheck:
             where = "" if self.place is None else f"in `{self.place}`, "
             size = self.size()
             known = f"none of 0 to {size - 1}" if size else "none, since there are no positions"
+            if size:
+                known += f", the positions of an axis of size {size}"
+            if least == UNLABELLED:
+                known += ": ignore_index=-100 of a loss leaves it out, as PyTorch does"
             raise OcannlError(at_line(self.op, f"{where}the id {found} in `{self.ids}` is {known}"))
 
 

@@ -18,6 +18,7 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.init import Initializer, Sample, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.program import graph
+from ocannl.program.arrays import as_array, is_array, signed
 from ocannl.program.casts import convert
 from ocannl.program.checks import integer
 from ocannl.program.dtypes import element_of, is_numeric, stored_dtype
@@ -66,10 +67,7 @@ def data(
 
 def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
     """An array of real numbers in the byte order of this machine. `need` begins what `ArgumentError` says."""
-    try:
-        found = np.asarray(array)
-    except ValueError:
-        raise ArgumentError(f"{need}, found lists of different lengths") from None
+    found = as_array(array, need)
     if not is_numeric(found.dtype):
         raise ArgumentError(f"{need}, found dtype {found.dtype}")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
@@ -79,11 +77,8 @@ def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     contents = numbers(array, "data needs an array of numbers")
     if dtype is not None:
         return contents.astype(stored_dtype(dtype))
-    if contents.dtype == np.uint64:
-        if contents.size and contents.max() > np.iinfo(np.int64).max:
-            raise ArgumentError(f"integers are of 64 bits with a sign, found {contents.max()}")
-        contents = contents.astype(np.int64)
-    if isinstance(array, np.ndarray | np.generic) or contents.dtype == np.bool_:
+    contents = signed(contents)
+    if is_array(array) or contents.dtype == np.bool_:
         return contents
     if contents.dtype.kind != "i":
         return contents.astype(np.float32)
@@ -119,12 +114,12 @@ def _data_shape(sizes: Sequence[KnownDim], axes: str | None) -> Shape:
     if "->" in axes:
         letters = _memory_order(axes)
     if len(letters) != len(sizes):
+        found = tuple([dim.size for dim in sizes])
         raise ShapeError(
-            f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: "
-            f"{tuple([dim.size for dim in sizes])}"
+            here(f"axes={axes!r} names {len(letters)} axes, but the array has {len(sizes)}: {found}")
         )
     if "".join(sorted(letters, key="boi".index)) != letters:
-        raise SpecError(f"axes={axes!r} is not in memory order: batch, then output, then input axes")
+        raise SpecError(here(f"axes={axes!r} is not in memory order: batch, then output, then input axes"))
     rows = {
         kind: [dim for letter, dim in zip(letters, sizes, strict=True) if letter == kind] for kind in "bio"
     }
@@ -171,7 +166,7 @@ def param(
         sample = constant_init(contents.item()).sample
     else:
         sample = ArraySample(contents)
-        if dtype is None and contents.dtype == np.float64 and isinstance(init, np.ndarray):
+        if dtype is None and contents.dtype == np.float64 and is_array(init):
             dtype = np.float64
         rows = rows_of_array(name, contents, rows)
     path = memory_path(name)

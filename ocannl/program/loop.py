@@ -18,7 +18,7 @@ from ocannl.dialects.texpr.scan_arguments import ArgumentOp, ResultOp
 from ocannl.program import expressions, graph
 from ocannl.program.errors import ArgumentError
 from ocannl.program.id_checks import IdCheck
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed_for
 from ocannl.program.scan_bodies import scan_body
 from ocannl.program.tensor import Tensor
 from ocannl.program.trees import built, form_of, leaves_of, paths_of
@@ -105,7 +105,7 @@ class Loop:
 
     def _id_checks(self, values: Sequence[Value]) -> list[IdCheck]:
         """The checks of ids in the cell, which are done in each iteration."""
-        made = [value_of(op) for op in needed([ForwardOp(value) for value in values])]
+        made = [value_of(op) for op in needed_for(values)]
         return [check for value in made if value.made > self.since for check in value.id_checks]
 
 

@@ -8,11 +8,9 @@ import numpy as np
 
 from ocannl.program.dtypes import SMALL_SCALARS
 from ocannl.program.errors import ArgumentError
+from ocannl.program.no_tensor import no_tensor
 
 Number: TypeAlias = int | float | np.integer[Any] | np.floating[Any]
-
-AS_TENSOR = "an array becomes a tensor by oc.data, a list by oc.tensor"
-"""The way out for what is no tensor."""
 
 
 def is_number(value: object) -> TypeGuard[Number]:
@@ -27,7 +25,7 @@ def number(value: Number) -> int | float:
     everything else.
     """
     if not is_number(value):
-        raise ArgumentError(f"expected a tensor or a number, found {type(value).__name__}; {AS_TENSOR}")
+        raise ArgumentError(f"expected a tensor or a number, found {no_tensor(value)}")
     if isinstance(value, int | np.integer | np.bool_) and -(2**63) <= value < 2**63:
         return int(value)
     try:

@@ -9,6 +9,7 @@ from math import prod
 
 from ocannl.dialects.ir.errors import ShapeError, SpecError
 from ocannl.dialects.shapes.shape import Dim, RowKind
+from ocannl.program.casts import floats
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import spec_apply
@@ -51,7 +52,7 @@ def reduce(t: TensorLike, pattern: str, how: str, *, axes: str | None = None, **
     """
     if how not in REDUCTIONS:
         raise ArgumentError(f"axes are reduced by {', '.join(REDUCTIONS)}, found {how!r}")
-    found = _Pattern.of(t, pattern, sizes)
+    found = _Pattern.of(floats(t) if how == "mean" else t, pattern, sizes)
     if missing := found.names_right - found.names_left:
         raise SpecError(
             here(f"`{min(missing)}` is on the right side of {pattern!r} only: oc.repeat adds axes")

@@ -15,6 +15,7 @@ from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import apply, pointwise, positions, size_of
+from ocannl.program.floats import float_value
 from ocannl.program.location import here
 from ocannl.program.memory_axes import MemoryAxes, Slot
 from ocannl.program.padded_axes import note_reduction
@@ -183,16 +184,16 @@ class Reducible(ABC, Generic[TensorT]):
 
     def mean(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The mean."""
-        reduction = Reduction(self._value(), axes, keep)
+        reduction = Reduction(float_value(self._value()), axes, keep)
         return self._of(reduction.divided(reduction.reduce("add")))
 
     def var(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
         """The variance; the sum of squares is divided by the number of elements less `ddof`."""
-        return self._of(Reduction(self._value(), axes, keep).variance(ddof))
+        return self._of(Reduction(float_value(self._value()), axes, keep).variance(ddof))
 
     def std(self, axes: Axes = None, keep: bool = False, *, ddof: int = 0) -> TensorT:
         """The standard deviation, the root of `var`."""
-        return self._of(pointwise("sqrt", [Reduction(self._value(), axes, keep).variance(ddof)]))
+        return self._of(pointwise("sqrt", [Reduction(float_value(self._value()), axes, keep).variance(ddof)]))
 
     def argmax(self, axes: Axes = None, keep: bool = False) -> TensorT:
         """The position of the first greatest element: along one axis, or among the elements of several in the

@@ -18,7 +18,7 @@ from ocannl.dialects.texpr.scan import ScanOp, YieldOp
 from ocannl.dialects.texpr.scan_arguments import ResultOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.dialects.texpr.uniform import UniformOp
-from ocannl.program.needed import needed
+from ocannl.program.needed import needed, needed_for
 from ocannl.program.values import Value, label_of, value_of, values_of
 
 NUMBERS = (texpr.ConstantOp, texpr.SizeOp, texpr.EmbedOp)
@@ -46,7 +46,7 @@ def scan_body(
     Raises `OcannlError` for memory and updates of values inside.
     """
     yielded = [*carries, *(value for value, _ in stacked)]
-    ops = needed([texpr.ForwardOp(value) for value in yielded])
+    ops = needed_for(yielded)
     inside = _inside(ops, arguments, since, whole)
     for op in inside:
         _check(op)

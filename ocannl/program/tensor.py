@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.dialects import texpr
@@ -27,6 +26,7 @@ from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.program import expressions, graph, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
+from ocannl.program.arrays import is_array
 from ocannl.program.checks import integer
 from ocannl.program.code import Code, computing, emit, ends_block, is_recording, run
 from ocannl.program.eager import ENGINE, RECORDER, is_eager
@@ -36,7 +36,8 @@ from ocannl.program.final_types import element_now
 from ocannl.program.handle import Handle, check_updated
 from ocannl.program.location import here
 from ocannl.program.memory_parts import Part, Parts, is_same_key, items_of
-from ocannl.program.numbers import AS_TENSOR, Number, is_number, number
+from ocannl.program.no_tensor import no_tensor
+from ocannl.program.numbers import Number, is_number, number
 from ocannl.program.other_names import NamesApart
 from ocannl.program.padded_axes import ask_counts, note_reduction
 from ocannl.program.placements import PlacementView
@@ -47,8 +48,6 @@ from ocannl.program.stages import stage_text, view_statements
 from ocannl.program.static_index import StaticIndex, tagged
 from ocannl.program.values import Value, is_memory
 from ocannl.viewer.show import Viewable
-
-ARRAYS: tuple[type[object], ...] = (np.ndarray, list, tuple)
 
 
 class Expression(Arithmetic["TensorLike", "Tensor"]):
@@ -328,10 +327,11 @@ class Tensor(
                 run(assign(part, value))
             return
         if not is_recording():
-            raise OcannlError(
+            message = (
                 "memory is assigned inside a `with oc.code(...)` block, or by oc.set(target, value); "
                 "a context's copy is set by ctx[target] = array"
             )
+            raise OcannlError(here(message))
         assign(self if part is None else part, value)
 
     def _look(self) -> NDArray[Any]:
@@ -396,15 +396,14 @@ Target: TypeAlias = TensorLike | Part[Tensor]
 
 
 def _fit(operands: tuple[object, ...]) -> TypeGuard[tuple[TensorLike, ...]]:
-    """Whether all can stand in an expression. Raises `ArgumentError` for arrays, which become tensors by
-    `oc.data`, and for objects of other builtin classes.
+    """Whether all can stand in an expression. Raises `ArgumentError` for lists, arrays, and objects of other
+    builtin classes.
     """
     strange = [operand for operand in operands if not is_tensor_like(operand)]
     for operand in strange:
-        if isinstance(operand, ARRAYS):
-            raise ArgumentError(f"a tensor and a {type(operand).__name__}: {AS_TENSOR}")
-        if type(operand).__module__ == "builtins":
-            raise ArgumentError(f"a tensor does not combine with a {type(operand).__name__}")
+        kind = type(operand)
+        if is_array(operand) or issubclass(kind, list | tuple) or kind.__module__ == "builtins":
+            raise ArgumentError(f"a tensor does not combine with {no_tensor(operand)}")
     return not strange
 
 
@@ -425,10 +424,8 @@ def as_memory(target: TensorLike) -> Value:
     """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
     tensor = as_tensor(target)
     if not is_memory(tensor.ir_value):
-        raise OcannlError(
-            f"`{tensor.label}` is an expression, not memory: "
-            "only parameters, data, nodes, gradients and values are assigned"
-        )
+        message = "only parameters, data, nodes, gradients and values are assigned"
+        raise OcannlError(here(f"`{tensor.label}` is an expression, not memory: {message}"))
     return tensor.ir_value
 
 

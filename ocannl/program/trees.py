@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -39,7 +40,9 @@ def form_of(tree: Any) -> Form:
     parts = children(tree)
     if parts is None:
         return None
-    return Branch(cast("type[Any]", type(tree)), tuple(parts), tuple(map(form_of, parts.values())))
+    # A defaultdict is not made of its parts alone.
+    kind = dict if isinstance(tree, defaultdict) else cast("type[Any]", type(tree))
+    return Branch(kind, tuple(parts), tuple(map(form_of, parts.values())))
 
 
 def leaves_of(tree: Any) -> Iterator[Any]:

@@ -15,8 +15,7 @@ def clip_grad_norm(loss: oc.Tensor, max_norm: float) -> oc.Code:
     """
     gradients = _gradients(loss)
     with oc.code(f"{loss.label} clip gradients") as clip:
-        factor = oc.node("clip_factor", output=[])
-        factor[...] = norm_factor(gradients, max_norm)
+        factor = norm_factor(gradients, max_norm)
         for gradient in gradients:
             gradient *= factor
     return clip
@@ -37,6 +36,13 @@ def _gradients(loss: oc.Tensor) -> list[oc.Tensor]:
 
 
 def norm_factor(gradients: Iterable[oc.Tensor], max_norm: float) -> oc.Tensor:
-    """The factor by which gradients are scaled, so that their norm is `max_norm` at most."""
-    squares = sum((oc.einsum(ALL, g * g) for g in gradients), oc.constant(0.0))
-    return oc.minimum(1.0, max_norm / (oc.sqrt(squares) + 1e-6))
+    """The factor by which gradients are scaled, so that their norm is `max_norm` at most, computed in the
+    open block of code.
+    """
+    # Added one by one: an expression of all would keep equal layers from being compiled as one.
+    squares, factor = oc.node("clip_squares", output=[]), oc.node("clip_factor", output=[])
+    squares[...] = 0.0
+    for gradient in gradients:
+        oc.run(oc.accumulate(squares, "add", gradient * gradient, spec=ALL))
+    factor[...] = oc.minimum(1.0, max_norm / (oc.sqrt(squares) + 1e-6))
+    return factor

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from operator import itemgetter
+from types import GeneratorType
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import ocannl as oc
+from ocannl.program.arrays import as_array, is_array
 from ocannl.program.checks import integer
 from ocannl.program.state import Held
 from ocannl.program.values import Kind
@@ -19,6 +22,10 @@ from ocannl.train.prefetch import prefetched
 
 Batch: TypeAlias = Any
 """An array, or a tuple or dictionary of arrays."""
+SIZE = 64
+NO_BATCH = (
+    "there is no batch: what batches are taken from is empty, or used up after one epoch, as a generator is"
+)
 Augment: TypeAlias = Callable[[Batch, np.random.Generator], Batch]
 
 
@@ -38,24 +45,31 @@ class Batches(Held):
         return self._source.count()
 
     def __iter__(self) -> Iterator[Batch]:
-        epoch, first = self.epoch, self.position
+        epoch, first, number = self.epoch, self.position, 0
         with closing(prefetched(self._made(epoch, first), self._prefetch)) as made:
             for number, batch in enumerate(made, first + 1):
                 self.position = number
                 yield batch
+        if not number and not first:
+            raise oc.ArgumentError(NO_BATCH)
         self.epoch, self.position = epoch + 1, 0
 
     def first(self) -> Batch:
-        """The first batch of all, without moving the place."""
-        return next(self._made(0, 0))
+        """The first batch of all, without moving the place. Raises `ArgumentError` where there is none."""
+        for batch in self._changed(self._source.first(), 0, 0):
+            return batch
+        raise oc.ArgumentError(NO_BATCH)
 
     def endless(self) -> Iterator[Batch]:
-        """Batches of this epoch and of all that follow."""
+        """Batches of this epoch and of all that follow. Raises `ArgumentError` for an epoch without any."""
         while True:
             yield from self
 
     def _made(self, epoch: int, first: int) -> Iterator[Batch]:
-        for number, batch in enumerate(self._source.batches(epoch, first), first):
+        return self._changed(self._source.batches(epoch, first), epoch, first)
+
+    def _changed(self, batches: Iterator[Batch], epoch: int, first: int) -> Iterator[Batch]:
+        for number, batch in enumerate(batches, first):
             if self._augment is not None:
                 batch = self._augment(batch, np.random.default_rng([self._seed, epoch, number]))
             yield batch
@@ -81,12 +95,18 @@ class Source(Protocol):
         """The batches of an epoch from a number on."""
         ...
 
+    def first(self) -> Iterator[Batch]:
+        """Batches of which the first is that of all; they go on giving it."""
+        ...
+
 
 class Arrays:
     """Rows of arrays, in an order that depends on the seed and the epoch only."""
 
     def __init__(self, arrays: Batch, size: int, shuffle: int | None, drop_last: bool) -> None:
         leaves = _leaves(arrays)
+        if scalars := [name for name, array in leaves.items() if not array.ndim]:
+            raise oc.ArgumentError(f"batches are rows of arrays, and {scalars[0]} has none: it is one number")
         lengths = {name: len(array) for name, array in leaves.items()}
         if len(set(lengths.values())) != 1:
             raise oc.ArgumentError(f"arrays of one length make batches, found {lengths}")
@@ -106,6 +126,9 @@ class Arrays:
             chosen = order[number * self.size : (number + 1) * self.size]
             yield _mapped(itemgetter(chosen), self.arrays)
 
+    def first(self) -> Iterator[Batch]:
+        return self.batches(0, 0)
+
 
 class Loader:
     """Batches of an iterable, such as a loader of PyTorch, which begins anew with each epoch."""
@@ -119,12 +142,20 @@ class Loader:
         return len(self.iterable)
 
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
-        return (_mapped(np.asarray, batch) for batch in islice(iter(self.iterable), first, None))
+        return (_mapped(_array, batch) for batch in islice(iter(self.iterable), first, None))
+
+    def first(self) -> Iterator[Batch]:
+        if not isinstance(self.iterable, GeneratorType | chain):
+            return self.batches(0, 0)
+        # A generator gives a batch once: what is looked at is put back.
+        looked_at = list(islice(cast(Iterator[Any], self.iterable), 1))
+        self.iterable = chain(looked_at, cast(Iterator[Any], self.iterable))
+        return map(partial(_mapped, _array), looked_at)
 
 
 def batches(
     arrays: Any,
-    size: int = 64,
+    size: int = SIZE,
     *,
     shuffle: int | None = None,
     drop_last: bool = False,
@@ -136,7 +167,8 @@ def batches(
     form. `shuffle` is the seed of the order, another one in each epoch; None keeps the order. Without
     `drop_last`, the last batch of an epoch has the rows that are left.
 
-    `arrays` may also be any iterable of batches, a `DataLoader` too: these are taken as they come.
+    `arrays` may also be any iterable of batches, a `DataLoader` too: these are taken as they come. One that
+    is used up after an epoch, such as a generator, is an error in the next.
 
     `augment(batch, rng)` makes of a batch what training gets, with a random generator that depends on the
     seed, the epoch and the batch only. A thread makes up to `prefetch` batches ahead.
@@ -144,11 +176,13 @@ def batches(
     size = integer(size, "the size of a batch", least=1)
     prefetch = integer(prefetch, "the number of batches that are made ahead")
     seed = None if shuffle is None else integer(shuffle, "the seed of the order")
-    if isinstance(arrays, np.ndarray | Mapping) or _is_tuple_of_arrays(arrays):
-        source: Source = Arrays(_mapped(np.asarray, arrays), size, seed, drop_last)
-    elif isinstance(arrays, Iterable):
-        if shuffle is not None or drop_last:
-            raise oc.ArgumentError("batches of an iterable come as they are: it shuffles and drops by itself")
+    if is_array(arrays) or isinstance(arrays, Mapping) or _is_tuple_of_arrays(arrays):
+        source: Source = Arrays(_mapped(_array_of_rows, arrays), size, seed, drop_last)
+    elif isinstance(arrays, Iterable) and not isinstance(arrays, str | bytes):
+        if shuffle is not None or drop_last or size != SIZE:
+            raise oc.ArgumentError(
+                "batches of an iterable come as they are: their size, order and number are its own"
+            )
         source = Loader(cast(Iterable[Any], arrays))
     else:
         raise oc.ArgumentError(f"batches are made of arrays, or an iterable of them, found {arrays!r}")
@@ -159,7 +193,24 @@ def _is_tuple_of_arrays(value: object) -> bool:
     if not isinstance(value, tuple | list):
         return False
     items = cast(Sequence[object], value)
-    return bool(items) and all(hasattr(item, "__array__") or hasattr(item, "__dlpack__") for item in items)
+    return bool(items) and all(map(is_array, items))
+
+
+def _array(value: object) -> NDArray[Any]:
+    """An array of a batch. Raises `ArgumentError` for what is none."""
+    found = as_array(value, "a batch is made of arrays")
+    if found.dtype == np.object_:
+        raise oc.ArgumentError(
+            f"a batch is an array, or a tuple or dictionary of arrays, found {value!r:.60}"
+        )
+    return found
+
+
+def _array_of_rows(value: Any) -> NDArray[Any]:
+    found = _array(value)
+    if isinstance(value, tuple) and any(map(is_array, cast(tuple[Any, ...], value))):
+        raise oc.ArgumentError("batches are made of one tuple or dictionary of arrays, without others inside")
+    return found
 
 
 def _leaves(batch: Batch) -> dict[str, NDArray[Any]]:

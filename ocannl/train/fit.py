@@ -13,6 +13,7 @@ import ocannl as oc
 from ocannl.execute.context import default_context
 from ocannl.functions.function import Function
 from ocannl.program.checks import integer
+from ocannl.program.dtypes import is_numeric
 from ocannl.program.state import Held, Root, Stateful
 from ocannl.program.values import Kind
 from ocannl.train.checkpoints import Checkpoints
@@ -54,7 +55,8 @@ def fit(
     """Calls `step` with each batch of `epochs` epochs: `step(x, y)` for a tuple, by name for a dictionary. It
     returns a number, the loss, or numbers by name. After each epoch, `evaluate()` does; learning rates of
     `train.plateau` and `stop` are told what it gave, logs are told that and the means over the epoch, and a
-    checkpoint is saved, with `metric` as its metric. Returns the metrics of the epochs.
+    checkpoint is saved, with `metric` as its metric. A mean is of the steps that gave the metric. Returns the
+    metrics of the epochs.
 
     Where `checkpoints` has any, training goes on from the latest, to the same bits as without interruption.
     What is saved is the state of `step`, a function or routine, or of `what`, and the places in data.
@@ -112,15 +114,16 @@ class _Loop:
         return history
 
     def epoch(self) -> dict[str, float]:
-        sums: dict[str, float] = {}
-        count = 0
+        sums: dict[str, tuple[float, int]] = {}
         for batch in self.batches:
             metrics = metrics_of(_call(self.step, batch))
-            self.steps.count, count = self.steps.count + 1, count + 1
-            sums = {name: sums.get(name, 0.0) + value for name, value in metrics.items()}
+            self.steps.count += 1
+            for name, value in metrics.items():
+                total, count = sums.get(name, (0.0, 0))
+                sums[name] = total + value, count + 1
             for log in self.log:
                 log.step(self.steps.count, metrics)
-        found = {name: total / count for name, total in sums.items()}
+        found = {name: total / count for name, (total, count) in sums.items()}
         if self.evaluate is not None:
             found |= metrics_of(self.evaluate())
         self.tell(found)
@@ -182,6 +185,8 @@ def metrics_of(result: Any) -> dict[str, float]:
         array = np.asarray(value)
         if array.size != 1:
             raise oc.ArgumentError(f"metric `{name}` is one number, found an array of shape {array.shape}")
+        if not is_numeric(array.dtype):
+            raise oc.ArgumentError(f"metric `{name}` is one number, found {value!r:.60}")
         found[str(name)] = float(array.item())
     return found
 

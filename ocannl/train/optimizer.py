@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -86,8 +87,9 @@ class Optimizer:
         """Adds gradients up, and updates by the sums in every so many steps."""
         turn = self._counter("turn", trained)
         sums = {name: self._memory(p, "accumulated") for name, p in trained.items()}
+        is_first = oc.eq(turn, 0)
         for name, p in trained.items():
-            sums[name][...] = oc.where(oc.eq(turn, 0), 0.0, sums[name]) + p.grad
+            sums[name][...] = oc.where(is_first, 0.0, sums[name]) + p.grad
         is_last = oc.eq(turn, self.accumulate - 1)
         only_if(is_last, lambda: self._update(trained, options, sums))
         turn[...] = oc.where(is_last, 0.0, turn + 1)
@@ -101,35 +103,37 @@ class Optimizer:
         steps = self._counter("steps", trained)
         steps += 1
         scaled = self._clipped(gradients)
-        rates = {name: self._rate(of.pop("lr"), steps) for name, of in options.items()}
+
+        @cache
+        def shared(make: Callable[..., Any], *of: Any) -> Any:
+            return make(steps, *of)
+
         for name, p in trained.items():
-            self._rule(self._update_step(p, scaled[name], rates[name], steps), **options[name])
+            rate = shared(_rate, options[name].pop("lr"))
+            self._rule(self._update_step(p, scaled[name], rate, steps, shared), **options[name])
         if self.ema is not None:
-            for name, p in trained.items():
-                self._average(name, p, steps, self.ema)
+            is_first = steps <= 1
+            for p in trained.values():
+                average = self._averages[p] = self._memory(p, "average")
+                average[...] = oc.where(is_first, p, self.ema * average + (1 - self.ema) * p)
 
     def _clipped(self, gradients: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
         found = dict(gradients)
         if self.clip_norm is not None:
             with self._scope:
-                factor = oc.node("clip_factor", output=[])
-            factor[...] = norm_factor(gradients.values(), self.clip_norm)
+                factor = norm_factor(gradients.values(), self.clip_norm)
             found = {name: g * factor for name, g in found.items()}
         if self.clip_value is not None:
             found = {name: oc.clip(g, -self.clip_value, self.clip_value) for name, g in found.items()}
         return found
 
-    def _rate(self, lr: LearningRate, steps: oc.Tensor) -> oc.TensorLike:
-        if isinstance(lr, Schedule):
-            return lr(steps - 1)
-        return lr.rate if isinstance(lr, Plateau) else lr
-
-    def _average(self, name: str, p: oc.Tensor, steps: oc.Tensor, share: float) -> None:
-        average = self._averages[p] = self._memory(p, "average")
-        average[...] = oc.where(steps <= 1, p, share * average + (1 - share) * p)
-
     def _update_step(
-        self, p: oc.Tensor, gradient: oc.Tensor, lr: oc.TensorLike, steps: oc.Tensor
+        self,
+        p: oc.Tensor,
+        gradient: oc.Tensor,
+        lr: oc.TensorLike,
+        steps: oc.Tensor,
+        shared: Callable[..., Any],
     ) -> UpdateStep:
         def temporary(name: str) -> oc.Tensor:
             with self._scope:
@@ -143,6 +147,7 @@ class Optimizer:
             lambda name, init: self._memory(p, name, init=init),
             lambda name, init, dtype: self._memory(p, name, init=init, output=[], dtype=dtype),
             temporary,
+            shared,
         )
 
     def _memory(self, p: oc.Tensor, name: str, **how: Any) -> oc.Tensor:
@@ -208,3 +213,9 @@ class Optimizer:
         given = {"lr": self.lr, **self.options, **self._common}
         options = ", ".join(f"{key}={value!r}" for key, value in given.items())
         return f"train.{self.name}({options})"
+
+
+def _rate(steps: oc.Tensor, lr: LearningRate) -> oc.TensorLike:
+    if isinstance(lr, Schedule):
+        return lr(steps - 1)
+    return lr.rate if isinstance(lr, Plateau) else lr

@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 
 from ocannl.train import rules
 from ocannl.train.optimizer import Optimizer
-from ocannl.train.options import Common, LearningRate
+from ocannl.train.options import Common, LearningRate, check_common, check_nesterov
 from ocannl.train.update_step import Rule
 
 Pair = tuple[float, float]
@@ -17,6 +17,7 @@ def _optimizer(rule: Rule, given: dict[str, Any]) -> Optimizer:
     there are no others yet.
     """
     options = {name: value for name, value in given.items() if name not in ("lr", "common")}
+    check_common(rule.__name__, given["common"])
     return Optimizer(rule.__name__, rule, given["lr"], options, given["common"])
 
 
@@ -30,7 +31,10 @@ def sgd(
     **common: Unpack[Common],
 ) -> Optimizer:
     """Stochastic gradient descent, with momentum (Sutskever et al., 2013), as PyTorch's `SGD`."""
-    return _optimizer(rules.sgd, locals())
+    optimizer = _optimizer(rules.sgd, locals())
+    for group in ({}, *optimizer.groups.values()):
+        check_nesterov("sgd", {**optimizer.options, **group})
+    return optimizer
 
 
 def adam(

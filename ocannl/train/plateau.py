@@ -8,6 +8,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 import ocannl as oc
+from ocannl.program.checks import integer, number
 from ocannl.program.values import Value
 
 _plateaus: WeakKeyDictionary[Value, Plateau] = WeakKeyDictionary()
@@ -29,6 +30,9 @@ class Plateau:
     ) -> None:
         if mode not in ("min", "max"):
             raise oc.ArgumentError(f"mode is 'min' or 'max', found {mode!r}")
+        for name, value in (("lr", lr), ("factor", factor), ("threshold", threshold), ("min_lr", min_lr)):
+            number(value, f"{name} of a plateau", below=1 if name == "factor" else None)
+        integer(patience, "patience of a plateau")
         self.metric, self.mode = metric, mode
         self.factor, self.patience, self.threshold, self.min_lr = factor, patience, threshold, min_lr
         with oc.scope("plateau"):

@@ -5,11 +5,13 @@ not fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import ocannl as oc
-from ocannl.program.tensor import Expression
+from ocannl.train.options import check_nesterov, check_option
+from ocannl.train.plateau import Plateau
+from ocannl.train.schedules import Schedule
 
 Memory: TypeAlias = Callable[[str], oc.Tensor]
 """The memory of one parameter by name, of its shape, which starts at zero."""
@@ -23,12 +25,19 @@ def memory_of(p: oc.Tensor) -> Memory:
 def trained_params(loss: oc.Tensor, optimizer: str) -> dict[str, oc.Tensor]:
     """The parameters that a loss has derivatives for. Raises `ArgumentError` where there is none."""
     found = oc.params(loss, trained=True)
-    if not found:
+    if found:
+        return found
+    if not (others := [f"`{name}`" for name in oc.params(loss)]):
         raise oc.ArgumentError(
-            f"{optimizer} has nothing to train: the loss `{loss.label}` has derivatives for no parameter, "
-            "which oc.param and the layers of nn make"
+            f"{optimizer} has nothing to train: the loss `{loss.label}` is computed without a parameter; "
+            "compute it from a layer of nn, or from an oc.param"
         )
-    return found
+    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    raise oc.ArgumentError(
+        f"{optimizer} has nothing to train: no gradient of the loss `{loss.label}` reaches its parameters "
+        f"{', '.join(others[:3])}{more}; they are frozen (use the block itself, not its `freeze()`), or "
+        "behind oc.stop_gradient"
+    )
 
 
 def sgd_update(
@@ -45,6 +54,9 @@ def sgd_update(
     With momentum, `v = momentum * v + gradient + weight_decay * p`, and `p -= learning_rate * v`; `nesterov`
     looks ahead by one momentum step. `learning_rate` may be an expression, for example of an `oc.index`.
     """
+    options = {"momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+    _check("sgd_update", learning_rate, options)
+    check_nesterov("sgd_update", options)
     updates = [
         sgd_one(
             p, learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
@@ -67,8 +79,7 @@ def sgd_one(
     """The update of one parameter by stochastic gradient descent; its momentum is a node of the parameter's
     shape, from `memory` if that is given. `gradient` is that of `p` if none is given.
     """
-    if isinstance(momentum, Expression):
-        raise oc.ArgumentError(f"momentum is a number, found {momentum!r}")
+    check_option("sgd", "momentum", momentum)
     with oc.code(f"{p.label} sgd step") as step:
         delta = p.grad if gradient is None else gradient
         if weight_decay:
@@ -94,6 +105,8 @@ def adam_update(
     decoupled weight decay (Loshchilov and Hutter, 2019; as PyTorch's `optim.AdamW`). Gradients are those that
     `grad_update` leaves.
     """
+    options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "weight_decay": weight_decay}
+    _check("adam_update", learning_rate, options)
     steps = oc.node("adam_steps", output=[], kind="counter")
     with oc.code("adam step count") as counted:
         steps += 1
@@ -134,6 +147,8 @@ def adam_one(
 
     With `amsgrad` the second moment never falls (Reddi et al., 2018).
     """
+    for name, share in (("beta1", beta1), ("beta2", beta2)):
+        check_option("adam", name, share)
     of_mean, of_square = corrections or bias_corrections(steps, beta1, beta2)
     own, g = memory or memory_of(p), p.grad if gradient is None else gradient
     with oc.code(f"{p.label} adam step") as step:
@@ -147,6 +162,17 @@ def adam_one(
         delta = m / of_mean / (oc.sqrt(v / of_square) + epsilon)
         p -= learning_rate * (delta + weight_decay * p if weight_decay else delta)
     return step
+
+
+def _check(update: str, learning_rate: object, options: Mapping[str, object]) -> None:
+    if isinstance(learning_rate, Schedule | Plateau):
+        raise oc.ArgumentError(
+            f"learning_rate of {update} is a number or an expression, as a schedule of an index and the rate "
+            f"of a plateau are: train.cosine(0.1, 100)(step_n), found {learning_rate!r}"
+        )
+    check_option(update, "learning_rate", learning_rate, lr=True)
+    for name, value in options.items():
+        check_option(update, name, value)
 
 
 def bias_corrections(steps: oc.Tensor, beta1: float, beta2: float) -> tuple[oc.TensorLike, oc.TensorLike]:

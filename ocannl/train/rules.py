@@ -18,8 +18,12 @@ def sgd(u: UpdateStep, *, momentum: float, dampening: float, weight_decay: float
     gradient = u.decayed(weight_decay)
     if dampening:
         # The first gradient goes into the momentum as a whole.
-        gradient = gradient * oc.where(u.steps <= 1, 1.0, 1 - dampening)
+        gradient = gradient * u.shared(_dampening, dampening)
     sgd_one(u.p, learning_rate=u.lr, momentum=momentum, nesterov=nesterov, gradient=gradient, memory=u.memory)
+
+
+def _dampening(steps: oc.Tensor, dampening: float) -> oc.Tensor:
+    return oc.where(steps <= 1, 1.0, 1 - dampening)
 
 
 def adam(u: UpdateStep, *, betas: Pair, eps: float, weight_decay: float, amsgrad: bool) -> None:
@@ -37,6 +41,7 @@ def _adam(
     adam_one(
         u.p,
         u.steps,
+        u.shared(bias_corrections, beta1, beta2),
         learning_rate=u.lr,
         beta1=beta1,
         beta2=beta2,
@@ -79,7 +84,12 @@ def adagrad(
 ) -> None:
     p, g, total = u.p, u.decayed(weight_decay), u.node("sum", initial_accumulator_value)
     total += g**2
-    p -= u.lr / (1 + (u.steps - 1) * lr_decay) * g / (oc.sqrt(total) + eps)
+    rate = u.shared(_falling, u.lr, lr_decay)
+    p -= rate * g / (oc.sqrt(total) + eps)
+
+
+def _falling(steps: oc.Tensor, lr: oc.TensorLike, decay: float) -> oc.TensorLike:
+    return lr / (1 + (steps - 1) * decay)
 
 
 def adadelta(u: UpdateStep, *, rho: float, eps: float, weight_decay: float) -> None:
@@ -121,20 +131,28 @@ def radam(
 ) -> None:
     p, g = u.p, u.gradient if decoupled_weight_decay else u.decayed(weight_decay)
     m, v = _moments(u, g, betas)
-    of_mean, of_square = bias_corrections(u.steps, *betas)
-    longest = 2 / (1 - betas[1]) - 1
-    length = longest - 2 * u.steps * (1 - of_square) / of_square
-    # The variance is known well enough from the sixth step or so on; before, this is momentum alone.
-    rest = oc.maximum(length - 4, 0) * (length - 2) / length
-    rectified = oc.sqrt(longest / ((longest - 4) * (longest - 2)) * rest * of_square) / (oc.sqrt(v) + eps)
-    delta = m / of_mean * oc.where(length > 5, rectified, 1.0)
+    of_mean, scale, is_known = u.shared(_rectification, *betas)
+    delta = m / of_mean * oc.where(is_known, scale / (oc.sqrt(v) + eps), 1.0)
     p -= u.lr * (delta + weight_decay * p if decoupled_weight_decay else delta)
+
+
+def _rectification(
+    steps: oc.Tensor, beta1: float, beta2: float
+) -> tuple[oc.TensorLike, oc.Tensor, oc.Tensor]:
+    """The correction of the mean's bias, the scale of the variance, and whether that is known well enough,
+    from the sixth step or so on; before, the update is momentum alone.
+    """
+    of_mean, of_square = bias_corrections(steps, beta1, beta2)
+    longest = 2 / (1 - beta2) - 1
+    length = longest - 2 * steps * (1 - of_square) / of_square
+    rest = oc.maximum(length - 4, 0) * (length - 2) / length
+    return of_mean, oc.sqrt(longest / ((longest - 4) * (longest - 2)) * rest * of_square), length > 5
 
 
 def lamb(u: UpdateStep, *, betas: Pair, eps: float, weight_decay: float) -> None:
     p = u.p
     m, v = _moments(u, u.gradient, betas)
-    of_mean, of_square = bias_corrections(u.steps, *betas)
+    of_mean, of_square = u.shared(bias_corrections, *betas)
     delta = u.temporary("delta")
     delta[...] = m / of_mean / (oc.sqrt(v / of_square) + eps) + weight_decay * p
     weights, change = (oc.sqrt(oc.einsum(TOTAL, t * t)) for t in (p, delta))

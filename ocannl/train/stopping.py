@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import ocannl as oc
-from ocannl.program.checks import integer
+from ocannl.program.checks import integer, number
 from ocannl.program.state import Held
 from ocannl.program.values import Kind
 
@@ -26,6 +26,7 @@ class EarlyStopping(Held):
         if mode not in ("min", "max"):
             raise oc.ArgumentError(f"mode is 'min' or 'max', found {mode!r}")
         self.patience = integer(patience, "the patience", least=1)
+        number(min_delta, "min_delta")
         self.metric, self.mode, self.min_delta = metric, mode, min_delta
         self.best, self.bad = math.inf if mode == "min" else -math.inf, 0
 

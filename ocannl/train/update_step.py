@@ -25,6 +25,8 @@ class UpdateStep:
     """One number of the parameter by name, of a dtype, or one that is inferred."""
     temporary: Callable[[str], oc.Tensor]
     """Memory of the parameter by name that is set before it is read."""
+    shared: Callable[..., Any]
+    """The result of a function of `steps` and further arguments, which is called once for all parameters."""
 
     def memory(self, name: str) -> oc.Tensor:
         """Memory of the parameter that starts at zero."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.index.linear import Linear, Map
-from ocannl.dialects.loops import NestOp, UniformOp
+from ocannl.dialects.loops import FuncOp, NestOp, UniformOp
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import (
     SMALL_REDUCTION_WORK,
@@ -63,9 +63,9 @@ class NestSummary:
 
 
 def is_worthwhile(target: NestSummary, group: NestSummary, renaming: Renaming) -> bool:
-    """Whether fusion pays: always for scalars, else where both nests touch the same elements. Two
-    contractions fuse only while they are small, and none with random numbers, whose long code a register tile
-    would repeat.
+    """Whether fusion pays: for scalars, and where both nests touch the same elements. Two contractions fuse
+    only while they are small, those of scalars in no group, as equal layers would then differ, and none with
+    random numbers, whose long code a register tile would repeat.
     """
     return cost_of_fusion(target, group, renaming) is None
 
@@ -77,7 +77,8 @@ def cost_of_fusion(target: NestSummary, group: NestSummary, renaming: Renaming) 
     size = points(target.nest.space.data)
     if target.reduction_work and group.reduction_work:
         work = (target.reduction_work + group.reduction_work) * size
-        if work > SMALL_REDUCTION_WORK:
+        is_number = size == 1 and isinstance(target.nest.parent_op(), FuncOp)
+        if work > SMALL_REDUCTION_WORK or is_number:
             return "each has a reduction, which gets a register tile of its own"
     if size > 1 and ((target.draws and group.reduction_work) or (target.reduction_work and group.draws)):
         return "a register tile of the reduction would repeat the code of random numbers"

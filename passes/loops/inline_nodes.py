@@ -181,12 +181,14 @@ def check_virtual(func: FuncOp) -> None:
 
 
 def _takes_reduction(definition: Producer, site: LoadSite, nest: NestOp) -> bool:
-    """Whether a reduction moves to its only reader: nests keep to one contraction unless both are small."""
+    """Whether a reduction moves to its only reader: nests keep to one contraction unless both are small, and
+    those of single numbers always, since equal layers would differ.
+    """
     if definition.version.readers != 1 or site.in_reduction:
         return False
     own = reduction_work(nest.body.block.ops)
     work = (own + definition.cost.reduction_work) * points(nest.space.data)
-    return own == 0 or work <= SMALL_REDUCTION_WORK
+    return own == 0 or (len(nest.space.data) > 0 and work <= SMALL_REDUCTION_WORK)
 
 
 def versions_of(func: FuncOp) -> dict[tuple[NestOp, SSAValue], Version]:

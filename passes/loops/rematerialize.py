@@ -40,8 +40,9 @@ from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.fuser import Fuser
 from ocannl.passes.rewrites.indices import Copier
 
-# While no more than so many second-level caches hold is live, nothing is computed again.
-LITTLE = 8
+# While no more than so many second-level caches hold is live, or such a part of the last level, nothing is
+# computed again.
+LITTLE, LITTLE_PART = 8, 1 / 4
 # The part of all instructions that freeing a part of all bytes is worth, and the most instructions for a
 # byte: those of a layer with 64 inputs.
 WORTH, HIGHEST_PRICE = 0.3, 16.0
@@ -325,11 +326,11 @@ class RematerializePass(TargetOptions, ModulePass):
     Deep Nets with Sublinear Memory Cost", 2016).
 
     It applies where one nest stores to all of a node, and nothing that it reads has been written since. While
-    more bytes are live than a few second-level caches hold, the nodes that are live at the peak and take the
-    fewest instructions for each byte are computed again, if that is a much smaller part of all instructions
-    than of all bytes. Nodes that alone are so large are computed again whenever they are much larger than
-    their inputs. Inputs that are not live anyway are kept if they are small, else computed again too. Nests
-    that are inserted at the same place are fused.
+    more bytes are live than a few second-level caches hold, or a part of the last level, the nodes that are
+    live at the peak and take the fewest instructions for each byte are computed again, if that is a much
+    smaller part of all instructions than of all bytes. Nodes that alone are so large are computed again
+    whenever they are much larger than their inputs. Inputs that are not live anyway are kept if they are
+    small, else computed again too. Nests that are inserted at the same place are fused.
     """
 
     name = "rematerialize"
@@ -339,4 +340,5 @@ class RematerializePass(TargetOptions, ModulePass):
         for func in ungrouped(op):
             if not nodes(func):
                 continue
-            Recomputer(func).run(LITTLE * target.l2_bytes)
+            little = max(LITTLE * target.l2_bytes, int(LITTLE_PART * target.last_level_bytes))
+            Recomputer(func).run(little)

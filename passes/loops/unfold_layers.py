@@ -48,8 +48,8 @@ class LayerStep:
         return {op.node for op in accesses(self.step) if isinstance(op, StoreOp)}
 
 
-# A step of the folded function, and the layer of the node that it uses, if any.
-Use: TypeAlias = tuple[LayerStep, int | None]
+# A step of the folded function, and the layer of the node that it uses, or the distance of the step.
+Use: TypeAlias = tuple[LayerStep, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,37 +205,34 @@ class Unfolder:
 
     def check_order(self, order: Sequence[Placed]) -> None:
         """Raises `IrregularLayers` unless the unfolded order keeps dependences: each layer and the one before
-        use their nodes in the same order as the layers that stay, and nodes of no layer are used in the same
-        order.
+        use their nodes, and those of no layer, in the same order as the layers that stay.
         """
         folded = {view: Placed(view.position, view.step, view) for view in self.views}
         for run in self.runs:
             folded |= {first: Placed(first.position, first.step, last, 1) for last, first in run.pairs}
-        expected = self.uses(folded.values(), 1)
-        found = self.uses(order, self.left_out + 1)
-        shared = [uses for (node, _), uses in expected.items() if node not in self.levels]
-        is_kept = all(uses == expected.get((node, 0)) for (node, _), uses in found.items())
-        if not is_kept or any(len(set[Use]().union(*uses)) < sum(map(len, uses)) for uses in shared):
-            raise irregular(self.func)
+        (expected,) = self.uses(folded.values(), 1)
+        for found in self.uses(order, self.left_out + 1):
+            if any(uses != expected.get(node) for node, uses in found.items()):
+                raise irregular(self.func)
 
-    def uses(self, order: Iterable[Placed], layers: int) -> dict[tuple[SSAValue, int], list[set[Use]]]:
-        """For each node of no layer and of the last layer, with its next `layers` copies: alternately the
-        steps that store to it and those that load in between. A copy is keyed by the last layer's node and
-        the distance.
+    def uses(self, order: Iterable[Placed], layers: int) -> list[dict[SSAValue, list[set[Use]]]]:
+        """For the last layer and each of its next `layers - 1` copies, with the layer after it: of each node
+        of these or of no layer alternately the steps that store to it and those that load in between.
         """
-        found: dict[tuple[SSAValue, int], list[set[Use]]] = {}
+        found: list[dict[SSAValue, list[set[Use]]]] = [{} for _ in range(layers)]
         for placed in order:
-            view = placed.view
+            view, distance = placed.view, placed.distance
+            is_repeated, near = view.level == LAST, range(max(distance - 1, 0), min(distance + 1, layers))
             for node in view.nodes:
-                level, last, distance = self.levels.get(node), node, 0
-                if level is not None:
-                    distance = placed.distance + level - LAST
-                    if view.level != LAST or not 0 <= distance < layers:
-                        continue
-                    last = node if level == LAST else self.following[node]
-                uses = found.setdefault((last, distance), [set()])
-                uses += [set(), set()] if node in view.stored else ()
-                uses[-2 if node in view.stored else -1].add((view, level))
+                last, places = node, near if is_repeated else range(layers)
+                if (level := self.levels.get(node)) is not None:
+                    last = self.following[node] if is_repeated and level < LAST else node
+                    at = distance + level - LAST
+                    places = (at,) if is_repeated and 0 <= at < layers else ()
+                for at in places:
+                    uses = found[at].setdefault(last, [set()])
+                    uses += [set(), set()] if node in view.stored else ()
+                    uses[-2 if node in view.stored else -1].add((view, distance - at if is_repeated else 0))
         return found
 
     def place(self, view: LayerStep) -> int:

@@ -20,7 +20,7 @@ from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.names import Names, joined_label
 from ocannl.passes.analysis.nests import ZERO, Indexed, declaration, nodes, operations
 from ocannl.passes.analysis.row_fusion import Member, NestChain
-from ocannl.passes.analysis.sums import is_plain_sum
+from ocannl.passes.analysis.sums import MULTIPLIED, is_float_sum, is_product
 from ocannl.passes.analysis.target import LARGEST_INSIDE, TargetDescription
 from ocannl.passes.rewrites.common_subexpressions import Eliminator
 from ocannl.passes.rewrites.fuser import Fuser
@@ -138,8 +138,8 @@ class Builder:
         assert reduction is not None
         outermost = next(iter(self.counts))
         parts = self.parts if member.sums_along((outermost,)) else ()
-        label, exact = self.labels.fresh(f"{nest.label.data}.partial"), is_plain_sum(reduction)
-        shared = rfactor(nest, reduction, label, parts, compensated=exact)
+        label, compensated = self.labels.fresh(f"{nest.label.data}.partial"), self.is_compensated(reduction)
+        shared = rfactor(nest, reduction, label, parts, compensated=compensated)
         nest.detach()
         Rewriter.insert_op(nest, InsertPoint.after(group))
         for node in filter(None, (shared.node, shared.errors)):
@@ -147,6 +147,11 @@ class Builder:
         Rewriter.insert_op(shared.before, InsertPoint.before(group))
         group.body.block.add_op(shared.inside)
         return shared.inside
+
+    def is_compensated(self, reduction: ReduceOp) -> bool:
+        """Whether a sum keeps the errors of its additions; a product in few blocks does not."""
+        few = math.prod(self.counts.values()) <= MULTIPLIED.size
+        return is_float_sum(reduction) and not (is_product(reduction) and few)
 
     def nodes_inside(self, uses: Mapping[SSAValue, int]) -> dict[SSAValue, tuple[NodeOp, Mapping[int, str]]]:
         """Declarations of smaller nodes for those that only the chain touches, with their axes along blocks

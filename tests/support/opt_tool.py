@@ -12,6 +12,7 @@ import numpy as np
 import ocannl as oc
 from ocannl import train
 from ocannl.lowering.pipelines import LEVELS, PIPELINES, stage_names
+from ocannl.passes.analysis.target import DEFAULT_TARGET
 
 PASSES = [p.name for p in PIPELINES["cpu"]]
 STAGES = list(stage_names("cpu"))
@@ -28,7 +29,7 @@ ROUTINE = """builtin.module {{
 
 @lru_cache
 def moons_step() -> oc.Routine:
-    """The step of half-moons, compiled."""
+    """The step of half-moons, compiled for the target that the tool has by default."""
     rng = np.random.default_rng(1)
     points = rng.uniform(-1, 1, (8, 10, 2)).astype(np.float32)
     batch_n, step_n = oc.index("batch_n", 8), oc.index("step_n")
@@ -38,7 +39,8 @@ def moons_step() -> oc.Routine:
     scores = w3 @ oc.relu(b2 + w2 @ oc.relu(b1 + w1 @ x[batch_n]))
     loss = oc.relu(1 - y[batch_n] * scores).einsum("...|... => 0") / 10
     update = train.sgd_update(loss, learning_rate=0.1 * (32 - step_n) / 16, momentum=0.9, weight_decay=1e-4)
-    return oc.Context.cpu().compile(train.grad_update(loss) + update, name="moons_step")
+    ctx = oc.Context.cpu(target=DEFAULT_TARGET.cpu)
+    return ctx.compile(train.grad_update(loss) + update, name="moons_step")
 
 
 @lru_cache

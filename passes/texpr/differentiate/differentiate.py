@@ -144,9 +144,9 @@ class Derivatives:
             return broadcast_to(op.cotangent, op.tensor, op)
         shape = shape_of(op.tensor)
         if any(size != 1 for size in shape.memory_sizes):
-            message = f"the gradient of one number is asked for, found {shape}"
-            message += ": give a cotangent, or add them up"
-            raise OcannlError(at_line(op, message))
+            message = f"a gradient is of one number, and this has the shape {shape}"
+            way = "sum it up, `y.sum()`, or weight its numbers by a cotangent, `oc.vjp(y, x, cotangent)`"
+            raise OcannlError(at_line(op, f"{message}: {way}"))
         return constant(1.0, gradient_type(op.tensor), op)
 
     def jvp(self, op: JvpOp) -> None:
@@ -181,8 +181,8 @@ def check_float(value: SSAValue, op: Operation) -> None:
     element = tensor_type(value).element
     if isinstance(element, IntegerType):
         name = f"`{value.name_hint}`" if value.name_hint else "this tensor"
-        message = f"{name} holds integers ({element}), which have no derivatives: cast it to a float"
-        raise OcannlError(at_line(op, message))
+        message = f"{name} holds integers ({element}), which have no derivatives"
+        raise OcannlError(at_line(op, f"{message}: give floats, or oc.cast(x, oc.float32)"))
 
 
 def settle_custom_gradients(block: Block) -> None:

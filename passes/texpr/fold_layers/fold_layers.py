@@ -237,10 +237,10 @@ class Folding:
 
 
 def is_number(op: Operation) -> bool:
-    """Whether an operation computes a scalar from scalars: those of all layers that wait for nothing else, as
-    norms of gradients, are merged in one nest, so that layers differ from then on.
+    """Whether an operation computes a scalar from scalars: those of all layers become one expression where
+    they are used, as the sum of all squares of gradients, so that layers differ from then on.
     """
-    if isinstance(op, ConstantOp):
+    if isinstance(op, ConstantOp) or not op.results:
         return False
     return all(shape_of(value).elements == 1 for value in (*op.results, *op.operands[:1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -78,11 +79,9 @@ def test_nothing_changes_unless_all_fits():
     before = ctx[layer.w]
     with pytest.raises(oc.StateError) as error:
         oc.interop.from_torch(ctx, layer, {"weight": random(4, 2), "gain": random(4)})
-    assert str(error.value).splitlines() == [
-        "nothing was taken over",
-        "  missing: bias",
-        "  not in the block: gain",
-    ]
+    place, *lines = str(error.value).splitlines()
+    assert re.fullmatch(rf"{re.escape(__file__)}:\d+: nothing was taken over", place)
+    assert lines == ["  missing: bias", "  not in the block: gain"]
     with pytest.raises(oc.StateError, match=r"w: 3->4 in the block, \(4, 2\) given"):
         oc.interop.from_torch(ctx, layer, {"weight": random(4, 2), "bias": random(4)})
     np.testing.assert_array_equal(ctx[layer.w], before)
@@ -227,6 +226,134 @@ def test_attention_to_another_sequence():
     found = oc.grad((y * y).einsum("...|... => |"), [x, memory])
     for gradient, tensor in zip(found, (given, other), strict=True):
         np.testing.assert_allclose(ctx[gradient], tensor.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_attention_to_other_features():
+    """PyTorch keeps the products apart then."""
+    torch = pytest.importorskip("torch")
+    module = torch.nn.MultiheadAttention(8, 2, kdim=6, vdim=6, batch_first=True)
+    block, ctx = nn.cross_attention(num_heads=2, d_k=4, d_v=4, out_dim=8, bias=True), oc.Context.cpu()
+    arrays = random(2, 3, 8), random(2, 5, 6)
+    y = block(*[oc.data(array) for array in arrays])
+    oc.infer(y)
+    oc.interop.from_torch(ctx, block, module.state_dict())
+    given, other = map(torch.tensor, arrays)
+    wanted = module(given, other, other, need_weights=False)[0]
+    np.testing.assert_allclose(ctx[y], wanted.detach(), rtol=2e-4, atol=2e-5)
+    back = oc.interop.to_torch(ctx, block)
+    assert {*back} == {*module.state_dict()}
+    for name, tensor in module.state_dict().items():
+        np.testing.assert_array_equal(back[name], tensor)
+
+
+# Modules of PyTorch that no block is, and those of other sizes, with the block that comes nearest.
+REFUSED: dict[str, tuple[Callable[[Any], Any], Callable[[], Any], str]] = {
+    "PReLU": (lambda t: t.PReLU(), lambda: nn.linear(out_dim=5), "missing: bias"),
+    "Bilinear": (lambda t: t.Bilinear(8, 8, 5), lambda: nn.linear(out_dim=5), r"\(5, 8, 8\) given"),
+    "LSTMCell": (lambda t: t.LSTMCell(8, 5), lambda: nn.lstm(5), "not in the block: weight_ih\n"),
+    "LSTM for GRU": (
+        lambda t: t.LSTM(8, 5),
+        lambda: nn.gru(5),
+        r"not its: weight_ih_l0 \(20, 8\), weight_hh",
+    ),
+    "GRU for LSTM": (
+        lambda t: t.GRU(8, 5),
+        lambda: nn.lstm(5),
+        r"not its: weight_ih_l0 \(15, 8\), weight_hh",
+    ),
+    "no bias": (lambda t: t.LSTM(8, 5, bias=False), lambda: nn.lstm(5), "missing: bias_ih_l0"),
+    "no offset": (lambda t: t.LayerNorm(8, bias=False), nn.layer_norm, "missing: bias"),
+    "no statistics": (
+        lambda t: t.BatchNorm1d(8, track_running_stats=False),
+        nn.batch_norm1d,
+        "missing: running_mean\n  missing: running_var",
+    ),
+    "keys with biases": (
+        lambda t: t.MultiheadAttention(8, 2, add_bias_kv=True),
+        lambda: nn.multi_head_attention(num_heads=2, d_k=4, d_v=4, out_dim=8, bias=True),
+        "not in the block: bias_k",
+    ),
+    "fewer heads of keys": (
+        lambda t: t.MultiheadAttention(8, 4),
+        lambda: nn.multi_head_attention(num_heads=4, d_k=2, d_v=2, out_dim=8, bias=True, num_kv_heads=2),
+        r"w_k: 8->2,2 in the block, \(4, 2, 8\) given",
+    ),
+    "normalized weights": (
+        lambda t: t.utils.parametrizations.weight_norm(t.Linear(8, 5)),
+        lambda: nn.linear(out_dim=5),
+        "not in the block: parametrizations.weight.original0",
+    ),
+    "into normalized weights": (
+        lambda t: t.Linear(8, 5),
+        lambda: nn.weight_norm(nn.linear(out_dim=5)),
+        "w: it is computed from other parameters",
+    ),
+    "integers": (
+        lambda t: t.Linear(8, 5),
+        lambda: nn.linear(out_dim=5),
+        "of floats, an array of int64 given",
+    ),
+    "complex": (
+        lambda t: t.Linear(8, 5, dtype=__import__("torch").complex64),
+        lambda: nn.linear(out_dim=5),
+        "w: it is of floats, an array of complex64 given",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_counterpart_is_refused(name: str):
+    torch = pytest.importorskip("torch")
+    make, block_of, message = REFUSED[name]
+    block, ctx, state = block_of(), oc.Context.cpu(), make(torch.nn).state_dict()
+    if name == "integers":
+        state = {key: tensor.to(torch.int64) for key, tensor in state.items()}
+    y = block(oc.data(random(2, 3, 8)))
+    ctx.init_params(y[0] if isinstance(y, tuple) else y)
+    before = {key: ctx[entry] for key, entry in oc.state(block).items()}
+    with pytest.raises(oc.StateError, match=message):
+        oc.interop.from_torch(ctx, block, state)
+    for key, entry in oc.state(block).items():
+        np.testing.assert_array_equal(ctx[entry], before[key])
+
+
+ODD: list[tuple[Callable[[], Any], dict[str, tuple[int, ...]]]] = [
+    (lambda: nn.conv2d(out_channels=4, bias=False), {"weight": ()}),
+    (lambda: nn.conv_transpose2d(out_channels=4, groups=2, bias=False), {"weight": (3, 2, 3, 3)}),
+    (
+        lambda: nn.multi_head_attention(num_heads=2, d_k=4, d_v=4, out_dim=8),
+        {"in_proj_weight": (23, 8), "out_proj.weight": (8, 8)},
+    ),
+    (
+        lambda: nn.multi_head_attention(num_heads=2, d_k=4, d_v=4, out_dim=8),
+        {"in_proj_weight": (24,), "out_proj.weight": (8,)},
+    ),
+    (
+        lambda: nn.rnn(5),
+        {"weight_ih_l0": (5, 8), "weight_hh_l0": (5, 5), "bias_ih_l0": (5,), "bias_hh_l0": (4,)},
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ODD)))
+def test_arrays_that_cannot_be_divided_are_refused(number: int):
+    make, shapes = ODD[number]
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(oc.StateError, match="the block: arrays of these shapes are not its: "):
+        oc.interop.from_torch(oc.Context.cpu(), make(), arrays)
+
+
+def test_attention_that_pytorch_has_not():
+    pytest.importorskip("torch")
+    ctx = oc.Context.cpu()
+    wrong: list[dict[str, Any]] = [{"d_k": 3, "d_v": 2}, {"d_k": 2, "d_v": 2, "num_kv_heads": 2}]
+    for sizes in wrong:
+        block = nn.multi_head_attention(num_heads=4, out_dim=8, **sizes)
+        ctx.init_params(block(oc.data(random(2, 3, 8))))
+        with pytest.raises(
+            oc.ArgumentError, match="PyTorch's attention has as many keys and values as queries"
+        ):
+            oc.interop.to_torch(ctx, block)
 
 
 SIZES: Any = {"num_heads": 2, "d_k": 4, "d_v": 4, "d_ff": 12, "bias": True}

@@ -10,9 +10,10 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.layered import MODELS, PARTS, Part, layer, product, residual, stack, step_of
+from support.layered import MODELS, PARTS, Part, bias, layer, product, residual, stack, step_of, tanh
 
 import ocannl as oc
+from ocannl import train
 from ocannl.dialects.assign.node import OWN_MEMORY
 from ocannl.dialects.loops import FuncOp
 from ocannl.lowering.pipelines import PIPELINES, module_text, parse_text, run_passes
@@ -112,6 +113,54 @@ def test_results_have_the_same_bits(parts: list[Part], is_residual: bool, layers
     made = residual if is_residual else layer
     model = stack(made([product, *parts]))
     assert len(set(both(lambda: bits(model, layers)))) == 1
+
+
+OPTIMIZERS: dict[str, Callable[[], train.Optimizer]] = {
+    "adamw": lambda: train.adamw(0.01, clip_norm=1e-3, groups={"*.b": {"weight_decay": 0.0}}),
+    "schedule": lambda: train.adamw(train.warmup_cosine(0.01, 2, 9), ema=0.9),
+    "accumulate": lambda: train.adam(0.01, accumulate=2, clip_norm=1e-3, clip_value=0.1),
+    "dampening": lambda: train.sgd(0.01, momentum=0.9, dampening=0.1),
+    "radam": lambda: train.radam(0.01),
+    "adagrad": lambda: train.adagrad(0.01, lr_decay=0.1),
+}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_updates_of_layers_are_folded(optimizer: str):
+    """Numbers that all updates need, as corrections and norms, belong to no layer."""
+
+    def trained(layers: int) -> tuple[oc.Tensor, train.Optimizer, oc.Code]:
+        loss, _ = step_of(stack(layer([product, bias, tanh])), layers)
+        made = OPTIMIZERS[optimizer]()
+        return loss, made, made.step(loss)
+
+    def lowered(layers: int) -> tuple[bool, Counter[int], Counter[int]]:
+        """Whether layers are folded, and the nests of those that stay, and of all."""
+        module = extract(trained(layers)[2].statements, "step").module
+        at = NAMES.index("unfold-layers")
+        run_passes(module, PASSES[:at])
+        (func,) = functions(module)
+        is_folded, few = ATTRIBUTE in func.attributes, structures(func)
+        run_passes(module, PASSES[at:])
+        return is_folded, few, structures(func)
+
+    def after_steps() -> bytes:
+        loss, made, code = trained(7)
+        context = oc.Context.cpu(1)
+        step = context.compile(code)
+        context.init_params(loss)
+        for _ in range(3):
+            step()
+        values = [loss, *oc.params(loss).values(), *made.state_roots()]
+        return b"".join(context[value].tobytes() for value in values)
+
+    (is_folded, few, folded), (was_folded, _, plain) = both(lambda: lowered(7))
+    assert is_folded
+    assert not was_folded
+    assert folded == plain
+    assert lowered(9)[1] == few
+    assert len(set(both(after_steps))) == 1
 
 
 def test_layers_that_merge_are_compiled_as_they_are():

@@ -98,7 +98,7 @@ def test_every_public_function_has_a_row():
     """Operators and blocks have rows by their tables."""
     called = names_of(functions) | names_of(arrays)
     logics = {"einmax", "einmin", "outer_sum", "tropical"}
-    of_host = {"export", "print", "tune", "view"}
+    of_host = {"export", "plan", "print", "tune", "view"}
     # A placement changes nothing on one device: `test_partitioned_programs.py`.
     apart = {*of_host, "shard", "breakpoint", "debug", "diff", "print_values", "why"}
     assert public_functions(oc) - called - logics == apart

@@ -1,4 +1,4 @@
-// RUN: ocannl-opt %s --split-input-file -p rematerialize{l2_bytes=32} | filecheck %s
+// RUN: ocannl-opt %s --split-input-file -p "rematerialize{l2_bytes=32 last_level_bytes=0}" | filecheck %s
 
 // `b` is computed again in its only late reader, from `a` again and from `m`, which is small and kept until then.
 // `c` is before its input is overwritten. Too much work went into `d`.

@@ -59,6 +59,29 @@ class TestContexts:
             ctx[p] = np.ones(shape)
         ctx[p] = np.ones(3)
 
+    @pytest.mark.parametrize(
+        ("shape", "told"),
+        [
+            ((3, 4, 2), "the axes are in another order: array.transpose(1, 2, 0)"),
+            ((3, 2, 4), "hint: the axes are in another order: array.T"),
+            ((4, 2, 5), "axis 2: 3 in `p`, 5 in the array"),
+            ((8, 3), "3 axes in `p`, 2 axes in the array\n  hint: the numbers of elements are equal: "),
+            ((24,), "hint: the numbers of elements are equal: array.reshape((4, 2, 3))"),
+        ],
+    )
+    def test_what_to_do_with_another_shape(self, shape: tuple[int, ...], told: str):
+        p = oc.param("p", output=[4, 2], input=3)
+        with pytest.raises(oc.ShapeError) as caught:
+            oc.Context.cpu()[p] = np.ones(shape)
+        assert told in str(caught.value)
+        assert f"`p` (3->4,2) takes an array of shape (4, 2, 3), found {shape}" in str(caught.value)
+
+    def test_what_to_do_with_a_part_of_another_shape(self):
+        p, ctx = oc.param("p", output=4, input=3), oc.Context.cpu()
+        ctx.init_params(p)
+        with pytest.raises(oc.ShapeError, match=r"part of `p` takes .* \(2, 3\), found .*\n  .*array\.T"):
+            ctx[p.at[:2]] = np.ones((3, 2))
+
     def test_setting_an_expression_is_an_error(self):
         p = oc.param("p", output=3, input=[])
         with pytest.raises(oc.OcannlError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,7 @@ from support.stateful_programs import PROGRAMS, Build, Running
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.execute.near_names import renaming
 from ocannl.execute.saving import shape_of_text
 
 SUFFIXES = pytest.mark.parametrize("suffix", ["safetensors", "npz"])
@@ -258,7 +260,7 @@ def test_everything_that_does_not_fit_is_in_one_error(suffix: str, tmp_path: Pat
     assert [line.strip() for line in lines[1:]] == [
         f"linear.w is {times}: give labels",
         f"linear.b is {times}: give labels",
-        "missing in the file: linear_1.w, linear_1.b",
+        "missing in the file (partial=True leaves them as they are): linear_1.w, linear_1.b",
         "not in the program (strict=False leaves them out): more",
         "linear.w: float32 in the program, float64 in the file",
         "linear.b: shape 4 in the program, 5 in the file",
@@ -272,7 +274,8 @@ def test_what_may_be_missing_and_what_may_be_left_out(tmp_path: Path):
         ctx[p] = [2, 3]
     ctx.save(file, [a, b])
     ctx[a] = ctx[b] = ctx[c] = 0
-    assert "missing in the file: c" in refused(ctx, file, a + c, strict=False)
+    missing = "missing in the file (partial=True leaves them as they are): c"
+    assert missing in refused(ctx, file, a + c, strict=False)
     assert "not in the program (strict=False leaves them out): b" in refused(ctx, file, a + c, partial=True)
     ctx.load(file, [a, c], strict=False, partial=True)
     assert [float(ctx[p].sum()) for p in (a, b, c)] == [5, 0, 0]
@@ -412,14 +415,42 @@ def test_nothing_to_save_yet(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("stored", "wanted", "rename"),
+    [
+        (["small.w", "small.b"], ["large.w", "large.b"], {"small.*": "large.*"}),
+        (["encoder.0.w", "encoder.1.w"], ["model.encoder.0.w", "model.encoder.1.w"], {"*": "model.*"}),
+        (["m.head.w", "m.body.w"], ["m.top.w", "m.body.w"], {"m.head.*": "m.top.*"}),
+        (["weight", "bias"], ["wieght", "bias"], {"weight": "wieght"}),
+        (["a.w", "a.b"], ["z", "y"], {}),
+        (["a.w", "a.v"], ["b.w"], {}),
+    ],
+)
+def test_names_that_may_be_the_same(stored: list[str], wanted: list[str], rename: dict[str, str]):
+    assert renaming(stored, wanted) == rename
+
+
+@SUFFIXES
+def test_a_file_that_is_not_there(suffix: str, tmp_path: Path):
+    p = oc.param("p", np.ones(3))
+    ctx = initialized(p)
+    ctx.save(tmp_path / f"model.{suffix}", p)
+    near = f"did you mean 'model.{suffix}'"
+    for name, words in ((f"modle.{suffix}", near), (f"no/a.{suffix}", "nor a folder")):
+        for error in (FileNotFoundError, oc.StateError):
+            with pytest.raises(error, match=rf"^{re.escape(__file__)}:\d+: there is no file '.*{words}"):
+                ctx.load(tmp_path / name, p)
+
+
 def test_other_suffixes(tmp_path: Path):
     p = oc.param("p", np.ones(3))
     with pytest.raises(oc.ArgumentError, match=r"called \*.safetensors or \*.npz, found '.*a.pt'"):
         initialized(p).save(tmp_path / "a.pt", p)
     with pytest.raises(oc.ArgumentError, match=r"called \*.safetensors or \*.npz"):
         initialized(p).load(tmp_path / "a.pt", p)
-    with pytest.raises(FileNotFoundError):
-        initialized(p).load(tmp_path / "a.npz", p)
+    for suffix in ("npz", "safetensors"):
+        with pytest.raises(oc.ArgumentError, match="there is no folder"):
+            initialized(p).save(tmp_path / "missing" / f"a.{suffix}", p)
 
 
 @SUFFIXES

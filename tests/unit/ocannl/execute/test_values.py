@@ -83,6 +83,9 @@ class TestConversions:
         assert (x.dtype, x.ndim, len(x), tuple(x.shape), x.shape[-1]) == (np.float64, 2, 2, (2, 3), 3)
         assert (repr(x), repr(w)) == ("<x: 2|3, f64>", f"<w: {w.shape}, f32>")
         assert repr(w @ x).endswith(", f64>")
+        half = oc.data(np.ones(3, np.float16))
+        for t in (half * 2, oc.sin(half), half.sum(), half + oc.data(np.ones(3, np.int32))):
+            assert (t.dtype, t.numpy().dtype) == (np.float16, np.float16)
         for program in (lambda: tuple(w.shape), lambda: len(w), lambda: w.ndim):
             with pytest.raises(oc.ShapeError, match=r"test_values.py:\d+ is not final"):
                 program()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -135,6 +136,28 @@ class TestStatic:
         assert pick(2.0, "two") == 2
         assert pick(2.0, mask=0.5) == 1
 
+    def test_flags_and_defaults_that_are_no_arrays_are_static(self, ctx: oc.Context):
+        w = oc.param("w", 3.0, output=[])
+        pick = oc.function(
+            lambda x, twice=False, signs=(True, 1.0), act=oc.relu, by=w: (
+                act(x) * (2 if twice else 1) * (signs[1] if signs[0] else -1.0) * by
+            ),
+            ctx=ctx,
+        )
+        assert [pick(2.0), pick(2.0, True), pick(2.0, twice=False)] == [6, 12, 6]
+        assert [pick(2.0, signs=(False, 2.0)), pick(2.0, signs=(True, 2.0))] == [-6, 12]
+        assert len(pick.signatures()) == 3
+        ctx[w] = 1.0
+        assert pick(2.0) == 2
+        with pytest.raises(oc.ArgumentError, match=r"oc.function\(static=...\) for an argument that Python"):
+            oc.function(lambda x, flag: x if flag else -x)(2.0, True)
+
+    def test_layers_with_flags_are_functions(self, ctx: oc.Context):
+        layer, x = oc.function(nn.lstm(3), ctx=ctx), np.ones((2, 4, 3), np.float32)
+        ys, [(h, _)] = layer(x, states=True)
+        np.testing.assert_array_equal(layer(x), ys)
+        np.testing.assert_array_equal(ys[:, -1], h)
+
     @pytest.mark.parametrize(
         ("call", "message"),
         [
@@ -221,11 +244,11 @@ class TestSignatures:
         with pytest.raises(oc.ShapeError) as caught:
             weighted(numbers, rows)
         plain, _, ids = str(caught.value).partition("\nnor do shapes fit with ids, axes={'n': 'b'}:\n")
-        assert "n: 4    (its batch row)" in plain
-        assert "n: 4|    (its output row)" in ids
+        assert "n: 4    (its batch axes)" in plain
+        assert "n: 4|    (its output axes)" in ids
         with pytest.raises(oc.ShapeError) as caught:
             oc.function(lambda x, y: nn.cross_entropy(oc.param("w", input=3) @ x, y), ctx=ctx)(rows, numbers)
-        assert str(caught.value).endswith("3 in `w`, 2 in `x`")
+        assert "3 in `w`, 2 in `x`\n  hint: give `w` the size 2" in str(caught.value)
 
     def test_integers_are_ids_where_numbers_do_not_fit(self, ctx: oc.Context):
         embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)
@@ -316,6 +339,13 @@ class TestNesting:
         go_on.set()
         thread.join()
         assert found == [1]
+
+
+def test_a_defaultdict_is_a_dictionary():
+    values = defaultdict(list[float], a=np.ones(2, np.float32), b=np.zeros(2, np.float32))
+    found = oc.function(lambda given: given)(values)
+    assert [*found] == ["a", "b"]
+    np.testing.assert_array_equal(found["a"], values["a"])
 
 
 def test_arrays_of_pytorch_and_jax(ctx: oc.Context):

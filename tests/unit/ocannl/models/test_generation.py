@@ -1,7 +1,7 @@
 """Generated ids: the best ones, with a cache and without; chosen ones; ends; and what is refused."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -41,6 +41,15 @@ def test_any_function_of_ids_is_a_model(model: Any, best: Any):
     np.testing.assert_array_equal(plain, best[:, :10])
 
 
+def test_arrays_of_other_libraries_are_arrays(model: Any, best: Any):
+    class Ids:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return IDS
+
+    found = oc.generate(model, cast(Any, Ids()), max_new=4, temperature=0)
+    np.testing.assert_array_equal(found, best[:, :10])
+
+
 def test_prompts_of_different_lengths(model: Any, best: Any):
     short, long = oc.generate(model, [IDS[0, :3], IDS[1]], max_new=12, temperature=0)
     np.testing.assert_array_equal(long, best[1])
@@ -57,6 +66,18 @@ def test_a_sequence_ends_with_a_stop_and_the_others_go_on(model: Any, best: Any)
     if others:
         np.testing.assert_array_equal(found[1], best[1, : found.shape[1]])
     assert oc.generate(model, IDS[0], max_new=12, temperature=0, stop=[end]).size == first + 1
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_sequences_of_a_list_end_by_themselves(model: Any, cache: bool):
+    prompts = [IDS[0, :3], IDS[1]]
+    how: Any = {"max_new": 12, "temperature": 0, "cache": cache}
+    whole = [oc.generate(model, ids, **how) for ids in prompts]
+    stop = int(whole[0][5])
+    wanted = [oc.generate(model, ids, stop=stop, **how) for ids in prompts]
+    found = oc.generate(model, prompts, stop=[stop], **how)
+    assert [row.tolist() for row in found] == [row.tolist() for row in wanted]
+    assert len(found[0]) <= 6
 
 
 def test_ids_are_streamed(model: Any, best: Any):
@@ -119,6 +140,24 @@ def test_only_the_best_are_chosen(both: Any, top_k: int, top_p: float, allowed: 
     np.testing.assert_allclose(observed, wanted / wanted.sum(), atol=0.03)
 
 
+@pytest.mark.parametrize("low", [-np.inf, -1e30])
+@pytest.mark.parametrize("above", [0, -5e9, 1e6])
+def test_what_is_impossible_does_not_count(both: Any, low: float, above: float):
+    """Ids of scores of negative infinity, and scores far from 0, in whose place there was one id, or any."""
+    scores = np.append(SCORES * 0 + above, [low] * 3).astype(np.float32)
+    scores[1] += 4096.0
+    scores[3] += 4096.0
+    for top_k, top_p in ((2, 1.0), (5, 0.9), (8, 1.0)):
+        found = both(np.tile(scores, (4000, 1)), 7, top_k, top_p)
+        np.testing.assert_allclose(np.bincount(found, minlength=8)[[1, 3]] / 4000, 0.5, atol=0.03)
+
+
+def test_the_best_k_beside_what_is_impossible(both: Any):
+    scores = np.append(SCORES, -np.inf).astype(np.float32)
+    found = np.bincount(both(np.tile(scores, (4000, 1)), 7, 3, 1.0), minlength=6)
+    np.testing.assert_allclose(found / 4000, np.array([0, 40, 0, 25, 20, 0]) / 85, atol=0.03)
+
+
 @pytest.fixture(scope="module")
 def both():
     @oc.function
@@ -139,7 +178,11 @@ def test_neighbouring_scores_are_told_apart(both: Any, top_k: int):
     ("how", "message"),
     [
         ({"max_new": 80}, "more than its 40 positions"),
-        ({"temperature": -1.0}, "a temperature is at least 0"),
+        ({"temperature": -1.0}, "a temperature is not negative"),
+        ({"temperature": "hot"}, "a temperature is a number, found 'hot'"),
+        ({"temperature": np.inf}, "a temperature is less than inf"),
+        ({"stop": "."}, r"an id in `stop` is an integer, found '\.'"),
+        ({"stop": [3, 1.5]}, r"an id in `stop` is an integer, found 1\.5"),
         ({"top_k": 0}, "top_k is at least 1"),
         ({"top_p": 1.5}, "top_p is more than 0"),
         ({"ids": [[]]}, "a prompt is one id or more"),
@@ -155,3 +198,25 @@ def test_wrong_arguments(model: Any, how: Any, message: str):
 
 def test_nothing_new(model: Any, tmp_path: Path):
     np.testing.assert_array_equal(oc.generate(model, IDS, max_new=0), IDS)
+
+
+def test_lengths_by_turns_compile_nothing(monkeypatch: pytest.MonkeyPatch):
+    scores = oc.data(np.roll(np.eye(31, dtype=np.float32), 1, 1))
+
+    def following(ids: oc.Tensor, cache: Any = None) -> oc.Tensor:
+        return scores[ids]
+
+    made: list[Any] = []
+    compiled = oc.Context.compile
+
+    def noted(self: oc.Context, *args: Any, **how: Any) -> Any:
+        made.append(args)
+        return compiled(self, *args, **how)
+
+    monkeypatch.setattr(oc.Context, "compile", noted)
+    counts: list[int] = []
+    for max_new in (3, 64, 3, 64):
+        found = oc.generate(following, [*range(20)], max_new=max_new, temperature=0)
+        np.testing.assert_array_equal(found, np.arange(20 + max_new) % 31)
+        counts.append(len(made))
+    assert counts[0] < counts[1] == counts[-1]

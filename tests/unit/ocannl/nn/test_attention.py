@@ -58,6 +58,14 @@ def test_rotary_products_depend_on_distances():
         np.testing.assert_allclose(np.ptp(np.diagonal(products, distance)), 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize("count", [1, 5])
+def test_features_are_rotated_in_pairs(count: int, interleaved: bool):
+    (x,) = arrays_of((2, 3, count))
+    with pytest.raises(oc.ShapeError, match=f"features are rotated in pairs, and .* has {count}"):
+        nn.rotary(interleaved=interleaved)(oc.data(x, axes="boo"))
+
+
 def test_rotary_queries_and_keys():
     x = oc.data(X1)
     plain, turned = (self_attention(pos_embed=e)(x) for e in (None, nn.rotary()))

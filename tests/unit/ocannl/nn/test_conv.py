@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,22 @@ class TestErrors:
             mirrored(oc.param("open", batch=[oc.Dim("h"), oc.Dim("w")]))
 
     def test_a_window_beyond_the_image(self):
-        with pytest.raises(oc.ShapeError, match=r"size 4 is too short for `oh \+ kh`"):
-            oc.infer(nn.conv2d(kernel_size=5, use_padding=False, out_channels=4)(images(2, 4, 9, 3)))
+        plain = nn.conv2d(kernel_size=5, use_padding=False, out_channels=4)
+        spread = nn.conv2d(kernel_size=5, padding=1, dilation=2, out_channels=4)
+        for conv, words in (
+            (plain, r"window of size 5 does not fit in axis 1 .* size 4, with no padding\n .* padding=1$"),
+            (spread, r"size 5, spread over 9, .* padding of \(1, 1\)\n .* padding=3$"),
+        ):
+            with pytest.raises(oc.ShapeError, match=rf"(?s)^{re.escape(__file__)}:\d+: .*{words}"):
+                conv(images(2, 4, 9, 3))
+        with pytest.raises(oc.ShapeError, match=r"so size 3, .*\n  hint: channels stand last here"):
+            nn.max_pool2d(window_size=4)(images(2, 3, 9, 9))
+
+    def test_a_window_beyond_an_image_whose_size_comes_later(self):
+        hidden = oc.param("hidden", 0.0, batch=[oc.Dim("n"), oc.Dim("h"), oc.Dim("w")], input=[])
+        pooled = nn.max_pool2d(window_size=5)(hidden)
+        with pytest.raises(oc.ShapeError, match=r"window of size 5 does not fit in an axis of size 4: `"):
+            oc.infer(oc.forward(pooled) + oc.forward(hidden + images(2, 4, 9, 3)))
 
     def test_groups_that_do_not_divide(self):
         with pytest.raises(oc.ShapeError, match=r"`g&ic` a size of 3 does not divide by 2"):

@@ -69,6 +69,14 @@ def test_one_hot():
     np.testing.assert_array_equal(value(oc.one_hot(outside, 2)), [[0, 0], [1, 0], [0, 0]])
 
 
+def test_one_hot_is_of_batches():
+    with pytest.raises(oc.ShapeError, match=r"ids of oc.one_hot have batch axes only, found <data: 4, i64>"):
+        oc.one_hot(oc.data(np.arange(4)), 4)
+    np.testing.assert_array_equal(value(oc.one_hot(oc.data([[1], [0]]), 2)), [[0, 1], [1, 0]])
+    hot = oc.function(lambda ids: oc.one_hot(ids, 4))
+    np.testing.assert_array_equal(hot(np.arange(4)), np.eye(4))
+
+
 def test_one_hot_as_long_as_its_use():
     hot = oc.one_hot(oc.data(IDS, axes="bb"), oc.Dim("classes"))
     picked = oc.einsum("... | c; ... | c => ... |", oc.data(np.eye(6)[IDS]), hot)

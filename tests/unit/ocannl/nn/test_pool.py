@@ -129,7 +129,7 @@ class TestErrors:
             oc.infer(oc.forward(pooled) + oc.forward(images + oc.data(np.zeros((2, 6, 9, 3)))))
 
     def test_a_window_beyond_the_image(self, pool: Any):
-        with pytest.raises(oc.ShapeError, match=r"an axis of size 3 is too short"):
+        with pytest.raises(oc.ShapeError, match="window of size 5 does not fit in axis 1"):
             oc.infer(pool(window_size=5)(oc.data(np.zeros((2, 3, 8, 3)))))
 
     def test_places_in_an_image_of_unknown_size(self, pool: Any):

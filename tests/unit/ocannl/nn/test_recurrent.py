@@ -93,6 +93,8 @@ def _run(
 
 def test_states_are_checked() -> None:
     x = oc.data(np.ones((2, 3, 4)))
+    with pytest.raises(oc.ArgumentError, match="the number of layers is at least 1, found 0"):
+        nn.lstm(3, layers=0)
     with pytest.raises(oc.ArgumentError, match=r"a list of 2 tuples of 2 tensors, found \[2\]"):
         nn.lstm(3, layers=2)(x, [(0.0, 0.0)])
 

@@ -16,6 +16,7 @@ from support.targets import functions
 from support.targets.columns import COLUMNS
 
 import ocannl as oc
+from ocannl import nn
 from ocannl.dialects.scalar import SCALAR_OPS, ScalarOp, accumulators
 from ocannl.dialects.scalar.kinds import TRUTHS, Kind
 from ocannl.program.tensor import by_spec
@@ -335,3 +336,47 @@ def test_choices_between_whole_numbers_are_whole(x: Array):
 def test_what_a_type_lacks_is_an_error(build: Any, words: str):
     with pytest.raises(oc.PrecisionError, match=rf"^{re.escape(__file__)}:\d+: .*{re.escape(words)}"):
         oc.Context.cpu().compile(build().forward)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.uint8, *(pytest.param(d, marks=pytest.mark.exhaustive) for d in (np.int8, np.int32))]
+)
+def test_means_and_squares_of_integers_do_not_wrap_around(dtype: Any):
+    factor = 5_000_000 if dtype == np.int32 else 1
+    numbers = np.random.default_rng(1).integers(100, 127, (2, 4, 4, 6)) * factor
+    ids = np.zeros((2, 4, 4, 6), np.int32)
+
+    def found(array: Any) -> list[oc.Tensor]:
+        x = oc.data(array, axes="bbbo")
+        other = oc.data(array[:, ::-1], axes="bbbo")
+        return [
+            x.mean(),
+            (x + 0).mean("batch"),
+            x.var(-1),
+            x.std(),
+            oc.reduce(x, "b h w c -> b c", "mean"),
+            oc.put_along_axis(x, oc.data(ids, axes="bbbo"), other, accum="mean"),
+            oc.norm(x),
+            oc.norm(x, None, ord=3),
+            nn.avg_pool2d()(x),
+            nn.global_avg_pool2d(x),
+            nn.batch_norm2d()(x, train_step=0),
+            nn.layer_norm()(x),
+            nn.rms_norm()(x),
+            nn.group_norm(num_groups=2)(x),
+            nn.mse(x, other),
+            nn.l1(x, other),
+            nn.huber(x, other, delta=3.0),
+            nn.cosine_similarity(x, other),
+            nn.r2(x, other),
+        ]
+
+    ctx = oc.Context.cpu()
+    tensors = [*found(numbers.astype(dtype)), *found(numbers.astype(np.float64))]
+    code = sum((oc.forward(t) for t in tensors), oc.Code())
+    ctx.init_params(code)
+    ctx.compile(code)()
+    half = len(tensors) // 2
+    for mine, wanted in zip(tensors[:half], tensors[half:], strict=True):
+        np.testing.assert_allclose(ctx[mine], ctx[wanted], rtol=1e-4, atol=1e-3)
+        assert ctx[mine].dtype == np.float32

@@ -37,6 +37,52 @@ def test_lists_have_the_dtype_of_what_is_in_them():
         assert oc.Context.cpu()[oc.data(given)].dtype == dtype
 
 
+@pytest.mark.parametrize(
+    "name", ["float64", "float32", "float16", "bfloat16", "float8_e5m2", "int64", "uint8", "bool"]
+)
+def test_arrays_of_other_libraries_keep_their_dtype(name: str):
+    torch = pytest.importorskip("torch")
+    jnp = pytest.importorskip("jax.numpy")
+    ctx, p, double = oc.Context.cpu(), oc.param("p", 0.0, output=2), oc.function(lambda x: x + x)
+    known = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "int64": np.int64}
+    dtype = np.dtype({"uint8": np.uint8, "bool": np.bool_, **known}.get(name) or getattr(oc, name))
+    given = [torch.tensor([1, 0]).to(getattr(torch, name))]
+    if dtype.kind not in "fi" or dtype.itemsize < 8:
+        given.append(jnp.array([1, 0], dtype))
+    else:
+        given.append(torch.tensor([1, 0], dtype=getattr(torch, name), requires_grad=dtype.kind == "f"))
+    for array in given:
+        assert ctx[oc.data(array)].dtype == dtype
+        assert ctx[oc.data(array)].tolist() == [1, 0]
+        assert double(array).dtype == (np.int32 if name == "bool" else dtype)
+        ctx[p] = array
+        assert ctx[p].tolist() == [1, 0]
+        ctx.init_params(oc.param("q", array), reinit=True)
+
+
+def test_masked_values_are_no_numbers():
+    masked, ctx, p = np.ma.array([1.0, 2.0], mask=[False, True]), oc.Context.cpu(), oc.param("p", output=2)
+    double = oc.function(lambda x: 2 * x)
+    np.testing.assert_array_equal(double(np.ma.array([1.0, 2.0])), [2, 4])
+
+    def write() -> None:
+        ctx[p] = masked
+
+    for use in (write, lambda: oc.data(masked), lambda: oc.param("q", masked), lambda: double(masked)):
+        with pytest.raises(oc.ArgumentError, match=r"a masked array: .* gets a value by \.filled"):
+            use()
+    np.testing.assert_array_equal(ctx[oc.data(masked.filled(0))], [1, 0])
+
+
+def test_integers_of_65_bits_do_not_wrap_around():
+    large = np.array([2**63 + 5], np.uint64)
+    for use in (oc.data, oc.function(lambda x: x * 1)):
+        with pytest.raises(
+            oc.ArgumentError, match="integers are of 64 bits with a sign, found 92233720368547"
+        ):
+            use(large)
+
+
 @pytest.mark.parametrize("given", [np.complex64, object])
 def test_what_no_target_stores_is_refused(given: type[object]):
     with pytest.raises(TypeError, match=r"complex64|object"):

@@ -180,6 +180,27 @@ def test_a_length_without_sequences() -> None:
     assert ys.dtype == np.int32
 
 
+@pytest.mark.parametrize("is_inferred", [False, True])
+def test_a_carry_that_begins_with_a_number_is_as_wide_as_what_is_yielded(is_inferred: bool) -> None:
+    w, x = np.full((N, N), 1 / 3, np.float32), np.full((4, N), 1 / 3)
+    weights = oc.data(w, axes="oi")
+
+    def cell(c: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+        new = oc.tanh(weights @ c + x)
+        return new, new
+
+    ys, last = oc.scan(cell, 0.0, oc.data(x) * 1.0)
+    if is_inferred:
+        oc.infer(ys)
+    wanted = np.zeros(N)
+    for part in x:
+        wanted = np.tanh(w.astype(np.float64) @ wanted + part)
+    stacked, end = values_of([ys * 1.0, last])
+    assert (stacked.dtype, end.dtype) == (np.float64, np.float64)
+    np.testing.assert_array_equal(stacked[-1], end)
+    np.testing.assert_allclose(end, wanted, rtol=1e-15)
+
+
 def test_random_numbers_are_others_in_each_iteration() -> None:
     step_n = oc.index("step_n")
     x = oc.data(np.ones((6, 40), np.float32))

@@ -113,6 +113,32 @@ def test_a_loader_of_pytorch():
         np.testing.assert_array_equal(y, ours_y)
 
 
+def test_an_array_of_another_library_is_one_array():
+    torch = pytest.importorskip("torch")
+    jnp = pytest.importorskip("jax.numpy")
+    for array in (torch.tensor(Y), torch.tensor(Y).bfloat16(), jnp.asarray(Y)):
+        found = [np.asarray(batch, np.int64).tolist() for batch in train.batches(array, size=4)]
+        assert found == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_epoch_without_batches_is_an_error(count: int, prefetch: int):
+    """An empty iterable, and a generator that is used up, of which `endless` found no end."""
+    batches = train.batches((Y for _ in range(count)), prefetch=prefetch).endless()
+    assert len(list(islice(batches, count))) == count
+    with pytest.raises(oc.ArgumentError, match=r"there is no batch: .* empty, or used up after one epoch"):
+        next(batches)
+    with pytest.raises(oc.ArgumentError, match="there is no batch"):
+        train.batches([]).first()
+
+
+def test_a_generator_keeps_the_batch_that_is_looked_at():
+    batches = train.batches(Y[k:] for k in range(2))
+    assert batches.first().tolist() == batches.first().tolist() == Y.tolist()
+    assert epoch(batches) == [Y.tolist(), Y[1:].tolist()]
+
+
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_errors_of_augmentation_come_where_the_batch_would(error: type[BaseException], prefetch: int):
@@ -145,7 +171,12 @@ def test_no_thread_is_left():
         (lambda: train.batches(Y, size=11, drop_last=True), "10 rows make no batch of 11"),
         (lambda: train.batches(Y, size=0), "the size of a batch is at least 1"),
         (lambda: train.batches([Y], shuffle=-1), "the seed of the order is at least 0"),
-        (lambda: train.batches(Loader(), shuffle=1), "it shuffles and drops by itself"),
+        (lambda: train.batches(Loader(), shuffle=1), "their size, order and number are its own"),
+        (lambda: train.batches([[1, 2], [3, 4]], size=1), "their size, order and number are its own"),
+        (lambda: train.batches("rows"), "made of arrays, or an iterable of them, found 'rows'"),
+        (lambda: train.batches((X, np.array(1.0))), "rows of arrays, and 1 has none: it is one number"),
+        (lambda: train.batches({"x": (Y, Y)}), "one tuple or dictionary of arrays, without others inside"),
+        (lambda: next(iter(train.batches([{"x": {"y": Y}}]))), "a tuple or dictionary of arrays, found"),
         (lambda: train.batches(3), "made of arrays, or an iterable of them, found 3"),
     ],
 )

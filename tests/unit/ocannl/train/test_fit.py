@@ -52,6 +52,16 @@ def test_metrics_are_means_over_an_epoch_and_what_evaluation_gives():
     assert history == [{"loss": 0.5, "rows": 10.0}] * 2
 
 
+def test_a_metric_that_some_steps_give_is_the_mean_of_these():
+    given = iter([{"loss": 1.0, "right": 4.0}, {"loss": 3.0}, {"loss": 5.0, "right": 2.0}])
+    assert train.fit(lambda x: next(given), [(X,)] * 3, epochs=1) == [{"loss": 3.0, "right": 3.0}]
+
+
+def test_a_generator_is_one_epoch():
+    with pytest.raises(oc.ArgumentError, match="used up after one epoch"):
+        train.fit(lambda x: 0.0, (X for _ in range(3)), epochs=2)
+
+
 def test_forms_of_batches():
     found: list[Any] = []
     train.fit(lambda x: found.append(x.shape), train.batches(X, size=20), epochs=1)
@@ -179,6 +189,8 @@ def test_a_missing_package_is_named(make: Any, package: str, monkeypatch: pytest
             {"evaluate": lambda: {"error": np.zeros(2)}},
             r"metric `error` is one number, found an array of shape",
         ),
+        ({"evaluate": lambda: "good"}, "metric `loss` is one number, found 'good'"),
+        ({"log": [print]}, r"`log` of fit is of type Sequence\[Log\], found \[<built-in function print>\]"),
         ({"epochs": 1.5}, "the number of epochs is an integer"),
     ],
 )
@@ -188,5 +200,7 @@ def test_errors(how: dict[str, Any], message: str):
         train.fit(lambda x: 0.0, train.batches(X), **wrong)
     with pytest.raises(oc.ArgumentError, match="the patience is at least 1"):
         train.early_stopping(patience=0)
+    with pytest.raises(oc.ArgumentError, match="min_delta is a number, found '1'"):
+        train.early_stopping(min_delta="1")  # pyright: ignore[reportArgumentType]
     with pytest.raises(oc.ArgumentError, match="mode is 'min' or 'max'"):
         train.early_stopping(mode="least")  # pyright: ignore[reportArgumentType]

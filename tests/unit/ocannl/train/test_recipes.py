@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 
 Floats = NDArray[np.float64]
 
@@ -75,13 +75,43 @@ def test_parameters_that_code_trains_are_those_of_its_tensor():
 @pytest.mark.parametrize("update", [train.sgd_update, train.adam_update])
 def test_nothing_to_train(update: Any):
     loss = oc.data(X).einsum("...|... => 0")
-    with pytest.raises(
-        oc.ArgumentError, match="has nothing to train: the loss `einsum` has derivatives for no parameter"
-    ):
+    with pytest.raises(oc.ArgumentError, match="nothing to train: the loss `einsum` is computed without a"):
         update(loss, learning_rate=0.1)
 
 
-def test_momentum_is_a_number():
+def test_no_gradient_reaches_a_parameter():
+    loss = oc.stop_gradient(nn.linear(out_dim=2)(oc.data(X))).sum()
+    with pytest.raises(oc.ArgumentError, match=r"no gradient .* its parameters `linear\.w`, `linear\.b`;"):
+        train.adamw(1e-3).step(loss)
+
+
+def test_all_parameters_are_frozen():
+    loss = nn.mlp(hid_dims=[4, 4], out_dim=2).freeze()(oc.data(X)).sum()
+    with pytest.raises(oc.ArgumentError, match=r"`mlp\.\S+` and 2 more; they are frozen"):
+        train.sgd(0.1).step(loss)
+
+
+WRONG: Any = train
+
+
+@pytest.mark.parametrize(
+    ("update", "options", "message"),
+    [
+        ("sgd", {"momentum": oc.param("m")}, "momentum of sgd_update is a number, found <m"),
+        ("sgd", {"momentum": -1.0}, "momentum of sgd_update is not negative, found -1.0"),
+        ("sgd", {"learning_rate": -1.0}, "learning_rate of sgd_update is not negative, found -1.0"),
+        ("sgd", {"learning_rate": float("nan")}, "learning_rate of sgd_update is not negative, found nan"),
+        ("sgd", {"learning_rate": "fast"}, "learning_rate of sgd_update is a number, an expression or"),
+        ("sgd", {"learning_rate": train.cosine(0.1, 10)}, r"an expression, as a schedule of an index"),
+        ("sgd", {"nesterov": True}, "nesterov of sgd_update asks for momentum"),
+        ("adam", {"beta1": -1}, "beta1 of adam_update is not negative, found -1"),
+        ("adam", {"beta1": 1}, "beta1 of adam_update is less than 1, found 1"),
+        ("adam", {"beta2": 2}, "beta2 of adam_update is less than 1, found 2"),
+        ("adam", {"epsilon": -1}, "epsilon of adam_update is not negative, found -1"),
+        ("adam", {"weight_decay": float("nan")}, "weight_decay of adam_update is not negative, found nan"),
+    ],
+)
+def test_options_are_numbers_that_make_sense(update: str, options: Any, message: str):
     loss = (oc.param("p", START) ** 2).einsum("...|...->... => 0")
-    with pytest.raises(oc.ArgumentError, match="momentum is a number, found <m"):
-        train.sgd_update(loss, learning_rate=0.1, momentum=oc.param("m"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(oc.ArgumentError, match=message):
+        getattr(WRONG, f"{update}_update")(loss, **{"learning_rate": 0.1, **options})

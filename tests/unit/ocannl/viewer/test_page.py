@@ -192,12 +192,17 @@ def test_in_a_browser(tmp_path: Path):
     path = step.view(tmp_path / "step.html")
     path.write_text(path.read_text("utf-8").replace("</body>", VISIT), "utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1600,900"]
-    options += ["--virtual-time-budget=10000", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    command = [str(BROWSER), *options, path.as_uri()]
-    page = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    body = re.search(r"<body [^>]*>", page)
-    assert body is not None
-    seen = dict(re.findall(r'data-([\w-]+)="([^"]*)"', body[0]))
+    options += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    seen = dict[str, str]()
+    # The clock of the page does not wait for the thread that unpacks its data, however loaded the machine is.
+    for milliseconds in (10_000, 100_000, 1_000_000):
+        command = [str(BROWSER), *options, f"--virtual-time-budget={milliseconds}", path.as_uri()]
+        page = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+        body = re.search(r"<body [^>]*>", page)
+        assert body is not None
+        seen = dict(re.findall(r'data-([\w-]+)="([^"]*)"', body[0]))
+        if "done" in seen:
+            break
     assert seen["done"] == "true"
     assert seen["status"].startswith("held: ")
     assert "loss at test_page.py:" in seen["status"]

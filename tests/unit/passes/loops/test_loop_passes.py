@@ -201,7 +201,7 @@ class RecomputeEverythingPass(ModulePass):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rematerialize, "WORTH", 1e9)
             patch.setattr(rematerialize, "HIGHEST_PRICE", 1e9)
-            RematerializePass(l2_bytes=0).apply(ctx, op)
+            RematerializePass(l2_bytes=0, last_level_bytes=0).apply(ctx, op)
 
 
 @settings(max_examples=9, deadline=None)

@@ -265,8 +265,9 @@ class TestEnvironment:
         assert store.folder.parent == tmp_path
         assert environment_cache() is store
 
-    def test_off(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setenv("OCANNL_CACHE", "off")
+    @pytest.mark.parametrize("word", ["off", "OFF", "0", "no", "false"])
+    def test_off(self, word: str, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("OCANNL_CACHE", word)
         assert environment_cache() is None
 
     def test_xdg(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

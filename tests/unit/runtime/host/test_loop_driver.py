@@ -132,9 +132,21 @@ def test_ctrl_c_stops_a_loop_and_restores_the_indices():
 
 def test_slices_add_up_to_all_runs():
     made: list[int] = []
-    run_in_slices(1000, made.append)
+    run_in_slices(1000, made.append, lambda: None)
     assert sum(made) == 1000
     assert made[0] == 1
+
+
+def test_no_slice_runs_after_one_that_failed():
+    made: list[int] = []
+
+    def check() -> None:
+        if len(made) == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_in_slices(1000, made.append, check)
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize(
