@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 import ocannl as oc
 from ocannl import nn
 from ocannl.lowering import pipelines
+from ocannl.passes.analysis.processors import nearest
 from ocannl.passes.loops.tile_and_fuse.tile_and_fuse import TileAndFusePass
+from ocannl.runtime.host.processor import host
 
 ROWS, COLUMNS = 520, 641
 Arrays = dict[str, NDArray[np.float32]]
@@ -51,7 +53,8 @@ def results(name: str, values: NDArray[np.float32], whole: bool) -> Arrays:
         if not whole:
             passes = tuple(p for p in pipelines.PIPELINES["cpu"] if p is not TileAndFusePass)
             patch.setitem(pipelines.PIPELINES, "cpu", passes)
-        context = oc.Context.cpu(threads=1)
+        # By name, since the host's own caches may hold all arrays.
+        context = oc.Context.cpu(threads=1, target=nearest(host().arch, host().features).cpu)
         step = context.compile(oc.forward(y) + zeros + y.backprop)
         assert not whole or "loops.group" in step.ir("tile-and-fuse")
     context.init_params(y, seed=1)
