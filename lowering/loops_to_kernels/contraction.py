@@ -18,7 +18,7 @@ from ocannl.dialects.index.memref import element_bytes
 from ocannl.dialects.kernel.gpu import PROCESSORS, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
-from ocannl.lowering.loops_to_kernels.draft import Draft, detached, guarded, split_reduction
+from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded, split_reduction
 from ocannl.lowering.loops_to_kernels.options import KernelOptions
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.lowering.loops_to_kernels.tensor_cores import fits_tensor_cores, tensor_core_contraction
@@ -30,8 +30,10 @@ from ocannl.passes.analysis.contractions import (
     tile_work,
 )
 
-# The threads of a block along each side of a tile, and what one of them may have in registers.
+# The threads of a block along each side of a tile; those of a warp along its rows and its columns, which read
+# the fewest values of both operands; and what a thread may have in registers.
 SIDE = 16
+WARP_ROWS, WARP_COLUMNS = 4, 8
 VECTOR = 4
 DEPTHS = (16, 8, 4)
 # The least number of stages of a software pipeline.
@@ -47,19 +49,32 @@ def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
         return tensor_core_contraction(nest, found)
     draft = Draft.of(nest)
     tiles = tile_sizes(nest, found)
-    for name, size in nest.space.data:
-        if name in tiles:
-            draft.split(name, SIDE, registers(tiles[name]))
-        else:
-            draft.grid.append((name, size))
+    split_sides(draft, nest, found, tiles)
     draft.group_blocks(found.row, found.column)
-    # The last variable of the block is that of the columns: its neighbours are neighbours in memory.
-    draft.block.sort(key=lambda variable: variable[0] not in draft.values[found.row].names)
     ops = detached(nest)
     epilogue = [op for op in ops if op is not found.reduce]
     arrays, tiled = pipelined(draft, found, tiles, options)
     draft.substitute(epilogue)
     return draft.launch(nest, [*constants(found, epilogue), *arrays, tiled, *guarded(draft.bounds, epilogue)])
+
+
+def split_sides(draft: Draft, nest: NestOp, found: Contraction, tiles: dict[str, int]) -> None:
+    """Splits the sides of a tile over registers, the lanes of a warp, and warps; all else is for blocks.
+
+    The last variable of the block is that of the columns: its neighbours are neighbours in memory.
+    """
+    sides: dict[str, dict[str, Variables]] = {}
+    for name, size in nest.space.data:
+        if name not in tiles:
+            draft.grid.append((name, size))
+            continue
+        *groups, inner = registers(tiles[name]) or (1,)
+        lanes = WARP_ROWS if name == found.row else WARP_COLUMNS
+        parts = [("reg", inner), ("lane", lanes), ("warp", SIDE // lanes), *(("group", n) for n in groups)]
+        fresh = sides[name] = draft.compose(name, parts)
+        draft.registers += [*fresh.get("group", ()), *fresh.get("reg", ())]
+    row, column = sides[found.row], sides[found.column]
+    draft.block += [*row["warp"], *column["warp"], *row["lane"], *column["lane"]]
 
 
 def constants(found: Contraction, epilogue: list[Operation]) -> list[Operation]:

@@ -136,7 +136,7 @@ loops.func @layer {
   }
 }
 // CHECK-LABEL: loops.func @layer {
-// CHECK:         kernel.launch "y" grid (b_block = 4, o_block = 32) block (b_thread = 16, o_thread = 16) {
+// CHECK:         kernel.launch "y" grid (b_block = 4, o_block = 32) block (b_warp = 4, o_warp = 2, b_lane = 4, o_lane = 8) {
 // CHECK-NEXT:      [[X:%.*]] = kernel.shared memref<4x16x20xf32, "ring">
 // CHECK-NEXT:      [[W:%.*]] = kernel.shared memref<4x16x20xf32, "ring">
 // CHECK-NEXT:      kernel.copy async %x[b + 16*b_block, k] to [[X]][0, k, b] over (b = 16, k = 16)
@@ -150,19 +150,19 @@ loops.func @layer {
 // CHECK-NEXT:        kernel.copy async %w[o + 16*o_block, k + 16*k_block + 48] to [[W]][k_block + 3, k, o] over (o = 16, k = 16) where k + 16*k_block + 48 < 784, o + 16*o_block < 500
 // CHECK-NEXT:        kernel.commit
 // CHECK-NEXT:        [[SUM:%.*]] = loops.reduce add (k = 16) : f32 {
-// CHECK-NEXT:          loops.load [[W]][k_block, k, o_thread]
-// CHECK-NEXT:          loops.load [[X]][k_block, k, b_thread]
+// CHECK-NEXT:          loops.load [[W]][k_block, k, o_lane + 8*o_warp]
+// CHECK-NEXT:          loops.load [[X]][k_block, k, b_lane + 4*b_warp]
 // CHECK-NEXT:          arith.mulf
 // CHECK-NEXT:          loops.yield
 // CHECK-NEXT:        }
 // CHECK-NEXT:        loops.yield [[SUM]]
 // CHECK-NEXT:      }
-// CHECK-NEXT:      kernel.where 16*o_block + o_thread < 500 {
-// CHECK-NEXT:        %bias = loops.load %b[16*o_block + o_thread]
+// CHECK-NEXT:      kernel.where 16*o_block + o_lane + 8*o_warp < 500 {
+// CHECK-NEXT:        %bias = loops.load %b[16*o_block + o_lane + 8*o_warp]
 // CHECK-NEXT:        arith.addf [[TILE]], %bias : f32
 // CHECK-NEXT:        loops.store
 
-// With more work the tiles are larger: each thread has 8 x 8 values in registers.
+// With more work the tiles are larger: each thread has 8 x 8 values in registers, and a warp 32 x 64.
 loops.func @large {
   %w = assign.node "w" on_device : memref<4096x64xf32>
   %x = assign.node "x" on_device : memref<2048x64xf32>
@@ -197,8 +197,8 @@ loops.func @large {
 // TF32-NEXT:          loops.yield [[P]]
 // TF32:           loops.store [[TILE]], %y[1024*b_band + 128*b_block + 8*b_half + b_lane + 16*b_tile + 64*b_warp, 256*o_block + 2*o_lane + o_pair + 8*o_tile + 64*o_warp]
 // CHECK-LABEL: loops.func @large {
-// CHECK:         kernel.launch "y" grid (b_band = 2, o_block = 32, b_block = 8) block (b_thread = 16, o_thread = 16) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
-// CHECK:             loops.load {{.*}}[k_block, k, 64*o_group + o_reg + 4*o_thread]
+// CHECK:         kernel.launch "y" grid (b_band = 2, o_block = 32, b_block = 8) block (b_warp = 4, o_warp = 2, b_lane = 4, o_lane = 8) registers (b_group = 2, b_reg = 4, o_group = 2, o_reg = 4) {
+// CHECK:             loops.load {{.*}}[k_block, k, 64*o_group + 4*o_lane + o_reg + 32*o_warp]
 
 // What is read along one variable and written along another is turned in shared memory.
 loops.func @turn {

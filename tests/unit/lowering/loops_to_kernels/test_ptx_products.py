@@ -12,6 +12,10 @@ from support.ptx.memory import Counts
 from support.ptx.run import run_ptx
 from support.tensor_core_kernels import DTYPES, Sizes, lowered, product, rounded
 
+from ocannl.dialects.index.addresses import flatten
+from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
+from ocannl.dialects.loops import LoadOp
+from ocannl.lowering.kernels.registers import points as points_of
 from ocannl.lowering.loops_to_kernels import contraction, tensor_cores
 from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WarpTiles
 from ocannl.runtime.cuda.ptx import ptx_text
@@ -65,6 +69,24 @@ def check_costs(counts: Counts) -> None:
     assert any(op.is_looped for op in counts.shared)
     assert not counts.conflicts(looped=True)
     assert not counts.partial()
+
+
+@pytest.mark.parametrize(("tile", "words"), [(16, 12), (32, 24), (64, 48), (128, 96)])
+def test_a_warp_reads_few_words(tile: int, words: int, monkeypatch: pytest.MonkeyPatch):
+    """Of each step along the reduction: a warp has 4 x 8 threads, and 32 x 64 values of the largest tiles."""
+    monkeypatch.setattr(contraction, "TILE_SIDES", (tile,))
+    module = lowered(product((2 * tile, 2 * tile, 64), "f32"), tf32=False)
+    (launch,) = (op for op in module.walk() if isinstance(op, LaunchOp))
+    loads = [op for op in module.walk() if isinstance(op, LoadOp) and isinstance(op.node.owner, SharedOp)]
+    warp = [dict(zip(launch.block.names, (0, 0, *lane), strict=True)) for lane in np.ndindex(4, 8)]
+    points = [
+        {**at, **register}
+        for at in warp
+        for register in points_of(launch.registers.names, dict(launch.registers.data))
+    ]
+    addresses = [flatten(op.node, op.indices.data) for op in loads]
+    read = {(a, sum(a.stride(name) * k for name, k in at.items())) for a in addresses for at in points}
+    assert len(read) == words
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])
