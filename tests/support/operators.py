@@ -86,10 +86,14 @@ class Compiled:
 @lru_cache
 def all_operators(dtype: type[np.floating], backend: str = "cpu") -> Compiled:
     """Every operator of the table in one routine."""
+    return operators_on(oc.Context(backend, threads=1), dtype)
+
+
+def operators_on(ctx: oc.Context, dtype: type[np.floating]) -> Compiled:
+    """The same on any device."""
     inputs = operands(dtype)
     tensors = [oc.data(array) for array in inputs]
     results = {name: function(name)(*tensors[: op.arity]) for name, op in FLOAT_OPERATORS.items()}
-    ctx = oc.Context(backend, threads=1)
     ctx.compile(sum(map(oc.forward, results.values()), oc.Code()), name="all_operators")()
     return Compiled(inputs, {name: ctx[tensor] for name, tensor in results.items()})
 

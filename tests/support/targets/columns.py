@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from support import arm_on_cpu
+from support.arm_on_cpu import arm_context
 from support.c_on_cpu import CC, c_compiler, c_context
 from support.cuda_on_cpu import FakeDriver, install
 from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.ptx.memory import Counts
 
 import ocannl as oc
+from ocannl.passes.analysis.processors import processor
 from ocannl.runtime.cuda.ptxas import find_ptxas
+from ocannl.runtime.host.processor import host, missing_features
 
 DType: TypeAlias = type[np.floating[Any]]
+
+ARM = "aarch64"
 
 
 @contextmanager
@@ -83,6 +89,7 @@ class Column:
         around: what stands in for the hardware.
         dtype: the type of numbers.
         assembles: whether ptxas is to take its kernels.
+        processor: what the machine has to be, for native code.
         reference: the target whose bits it gives; without one it is close to the CPU.
         rounding: by how much products may differ, in terms of the greatest number.
     """
@@ -93,6 +100,7 @@ class Column:
     assembles: bool = False
     reference: str | None = None
     rounding: float = 0
+    processor: str | None = None
 
     @contextmanager
     def running(self) -> Generator[oc.Context]:
@@ -115,7 +123,16 @@ class Column:
             return "there is no C++ compiler: install clang or g++"
         if self.around is c_compiler and CC is None:
             return "there is no C compiler: install gcc or clang"
+        if self.processor and (missing := missing_features(processor(self.processor))):
+            return arm_on_cpu.LACKS if missing == [ARM] else f"this processor has no {', '.join(missing)}"
         return None
+
+
+def on_processor(name: str) -> Column:
+    """Native code for a processor, which this one may be; code for AArch64 is emulated elsewhere."""
+    emulated = processor(name).arch == ARM != host().arch
+    context = partial(arm_context, name) if emulated else partial(oc.Context.cpu, 1, target=name)
+    return Column(context, processor=name)
 
 
 AMPERE, HOPPER = partial(driver, (8, 0)), partial(driver, (9, 0))
@@ -135,3 +152,13 @@ COLUMNS = {
     "c": Column(c_context, c_compiler),
     "c f64": Column(c_context, c_compiler, np.float64),
 }
+PROCESSORS = {
+    "neon": on_processor("neoverse-n1"),
+    "neon bf16": on_processor("neoverse-v1"),
+    "sse2": on_processor("x86-64"),
+    "sse4.2": on_processor("x86-64-v2"),
+    "avx2": on_processor("x86-64-v3"),
+    "avx-512": on_processor("x86-64-v4"),
+}
+for name, column in PROCESSORS.items():
+    COLUMNS |= {name: column, f"{name} f64": replace(column, dtype=np.float64)}

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.arm_on_cpu import NEEDS_ARM, arm_context
 from support.cuda_on_cpu import FakeDriver, install
 from support.metal_on_cpu import COMPILER, FakeDevice, install_metal
 from support.operators import FLOAT_OPERATORS, function
@@ -29,6 +30,7 @@ BACKENDS: dict[str, Callable[[], oc.Context]] = {
     "emulated_gpu": lambda: oc.Context.emulated_gpu(check=True, shuffle=1),
     "metal": oc.Context.metal,
     "cuda": oc.Context.cuda,
+    "neon": lambda: arm_context("neoverse-v1"),
 }
 CPU_AND_GPU = pytest.mark.parametrize("backend", ["cpu", "emulated_gpu"])
 METAL = pytest.param("metal", marks=pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler"))
@@ -86,6 +88,17 @@ def all_operators(dtype: Any, backend: str) -> tuple[dict[str, Array], dict[str,
 @EVERYWHERE
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_every_operator_is_that_of_f32_and_rounded(dtype: Any, backend: str):
+    check_every_operator(dtype, backend)
+
+
+@NEEDS_ARM
+@ALL
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_every_operator_on_neon(dtype: Any):
+    check_every_operator(dtype, "neon")
+
+
+def check_every_operator(dtype: Any, backend: str) -> None:
     small, single = all_operators(dtype, backend)
     for name in FLOAT_OPERATORS:
         if small[name].dtype == np.bool_:

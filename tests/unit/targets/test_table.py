@@ -33,7 +33,8 @@ CELLS = [
     if program.in_f64 or target.dtype == np.float32
 ]
 SAMPLE = 397
-"""Every so many cells are always tested."""
+"""Every so many cells are always tested, and those of `ALWAYS`."""
+ALWAYS = [("neon", "example: moons"), ("neon", "example: lenet_digits")]
 
 
 @cache
@@ -66,7 +67,7 @@ def check_close(found: Array, wanted: Array, tolerance: float, what: str) -> Non
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=min(tolerance * scale, 1), err_msg=what)
 
 
-@pytest.mark.parametrize(("column", "row"), CELLS[::SAMPLE])
+@pytest.mark.parametrize(("column", "row"), [*CELLS[::SAMPLE], *ALWAYS])
 def test_some_cells(column: str, row: str):
     check_cell(column, row)
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from support.operators import function
 from support.targets import functions
-from support.targets.columns import COLUMNS
+from support.targets.columns import COLUMNS, PROCESSORS
 
 import ocannl as oc
 from ocannl import nn
@@ -134,12 +134,17 @@ def test_operators_on_all_dtypes(x: str, y: str):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("backend", ["emulated_gpu", "metal"])
+@pytest.mark.parametrize("backend", ["emulated_gpu", "metal", *PROCESSORS])
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_operators_on_other_targets(dtype: str, backend: str):
     if backend == "metal" and dtype == "int64":
         pytest.skip("Metal has no f64, in which functions of int64 are computed")
     check_pair(dtype, dtype, backend)
+
+
+@pytest.mark.parametrize("backend", PROCESSORS)
+def test_operators_on_other_processors(backend: str):
+    check_pair("int8", "uint16", backend)
 
 
 def element(found: str) -> str:

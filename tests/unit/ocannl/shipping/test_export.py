@@ -14,15 +14,14 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
+from support.arm_on_cpu import EMULATOR, LINKER, NEEDS_ARM
 
 import ocannl as oc
 from ocannl import nn, train
 from ocannl.lowering.loops_to_c.names import c_names
 
 CC = shutil.which("cc")
-ARM = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
 NEEDS_CC = pytest.mark.skipif(CC is None, reason="there is no C compiler")
-NEEDS_ARM = pytest.mark.skipif(None in ARM, reason="there is no gcc for AArch64 and qemu-aarch64")
 NEEDS_WASM = pytest.mark.skipif(
     shutil.which("wasm-ld") is None or find_spec("wasmtime") is None,
     reason="there is no wasm-ld and wasmtime",
@@ -96,7 +95,7 @@ def test_the_text_of_c_is_equal_to_rounding(options: list[str], tmp_path: Path):
 def test_aarch64(tmp_path: Path):
     step, losses = trained()
     oc.export(step, tmp_path / "step.o", target="neoverse-n1")
-    np.testing.assert_allclose(run_main(tmp_path, str(ARM[0]), str(ARM[1])), losses(), rtol=1e-5)
+    np.testing.assert_allclose(run_main(tmp_path, str(LINKER), str(EMULATOR)), losses(), rtol=1e-5)
 
 
 @NEEDS_WASM
