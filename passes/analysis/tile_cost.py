@@ -19,6 +19,7 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.nest_facts import Access, ScopeFacts
 from ocannl.passes.analysis.panels import has_row_panels
+from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.analysis.target import INTERLEAVED, LARGEST_INSIDE, TargetDescription
 
 LOOP_OVERHEAD = 0.25
@@ -155,8 +156,10 @@ class TileCost:
             if access.op.node in self.kept and not view.sizes[view.lanes] % view.width:
                 return 0.0
             panel = copied * view.width // view.sizes[view.lanes]
+        assert isinstance(access.op, LoadOp)
+        shared = points_that_share(access.op)
         element = PACKED_ELEMENT if panel <= LARGEST_INSIDE else PACKED_FAR
-        return PACKING_SETUP + element * copied / access.bytes
+        return (PACKING_SETUP + element * copied / access.bytes) / shared
 
     def view(self, scope: ScopeFacts) -> ScopeTile:
         sizes = scope.around | scope.space

@@ -23,6 +23,7 @@ from ocannl.dialects.routine import enclosing_routine
 from ocannl.passes.analysis.names import Names
 from ocannl.passes.analysis.nests import names_in, operations, variable_sizes
 from ocannl.passes.analysis.panels import has_row_panels
+from ocannl.passes.analysis.shared_operands import points_that_share
 from ocannl.passes.rewrites.indices import substitute_indices
 
 
@@ -95,8 +96,11 @@ def copy_nest(
     nest: NestOp, load: LoadOp, schedule: Schedule, panel: str | None, labels: Names, mode: str = "local"
 ) -> NestOp:
     """Makes a load read a copy that is laid out by its variables; returns the nest that writes it."""
+    reader = step_that_copies(nest, load)
+    outer = reader.space.data if isinstance(reader, GroupOp) else ()
+    used = names_in(load.indices.data)
     names, sizes = copied_variables(nest, load, schedule, panel), variable_sizes(nest)
-    space = tuple((name, sizes[name]) for name in names)
+    space = (*(extent for extent in outer if extent[0] in used), *((name, sizes[name]) for name in names))
     source = load.node.owner
     assert isinstance(source, NodeOp)
     label = labels.fresh(f"{source.label.data}.packed")
@@ -104,10 +108,9 @@ def copy_nest(
     element = element_type(load.node) if widened is None else widened.result.type
     type = MemRefType(element, [size for _, size in space])
     node = NodeOp(label, mode, f"contiguous copy for {nest.label.data}", type)
-    reader = step_that_copies(nest, load)
     Rewriter.insert_op(node, after_declarations(reader))
 
-    indices = identity_map(names)
+    indices = identity_map(name for name, _ in space)
     copied: list[Operation] = [LoadOp(load.node, load.indices.data)]
     if widened is not None:
         copied.append(arith.ExtFOp(copied[0].results[0], element))
@@ -166,12 +169,8 @@ def after_declarations(step: NestOp | GroupOp) -> InsertPoint:
 
 
 def step_that_copies(nest: NestOp, load: LoadOp) -> NestOp | GroupOp:
-    """The step before which an operand is packed: the group around the nest, if the operand does not vary in
-    it.
+    """The step before which an operand is packed: the group around the nest, if several of its points share
+    the operand, whose copy then has an axis for each variable of the group on which it depends.
     """
     group = nest.parent_op()
-    if not isinstance(group, GroupOp) or not names_in(load.indices.data).isdisjoint(group.space.names):
-        return nest
-    inside = [op for inner in group.nests for op in operations(inner.body.block)]
-    is_written = any(isinstance(op, StoreOp) and op.node is load.node for op in inside)
-    return nest if is_written else group
+    return group if isinstance(group, GroupOp) and points_that_share(load) > 1 else nest
