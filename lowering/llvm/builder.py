@@ -51,7 +51,7 @@ class FunctionBuilder:
         converted: the small floats that the target converts from and to f32 by an instruction.
         fuses: the target multiplies and adds with one rounding by an instruction.
         masks: the target stores some lanes of a vector as fast as all.
-        compared: LLVM's names of the types of which it has maxima and minima that are NaN if an operand is.
+        compared: LLVM's names of the numbers of which it has maxima and minima that are NaN if an operand is.
         checks: accesses are checked to be inside of their arrays.
         place: what follows the instructions that are emitted next: their place in the user's program.
     """

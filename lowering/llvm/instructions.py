@@ -180,7 +180,7 @@ def extremum(b: FunctionBuilder, predicate: str, x: str, y: str, type: ValueType
     """The maximum or minimum, NaN if either operand is; of zeros of both signs, either."""
     if is_literal(x):
         x, y = y, x
-    if type.text in b.compared:
+    if type.element in b.compared:
         return call(b, EXTREMA[predicate], [x, y], type)
     # One instruction on x86, which gives its last operand where one is NaN.
     result = select(b, b.emit(f"fcmp {predicate} {type.text} {y}, {x}"), y, x, type)

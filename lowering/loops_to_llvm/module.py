@@ -178,7 +178,12 @@ class ModuleEmitter:
         place_of = None if self.debug is None or debug is None else partial(self.debug.place, debug)
         target = self.target
         b = FunctionBuilder(
-            target.converted, fuses=target.fuses, masks=target.masks, checks=self.checks, place_of=place_of
+            target.converted,
+            target.compared,
+            fuses=target.fuses,
+            masks=target.masks,
+            checks=self.checks,
+            place_of=place_of,
         )
         _, indices = used_names(step, func.ranges)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}

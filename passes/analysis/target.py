@@ -106,6 +106,11 @@ class TargetDescription:
         return self.arch == "aarch64" or "fma" in self.features
 
     @property
+    def compared(self) -> frozenset[str]:
+        """The floats, by LLVM's names, of which an instruction gives the maximum, NaN if an operand is."""
+        return frozenset() if self.arch == "x86_64" else frozenset({"float", "double"})
+
+    @property
     def masks(self) -> bool:
         """Whether it stores some lanes of a vector as fast as all, by an instruction."""
         return "avx512vl" in self.features
