@@ -49,17 +49,19 @@ EXP2 = {
 
 def exp(b: MathBuilder, x: SSAValue) -> SSAValue:
     """Within 1 ulp in f32 and f64; denormal results are rounded once."""
-    x = clamp_exponent(b, x, math.log(2))
+    is_zero, x = without_zeros(b, x, math.log(2))
     r, n, shifted = reduce_exp(b, x, 1)
-    return times_any_power_of_two(b, b.polynomial(r, (1.0, 1.0, *b.pick(EXP))), n, shifted)
+    power = times_any_power_of_two(b, b.polynomial(r, (1.0, 1.0, *b.pick(EXP))), n, shifted)
+    return b.select(is_zero, b.const(0.0), power)
 
 
 def exp2(b: MathBuilder, x: SSAValue) -> SSAValue:
     """Within 1 ulp in f32 and f64; denormal results are rounded once."""
-    x = clamp_exponent(b, x, 1.0)
+    is_zero, x = without_zeros(b, x, 1.0)
     shifted = b.add(x, b.round_magic())
     n = b.sub(shifted, b.round_magic())
-    return times_any_power_of_two(b, b.polynomial(b.sub(x, n), (1.0, *b.pick(EXP2))), n, shifted)
+    power = times_any_power_of_two(b, b.polynomial(b.sub(x, n), (1.0, *b.pick(EXP2))), n, shifted)
+    return b.select(is_zero, b.const(0.0), power)
 
 
 def reduce_exp(b: MathBuilder, x: SSAValue, factor: int) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -81,10 +83,13 @@ def exponent_range(b: MathBuilder) -> tuple[float, float]:
     return -(b.bias + b.mantissa_bits + 1.0), b.bias + 1.0
 
 
-def clamp_exponent(b: MathBuilder, x: SSAValue, log_base: float) -> SSAValue:
-    """An exponent, at most a little out of the range in which a power is neither 0 nor infinity."""
+def without_zeros(b: MathBuilder, x: SSAValue, log_base: float) -> tuple[SSAValue, SSAValue]:
+    """Whether a power is 0, and an exponent out of which it can be computed, which is 0 then: a product that
+    underflows takes more than a hundred cycles on x86.
+    """
     lowest, overflow = exponent_range(b)
-    return b.clamp_below(b.clamp_above(x, (overflow + 1) * log_base), lowest * log_base)
+    is_zero = b.cmp("olt", x, b.const(lowest * log_base))
+    return is_zero, b.select(is_zero, b.const(0.0), b.clamp_above(x, (overflow + 1) * log_base))
 
 
 def times_any_power_of_two(b: MathBuilder, x: SSAValue, n: SSAValue, shifted: SSAValue) -> SSAValue:

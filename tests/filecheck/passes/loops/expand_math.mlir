@@ -1,16 +1,19 @@
 // RUN: ocannl-opt %s -p expand-math | filecheck %s
 
-// 2^n by the bits of the exponents of two factors, with x in the range of results that are neither 0 nor infinite.
+// 2^n by the bits of the exponents of two factors, with x in the range of results that are neither 0 nor infinite: no
+// product underflows where the result is 0, as it is for each masked score of attention.
 // CHECK-LABEL: func.func @exp(
 // CHECK-NOT:     math.exp
+// CHECK:         [[IS_ZERO:%.*]] = arith.cmpf olt, %x, %{{.*}} : f32
+// CHECK-NEXT:    [[ZERO:%.*]] = arith.constant 0.000000e+00 : f32
 // CHECK:         [[HIGH:%.*]] = arith.cmpf ogt, %x, %{{.*}} : f32
 // CHECK:         [[BELOW:%.*]] = arith.select [[HIGH]]
-// CHECK:         [[LOW:%.*]] = arith.cmpf olt, [[BELOW]], %{{.*}} : f32
-// CHECK:         [[X:%.*]] = arith.select [[LOW]]
+// CHECK:         [[X:%.*]] = arith.select [[IS_ZERO]], [[ZERO]], [[BELOW]]
 // CHECK:         math.fma [[X]], %{{.*}}, %{{.*}} : f32
 // CHECK:         arith.shli %{{.*}}, %{{.*}} : i32
 // CHECK:         arith.shli %{{.*}}, %{{.*}} : i32
-// CHECK:         [[RESULT:%.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK:         [[POWER:%.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT:    [[RESULT:%.*]] = arith.select [[IS_ZERO]], [[ZERO]], [[POWER]]
 // CHECK-NEXT:    func.return [[RESULT]] : f32
 func.func @exp(%x : f32) -> f32 {
   %0 = math.exp %x : f32
