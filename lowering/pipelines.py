@@ -33,6 +33,7 @@ from ocannl.passes.loops.eliminate_common_subexpressions import EliminateCommonS
 from ocannl.passes.loops.expand_math import ExpandMathPass
 from ocannl.passes.loops.fuse import FusePass
 from ocannl.passes.loops.fuse_rows.fuse_rows import FuseRowsPass
+from ocannl.passes.loops.gather_windows import GatherWindowsPass
 from ocannl.passes.loops.hoist_from_loops import HoistFromLoopsPass
 from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.loops.inline_nodes import InlineNodesPass
@@ -103,7 +104,7 @@ PipelinePass: TypeAlias = type[ModulePass] | WithOptions
 SEARCHING = WithOptions(IndexByComparisonPass, (("searched", 2**26),))
 ON_GPU: tuple[PipelinePass, ...] = (
     *(SEARCHING if p is IndexByComparisonPass else p for p in SHARED),
-    *(UnfoldLayersPass, HoistFromLoopsPass, SplitKPass, FuseRowsPass, PlanMemoryPass),
+    *(UnfoldLayersPass, HoistFromLoopsPass, GatherWindowsPass, SplitKPass, FuseRowsPass, PlanMemoryPass),
 )
 
 ON_CPU: tuple[PipelinePass, ...] = (

@@ -109,6 +109,7 @@ def test_pipelines_are_as_the_pages_say():
     assert names("gpu")[at:] == [
         "unfold-layers",
         "hoist-from-loops",
+        "gather-windows",
         "split-k",
         "fuse-rows",
         "plan-memory",
