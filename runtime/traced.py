@@ -27,6 +27,8 @@ from ocannl.runtime.compile import Compilation, Executable
 from ocannl.runtime.device import Device
 
 KEPT = "its value is traced"
+# How assignments of values begin.
+OF_VALUES = "assign.accum "
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,11 @@ class Assignment:
     operands: tuple[str, ...]
     text: str
     place: str | None
+
+    @property
+    def shown(self) -> str:
+        """The text without what only the compiler needs."""
+        return self.text.partition(" ")[2].replace("%", "") if self.text.startswith(OF_VALUES) else self.text
 
 
 def compile_traced(module: ModuleOp, target: str, device: Device) -> tuple[Executable, list[Assignment]]:

@@ -174,7 +174,7 @@ class _Parser:
         if num_operands is not None and num_operands != len(operands):
             offset = starts[num_operands] if num_operands < len(operands) else arrow.offset
             slots = "1 operand" if len(operands) == 1 else f"{len(operands)} operands"
-            message = f"the spec has slots for {slots}, but is used with {num_operands}: `;` separates slots"
+            message = f"the spec is for {slots}, and is used with {num_operands}: `;` separates their slots"
             raise SpecSyntaxError(message, self.text, offset)
         return Spec(tuple(operands), result)
 

@@ -95,8 +95,8 @@ class Trace:
         at = tuple(int(n) for n in np.argwhere(~np.isfinite(value))[0])
         where = "" if step.assignment.place is None else f"{step.assignment.place}: "
         position = "" if not at else f" at {', '.join(map(str, at))}"
-        lines = [f"{where}in {self.routine!r}, `{label}` is the first to hold {value[at]}{position}"]
-        lines.append(f"  {step.assignment.text}")
+        lines = [f"{where}`{label}` is the first value that is not finite: {value[at]}{position}"]
+        lines.append(f"  {step.assignment.shown}")
         known = {**self.before, **{other.assignment.label: other.value for other in earlier}}
         operands = [name for name in step.assignment.operands if name in known]
         lines += [f"  {_described(name, known[name])}" for name in operands]
@@ -116,7 +116,7 @@ class Difference:
         where = "" if place is None else f"{place}: "
         return (
             f"{where}`{self.first.assignment.label}` differs by {self.greatest:.3g}\n"
-            f"  {self.first}\n  {self.second}\n  {self.first.assignment.text}"
+            f"  {self.first}\n  {self.second}\n  {self.first.assignment.shown}"
         )
 
     __repr__ = __str__

@@ -34,6 +34,8 @@ def grad(y: Any, xs: Any = None, *, argnums: int | Sequence[int] = 0) -> Any:
     """
     if _is_function(y):
         return _as_function(y).gradient(argnums)
+    if xs is None:
+        raise ArgumentError(f"oc.grad takes a function, or a tensor and what it is derived by; found {y!r}")
     return cast("Any", derivatives.grad(y, xs))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ocannl.dialects.scalar import SCALAR_OPS
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import users_text
 
 OF_NUMPY = {
     "absolute": "abs",
@@ -195,10 +197,21 @@ class Arithmetic(ABC, Generic[OperandT, ResultT]):
 
     def __bool__(self) -> bool:
         raise ArgumentError(
-            "a tensor expression has no truth value while the program is being built; "
-            "use oc.where for a choice by value, and oc.function(static=...) for an argument that "
-            "Python decides by"
+            f"{_asked()} has no truth value yet: values are there when the program runs. Choose between "
+            "values by oc.where(condition, a, b); an argument that Python decides by is one of "
+            "oc.function(static=...)"
         )
+
+
+def _asked() -> str:
+    """The user's condition that is running, where Python tells it."""
+    try:
+        asked = ast.parse(users_text() or "", mode="eval").body
+    except SyntaxError:
+        return "a tensor expression"
+    asked = asked.test if isinstance(asked, ast.IfExp) else asked
+    is_whole = isinstance(asked, ast.Compare | ast.Name | ast.Call | ast.Attribute | ast.Subscript)
+    return f"`{ast.unparse(asked)}`" if is_whole else "a tensor expression"
 
 
 class InPlace(ABC, Generic[OperandT, ResultT]):

@@ -25,12 +25,15 @@ from ocannl.passes.texpr.infer_shapes.solver import Solver
 from ocannl.passes.texpr.infer_shapes.store import Store
 from ocannl.program.eager import RECORDER, is_eager
 from ocannl.program.errors import ArgumentError
-from ocannl.program.location import user_location
+from ocannl.program.location import is_called_through, user_location, users_text
 from ocannl.program.values import Asked, Value, note_statement, values_of
 from ocannl.runtime.collector import spare_collector
 from ocannl.runtime.locks import shared
 
 OpT = TypeVar("OpT", bound=Operation)
+
+# Packages whose specs and operators a message does not show, but the user's call of them.
+PACKAGES = ("ocannl.nn.", "ocannl.models.", "ocannl.train.")
 
 _solver = Solver(Store.of_variables())
 
@@ -125,7 +128,8 @@ def _learn(op: Operation) -> None:
                 *demands_of(op, _solver, Site(op, tuple([value.trace for value in values_of(op)]))).found
             )
         except ShapeInferenceError as error:
-            raise shape_error(error, op, _Numbered().shape) from None
+            within = users_text() if any(map(is_called_through, PACKAGES)) else None
+            raise shape_error(error, op, _Numbered().shape, within) from None
 
 
 def hint(label: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import linecache
 import os
 import re
 import warnings
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
@@ -31,6 +33,9 @@ _OWN = (
     *(folder + os.sep for folder in _FOLDERS),
 )
 
+# The longest text of a user's expression in a message.
+LONGEST = 80
+
 PLACED = re.compile(r"[^\n]*?:\d+: ")
 """A message that begins with a line, or an expression or a file with one."""
 
@@ -41,6 +46,24 @@ def user_frame() -> FrameType | None:
     while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
     return frame
+
+
+def users_text() -> str | None:
+    """The user's expression that is running, on one line, cut where it is long; None without its source."""
+    frame = user_frame()
+    positions = None if frame is None else inspect.getframeinfo(frame).positions
+    if frame is None or positions is None or None in positions:
+        return None
+    first, last, start, end = cast(tuple[int, int, int, int], tuple(positions))
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]
+    if len(lines) != last - first + 1:
+        return None
+    # Columns count bytes.
+    coded = [line.encode() for line in lines]
+    coded[-1] = coded[-1][:end]
+    coded[0] = coded[0][start:]
+    text = " ".join(b"".join(coded).decode(errors="replace").split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
 def is_called_through(package: str) -> bool:

@@ -79,8 +79,9 @@ class MemoryAxes:
                 return None
             left -= known
         count = len(self.dims)
-        range = f", 0 to {count - 1} or {-count} to -1" if count else ""
-        raise PositionError(f"`{self.label}` ({self.shape}) has {count} axes{range}; found axis {axis}")
+        several = f"0 to {count - 1}, or {-count} to -1 from its end"
+        known = several if count > 1 else "0 or -1" if count else "none"
+        raise PositionError(f"`{self.label}` ({self.shape}) has no axis {axis}: its axes are {known}")
 
     def known_number(self, place: Place) -> int:
         """The number of an axis in the order of memory; negative where axes before it are not known."""

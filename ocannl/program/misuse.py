@@ -15,6 +15,21 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here, placed
 from ocannl.program.tensor import TensorLike
 
+# Arguments of PyTorch, JAX and NumPy, and what ours may be called.
+ELSEWHERE = {
+    "dim": ("axis", "axes"),
+    "dims": ("axes",),
+    "axis": ("axes", "axis"),
+    "axes": ("axis", "axes"),
+    "keepdim": ("keep",),
+    "keepdims": ("keep",),
+    "in_features": ("in_dim",),
+    "out_features": ("out_dim",),
+    "num_embeddings": ("num",),
+    "embedding_dim": ("dim",),
+    "p": ("rate", "dropout_rate"),
+}
+
 
 def explain_all(names: Iterable[str], public: MutableMapping[str, Any]) -> None:
     """Makes public functions, and constructors and methods of public classes, raise `ArgumentError` for
@@ -87,9 +102,18 @@ def _misfit(
     taken = [name for name in signature.parameters if name != "self"]
     why = f"{error}."
     if unknown := [name for name in named if name not in taken]:
-        near = difflib.get_close_matches(unknown[0], taken, 1)
-        why = f"there is no argument `{unknown[0]}`" + (f"; did you mean `{near[0]}`?" if near else ".")
+        near = _near(unknown[0], taken)
+        why = f"there is no argument `{unknown[0]}`" + (f"; did you mean `{near}`?" if near else ".")
     return f"{_called(function)}: {why} Its arguments are {', '.join(taken) or 'none'}"
+
+
+def _near(name: str, taken: Iterable[str]) -> str | None:
+    """The argument that a name stands for in another library, or that is spelt alike; none of an input for
+    one of an output.
+    """
+    others = [other for other in taken if {name[:3], other[:3]} != {"in_", "out"}]
+    found = [other for other in ELSEWHERE.get(name, ()) if other in others]
+    return next(iter(found or difflib.get_close_matches(name, others, 1)), None)
 
 
 def _called(function: Callable[..., Any]) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import UninitializedError
 from ocannl.program.default_context import DEFAULT
+from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.retracing import is_tracing
 
@@ -36,8 +37,14 @@ class PresentValue:
             raise UninitializedError(here(f"{message}; leave it a tensor, `x * x.sum()`")) from None
 
     def item(self) -> float:
-        """The value of one element as a number of Python. Raises `ValueError` if there are more."""
-        return self.numpy().item()
+        """The value of one element as a number of Python. Raises `ArgumentError`, which is a `ValueError`, if
+        there are more.
+        """
+        array = self.numpy()
+        if array.size != 1:
+            ways = "t.tolist() has all, t[0, 0] is one, t.sum() and t.max() are numbers"
+            raise ArgumentError(f"a number is one element, and these are {array.size}, {array.shape}: {ways}")
+        return array.item()
 
     def tolist(self) -> Any:
         """The value as nested lists of numbers."""

@@ -96,12 +96,22 @@ def _solve(names: Sequence[str | int], total: int, known: dict[str, int]) -> boo
     return not unknown and others == total
 
 
+def _way_out(before: Sequence[int], after: Sequence[int]) -> str:
+    """The sizes with another one in the place of the last that can make them fit."""
+    total = prod(before)
+    for at in reversed(range(len(after))):
+        others = prod(after[:at]) * prod(after[at + 1 :])
+        if others > 0 and total % others == 0:
+            return f"\n  hint: {[*after[:at], total // others, *after[at + 1 :]]} would fit"
+    return f"\n  hint: the product of the sizes is {total}; one of them may be -1, which stands for the rest"
+
+
 def _reshaped(value: Value, axes: MemoryAxes, old: Rows, new: Rows) -> Value:
     before, after = ([n for kind in MEMORY_ORDER for n in rows[kind]] for rows in (old, new))
     if prod(before) != prod(after) or -1 in after:
         found = "not one size" if -1 in after else f"{prod(after)} elements"
         message = f"`{axes.label}` ({axes.shape}, {prod(before)} elements) cannot have the sizes {after}"
-        raise ShapeError(here(f"{message}, {found}"))
+        raise ShapeError(here(f"{message}, {found}{_way_out(before, after)}"))
     source = [f"s{n}" for n in range(len(before))]
     result = [f"r{n}" for n in range(len(after))]
     dims = {**dict(zip(source, before, strict=True)), **dict(zip(result, after, strict=True))}

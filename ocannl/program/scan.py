@@ -6,17 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ocannl.dialects.shapes.shape import Dim, DimTerm
+from ocannl.dialects.ir.errors import ShapeError
+from ocannl.dialects.shapes.shape import Dim, DimTerm, Row, Shape
 from ocannl.dialects.texpr.axes import LAST_BATCH_AXIS, Axis
 from ocannl.program import graph
 from ocannl.program.checks import integer
 from ocannl.program.errors import ArgumentError
+from ocannl.program.location import here
 from ocannl.program.loop import Loop, argument, check_form, tensors, with_tensors
 from ocannl.program.memory_axes import MemoryAxes, Place
 from ocannl.program.scan_blocks import ahead, cut, joined, merged, split
 from ocannl.program.tensor import as_tensor
 from ocannl.program.trees import children
-from ocannl.program.values import Value, now
+from ocannl.program.values import Value, label_of, now
 
 Cell = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -87,9 +89,10 @@ class _Scan:
         stacked = [as_tensor(leaf).ir_value for leaf in tensors(y)]
         loop = Loop(count, inits, self.sequences, [*carries, *positions], self.reverse, since)
         loop.recompute = recompute
-        lasts, stacks = loop.results(
-            [as_tensor(leaf).ir_value for leaf in tensors(carry)], [(v, self.axis) for v in stacked]
-        )
+        given = [as_tensor(leaf).ir_value for leaf in tensors(carry)]
+        for init, before, after in zip(inits, carries, given, strict=True):
+            _check_carry(label_of(init), graph.known_shape(before), graph.known_shape(after))
+        lasts, stacks = loop.results(given, [(v, self.axis) for v in stacked])
         return with_tensors(y, stacks), with_tensors(self.init, lasts)
 
     @property
@@ -152,6 +155,16 @@ def _sequence(leaf: Any, axis: int | None) -> tuple[Value, Axis]:
         return value, LAST_BATCH_AXIS
     place = MemoryAxes(value).place(integer(axis, "the number of an axis", least=None))
     return value, Axis(place.row, place.number)
+
+
+def _check_carry(name: str, before: Shape, after: Shape) -> None:
+    """Raises `ShapeError` for a carry that a step has given axes of other sizes."""
+    rows = [pair for pair in zip(before, after, strict=True) if len(pair[0].axes) == len(pair[1].axes)]
+    sizes = [pair for row, other in rows for pair in zip(row.axes, other.axes, strict=True)]
+    if any(isinstance(a, Dim) and isinstance(b, Dim) and a != b for a, b in sizes):
+        first, then = (Shape(*(Row(trailing=row.axes) for row in shape)) for shape in (before, after))
+        shapes = f"it is {first} before a step, {then} after it"
+        raise ShapeError(here(f"the carry `{name}` of a scan keeps its shape: {shapes}"))
 
 
 def _pair(found: Any, init: Any) -> tuple[Any, Any]:

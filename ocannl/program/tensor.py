@@ -24,6 +24,7 @@ from ocannl.dialects.shapes.shape import Dim as KnownDim
 from ocannl.dialects.shapes.shape import DimTerm, DimVar
 from ocannl.dialects.texpr.slices import SliceOp
 from ocannl.dialects.texpr.tensor_type import TensorType
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 from ocannl.program import expressions, graph, reshapes, tensor_parts
 from ocannl.program.arithmetic import Arithmetic, InPlace
 from ocannl.program.arrays import is_array
@@ -327,6 +328,7 @@ class Tensor(
                 run(assign(part, value))
             return
         if not is_recording():
+            as_memory(self if part is None else part.tensor)
             message = (
                 "memory is assigned inside a `with oc.code(...)` block, or by oc.set(target, value); "
                 "a context's copy is set by ctx[target] = array"
@@ -420,12 +422,17 @@ def as_tensor(value: TensorLike) -> Tensor:
     return value.tensor() if isinstance(value, Expression) else Tensor(expressions.constant(number(value)))
 
 
+def _text(tensor: Tensor) -> str:
+    """The name of a tensor, or the expression."""
+    return tensor_name(tensor.ir_value).removeprefix("(").removesuffix(")")
+
+
 def as_memory(target: TensorLike) -> Value:
     """The value of a tensor that can be assigned. Raises `OcannlError` for an expression."""
     tensor = as_tensor(target)
     if not is_memory(tensor.ir_value):
-        message = "only parameters, data, nodes, gradients and values are assigned"
-        raise OcannlError(here(f"`{tensor.label}` is an expression, not memory: {message}"))
+        message = "parameters, data, nodes, gradients and values are assigned, oc.where gives other values"
+        raise OcannlError(here(f"`{_text(tensor)}` is an expression, not memory: {message}"))
     return tensor.ir_value
 
 

@@ -142,6 +142,10 @@ def _positions(axes: MemoryAxes, items: Sequence[Item]) -> dict[Place, Position]
     """The positions that integers and slices say."""
     if sum(item is ... for item in items) > 1:
         raise ArgumentError("`...` stands for all further axes, so it is written once")
+    given = sum(map(_is_axis, items))
+    if given > len(axes.dims) and all(row.is_closed for row in axes.shape):
+        count = "1 axis" if len(axes.dims) == 1 else f"{len(axes.dims) or 'no'} axes"
+        raise PositionError(f"`{axes.label}` ({axes.shape}) has {count}, found {given} positions")
     found: dict[Place, Position] = {}
     for number, item in enumerate(items):
         if _is_axis(item):

@@ -109,7 +109,8 @@ class Arrays:
             raise oc.ArgumentError(f"batches are rows of arrays, and {scalars[0]} has none: it is one number")
         lengths = {name: len(array) for name, array in leaves.items()}
         if len(set(lengths.values())) != 1:
-            raise oc.ArgumentError(f"arrays of one length make batches, found {lengths}")
+            found = ", ".join(f"{length} in `{name}`" for name, length in lengths.items())
+            raise oc.ArgumentError(f"arrays of one length make batches, found {found}")
         self.arrays, self.size, self.shuffle, self.drop_last = arrays, size, shuffle, drop_last
         (self.rows,) = set(lengths.values())
         if self.count() == 0:

@@ -29,12 +29,12 @@ def trained_params(loss: oc.Tensor, optimizer: str) -> dict[str, oc.Tensor]:
         return found
     if not (others := [f"`{name}`" for name in oc.params(loss)]):
         raise oc.ArgumentError(
-            f"{optimizer} has nothing to train: the loss `{loss.label}` is computed without a parameter; "
+            f"{optimizer} has nothing to train: the loss is computed without a parameter; "
             "compute it from a layer of nn, or from an oc.param"
         )
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     raise oc.ArgumentError(
-        f"{optimizer} has nothing to train: no gradient of the loss `{loss.label}` reaches its parameters "
+        f"{optimizer} has nothing to train: no gradient of the loss reaches its parameters "
         f"{', '.join(others[:3])}{more}; they are frozen (use the block itself, not its `freeze()`), or "
         "behind oc.stop_gradient"
     )

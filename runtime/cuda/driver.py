@@ -41,7 +41,7 @@ class Driver:
         except ImportError:
             raise DeviceError(NO_BINDINGS) from None
         except RuntimeError as missing:
-            raise DeviceError(f"{NO_DRIVER} ({missing})") from None
+            raise DeviceError(NO_DRIVER) from missing
         except ValueError as unknown:
             raise DeviceError(f"{NO_START}: {unknown}") from None
         if code == self.api.CUresult.CUDA_ERROR_NO_DEVICE:

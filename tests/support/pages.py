@@ -14,6 +14,7 @@ output, a line `...` (or `// ...`) stands for anything; space is not compared, n
 """
 
 import builtins
+import linecache
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -186,6 +187,7 @@ class Runner:
     def run_failing(self, fence: Fence, error: str) -> None:
         """Lines are counted from the start of the example, in a file of its own."""
         expected: type[Exception] = getattr(oc, error, None) or getattr(builtins, error)
+        linecache.cache["model.py"] = len(fence.text), None, fence.text.splitlines(keepends=True), "model.py"
         with pytest.raises(expected) as caught:
             exec(compile(fence.text, "model.py", "exec"), self.names)
         assert caught.type is expected, f"{self.where(fence)}: {caught.value!r}"

@@ -145,7 +145,7 @@ class Derivatives:
         shape = shape_of(op.tensor)
         if any(size != 1 for size in shape.memory_sizes):
             message = f"a gradient is of one number, and this has the shape {shape}"
-            way = "sum it up, `y.sum()`, or weight its numbers by a cotangent, `oc.vjp(y, x, cotangent)`"
+            way = "take its sum, `y.sum()`, or give each number a weight, `oc.vjp(y, x, weights)`"
             raise OcannlError(at_line(op, f"{message}: {way}"))
         return constant(1.0, gradient_type(op.tensor), op)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ocannl.passes.texpr.infer_shapes.terms import DimTerm, Leaf, Row, RowKind
 
 OTHER_COUNTS = "the numbers of axes differ"
+MORE_AXES = "the operand has more axes than the result"
 
 
 class ShapeInferenceError(Exception):

@@ -23,15 +23,24 @@ CHANNELS = (1, 2, 3, 4)
 
 
 def hint_for(
-    error: ShapeConflict, ops: Sequence[Operation], sides: Sequence[Side], shape_of: ShapeOf
+    error: ShapeConflict,
+    ops: Sequence[Operation],
+    sides: Sequence[Side],
+    shape_of: ShapeOf,
+    *,
+    is_users: bool,
 ) -> str | None:
-    """The first hint that fits: `ops` are the operation that fails, and those that decided before it."""
+    """The first hint that fits: `ops` are the operation that fails, and those that decided before it. What is
+    about operators and specs is said only where these are the user's own.
+    """
+    always = (_given_size(sides), _window(error, sides, shape_of))
+    if not is_users:
+        return next(filter(None, always), None)
     found = (
         _operator(ops[0], shape_of),
         *map(_misspelt, ops),
-        _given_size(sides),
+        *always,
         _one_position(error, shape_of),
-        _window(error, sides, shape_of),
         _pointwise(ops[0], sides, shape_of),
         _one_name(error, ops[0], sides),
     )

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.ir.errors import ShapeError, at_line, location_text
-from ocannl.dialects.shapes.shape import ROW_KINDS, Row, RowKind, Shape
+from ocannl.dialects.shapes.shape import ROW_KINDS, DimTerm, Row, RowKind, Shape
 from ocannl.dialects.shapes.spec_parser import parse_spec
-from ocannl.dialects.texpr import ApplyOp, DataOp, RangeOp, SliceOp
+from ocannl.dialects.texpr import ApplyOp, ConstantOp, DataOp, ParamOp, RangeOp, SliceOp
 from ocannl.passes.texpr.infer_shapes.constraints import Origin, ShapeOf, ValueRow
 from ocannl.passes.texpr.infer_shapes.descriptions import describe, tensor_name
 from ocannl.passes.texpr.infer_shapes.errors import (
+    MORE_AXES,
     OTHER_COUNTS,
     MissingDimension,
     ShapeConflict,
@@ -29,12 +31,16 @@ from ocannl.passes.texpr.infer_shapes.terms import LeafKind
 SEPARATORS: dict[RowKind, str] = {"batch": "|", "input": "->", "output": ""}
 
 
-def shape_error(error: ShapeInferenceError, op: Operation, shape_of: ShapeOf) -> ShapeError:
-    """The user's error for an error of the solver; `op` is where it showed, if the error does not say."""
+def shape_error(
+    error: ShapeInferenceError, op: Operation, shape_of: ShapeOf, within: str | None = None
+) -> ShapeError:
+    """The user's error for an error of the solver; `op` is where it showed, if the error does not say.
+    `within` is the text of the user's expression that has made `op`, where that is not the user's own.
+    """
     if isinstance(error, MissingDimension):
         return _missing(error, op)
     if isinstance(error, ShapeConflict):
-        return _conflict(error, op, shape_of)
+        return _conflict(error, op, shape_of, within)
     return ShapeError(at_line(op, str(error)))
 
 
@@ -54,40 +60,85 @@ def _missing(error: MissingDimension, op: Operation) -> ShapeError:
     example = f"oc.param({error.leaf.name!r}, {kind}=16)"
     message = (
         f"you forgot to give the hidden dimension of `{error.leaf.name}` (its {kind} axes)\n"
-        f"  nothing that uses `{error.leaf.name}` determines it; give it where the parameter is made, "
-        f"as in {example}, "
-        "or give the size of a parameter that is added to it"
+        f"  nothing determines it: give it here, as in {example}, or to a bias that is added"
     )
     return ShapeError(at_line(origin, message))
 
 
-def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf) -> ShapeError:
+def _conflict(error: ShapeConflict, op: Operation, shape_of: ShapeOf, within: str | None) -> ShapeError:
     origin = error.origin if isinstance(error.origin, Origin) else None
     at = op if origin is None else origin.op
-    lines, sides, note = [at_line(at, f"shapes do not fit in `{describe(at)}`")], list[Side](), None
-    if origin is not None:
-        sides = _sides(error, origin, shape_of)
-        lines += [line for side in sides for line in _side_lines(side, shape_of)]
-        note = _note(error, origin, shape_of)
-        lines += [f"  {note}"] if note else []
-    if not note or error.reason != OTHER_COUNTS:
-        both = None if isinstance(at, SliceOp) else _both_sizes(error, sides)
-        lines.append(f"  {error if origin is None else both or error.reason}")
+    inside = within if location_text(at) == location_text(op) else None
+    sides = [] if origin is None else _sides(error, origin, shape_of)
+    if inside is not None:
+        sides = [_as_user_knows(side, at, shape_of) for side in sides]
+    clash = str(error) if origin is None else _clash(error, origin, sides, shape_of, inside is None)
+    lines = [at_line(at, f"shapes do not fit in `{inside or describe(at)}`: {clash}")]
+    lines += [line for side in sides for line in _side_lines(side, shape_of, _is_of_sizes(error))]
     others = _operations(error.because, at)
     elsewhere = [other for other in others if location_text(other) != location_text(at)]
-    lines += [f"  because of {line}" for line in _because(elsewhere)]
-    hint = hint_for(error, [at, *others], sides, shape_of)
+    lines += [f"  because of {line}" for line in _because(elsewhere, inside is None)]
+    hint = hint_for(error, [at, *others], sides, shape_of, is_users=inside is None)
     return ShapeError("\n".join(lines + ([f"  hint: {hint}"] if hint else [])))
 
 
-def _both_sizes(error: ShapeConflict, sides: Sequence[Side]) -> str | None:
-    """Two sizes that differ, each with its tensor; None for another clash."""
-    if not error.reason.endswith(" differ") or not error.reason.startswith("sizes "):
+def _as_user_knows(side: Side, at: Operation, shape_of: ShapeOf) -> Side:
+    """A side that was computed where the user sees one expression: what it was computed from in its place, if
+    that is one tensor with such a row.
+    """
+    value = side.value
+    if not isinstance(value.owner, ApplyOp) or location_text(value.owner) != location_text(at):
+        return side
+    sources, seen = [value], list[SSAValue]()
+    while sources:
+        source = sources.pop()
+        owner = source.owner
+        if isinstance(owner, ApplyOp) and location_text(owner) == location_text(at):
+            sources += owner.args
+        elif source not in seen and not isinstance(owner, ConstantOp | RangeOp):
+            seen.append(source)
+    if len(seen) == 1 and side.kind and shape_of(seen[0]).row(side.kind).axes == _axes(side, shape_of):
+        return replace(side, value=seen[0])
+    given = [f"`{tensor_name(source)}`" for source in seen if not isinstance(source.owner, ParamOp)]
+    shown = f"what is made of {given[0]}" if len(given) == 1 else "what is computed there"
+    return side if value.name_hint else replace(side, shown_as=shown)
+
+
+def _count(side: Side, shape_of: ShapeOf) -> str | None:
+    """How many axes the row of a side has; None where that is not known."""
+    row = None if side.kind is None else shape_of(side.value).row(side.kind)
+    if side.kind is None or row is None or not row.is_closed:
         return None
-    found = {tensor_name(side.value): side.size for side in sides if side.size is not None}
-    if len(found) < 2 or len(set(found.values())) < 2:
-        return None
-    return ", ".join([f"{size} in `{name}`" for name, size in found.items()])
+    return f"{side.name} has {_counted(row.known, side.kind)}"
+
+
+def _axes(side: Side, shape_of: ShapeOf) -> tuple[DimTerm, ...]:
+    assert side.kind is not None
+    return shape_of(side.value).row(side.kind).axes
+
+
+def _is_of_sizes(error: ShapeConflict) -> bool:
+    return error.reason.startswith("sizes ") and error.reason.endswith(" differ")
+
+
+def _clash(
+    error: ShapeConflict, origin: Origin, sides: Sequence[Side], shape_of: ShapeOf, has_spec: bool
+) -> str:
+    """The clash in words: two sizes that differ, each with its tensor, and the name that a spec gives them;
+    or how many axes a spec wants.
+    """
+    note = _note(error, origin, shape_of) if has_spec else None
+    if error.reason == OTHER_COUNTS:
+        return note or error.reason
+    if error.reason == MORE_AXES:
+        counts = [_count(side, shape_of) for side in sides]
+        known = [count for count in counts if count is not None]
+        return ", ".join(known) if len(known) == len(sides) > 1 else error.reason
+    found = {side.name: side.size for side in sides if side.size is not None}
+    if not _is_of_sizes(error) or len(set(found.values())) < 2 or isinstance(origin.op, SliceOp):
+        return error.reason.replace(" differ", f" of {note} differ") if note else error.reason
+    both = ", ".join([f"{size} in {name}" for name, size in found.items()])
+    return f"{note} is {both}" if note else both
 
 
 def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[Side]:
@@ -95,6 +146,8 @@ def _sides(error: ShapeConflict, origin: Origin, shape_of: ShapeOf) -> list[Side
     left, right, op = origin.left, origin.right, origin.op
     if isinstance(op, DataOp):
         return [Side(op.result)]
+    if isinstance(op, SliceOp):
+        return [Side(op.source, right.kind, error.left, error.left_axis)]
     if isinstance(op, ApplyOp) and left.value is right.value and left.kind == right.kind:
         numbers = [k for k, arg in enumerate(op.args) if not isinstance(arg.owner, RangeOp)]
         return [_spec_side(error, op, left, number, shape_of) for number in numbers]
@@ -120,9 +173,10 @@ def _spec_side(error: ShapeConflict, op: ApplyOp, place: ValueRow, number: int, 
         known = shape_of(arg).row(kind)
         if wanted.var is row.var is None and axis < len(wanted.axes) and wanted.axes[axis] in row.axes:
             return Side(arg, kind, known, row.axes.index(wanted.axes[axis]))
-        if wanted.var is not None and wanted == row and isinstance(error.left, Row):
-            at = len(known.axes) - len(error.left.axes) + axis
-            return Side(arg, kind, known, at if at >= 0 else None)
+        if wanted.var is not None and wanted.var == row.var and isinstance(error.left, Row):
+            from_end = len(error.left.axes) - axis - len(wanted.trailing)
+            at = len(known.axes) - len(row.trailing) - from_end
+            return Side(arg, kind, known, at if len(row.leading) <= at else None)
     return Side(arg)
 
 
@@ -146,12 +200,12 @@ def _spec_note(op: ApplyOp, place: ValueRow, axis: int | None, known: Row) -> st
     if row.var is not None:
         return None
     if axis is not None:
-        return f"this axis is `{row.axes[axis]}` in the spec" if axis < len(row.axes) else None
+        return f"`{row.axes[axis]}`" if axis < len(row.axes) else None
     if known.is_closed and known.known == len(row.axes):
         return None
     wanted, name = _counted(len(row.axes), place.kind), tensor_name(place.value)
     own = f"{'at least ' if known.var else ''}{known.known}" if known.known else "none"
-    return f"its slot in the spec, `{slot}`, has {wanted}, `{name}` has {own}"
+    return f"its slot `{slot}` has {wanted}, `{name}` has {own}"
 
 
 def _counted(count: int, kind: RowKind) -> str:
@@ -171,9 +225,9 @@ def _operand_side(value: SSAValue, kind: RowKind, from_end: int | None, shape_of
     return Side(value, kind, row, axis)
 
 
-def _side_lines(side: Side, shape_of: ShapeOf) -> list[str]:
-    name, shape = tensor_name(side.value), _known(shape_of(side.value), side.kind)
-    head = f"  {name}: "
+def _side_lines(side: Side, shape_of: ShapeOf, is_of_sizes: bool) -> list[str]:
+    shape = _known(shape_of(side.value), side.kind, is_of_sizes)
+    head = f"  {side.name.replace('`', '')}: "
     line = f"{head}{_text(shape)}"
     if side.kind is None:
         return [line]
@@ -185,10 +239,14 @@ def _side_lines(side: Side, shape_of: ShapeOf) -> list[str]:
     return [line, " " * (len(head) + start) + "^" * width]
 
 
-def _known(shape: Shape, kind: RowKind | None) -> Shape:
-    """A shape without the other rows of which nothing is known; if that is all, with its output."""
+def _known(shape: Shape, kind: RowKind | None, is_of_sizes: bool) -> Shape:
+    """A shape without the other rows of which nothing is known; if that is all, with its output. Where sizes
+    clash, without the axes that known ones might have before them.
+    """
     shown = {k: Row() if shape.row(k) == Row(var=shape.row(k).var) else shape.row(k) for k in ROW_KINDS}
     shown["output" if kind is None else kind] = shape.row("output" if kind is None else kind)
+    if is_of_sizes:
+        shown = {k: Row(trailing=row.axes) if row.axes else row for k, row in shown.items()}
     return Shape(**shown)
 
 
@@ -227,6 +285,13 @@ def _operations(origins: Sequence[object], at: Operation) -> list[Operation]:
     return [op for op in found if isinstance(op, Operation) and op is not at]
 
 
-def _because(ops: Sequence[Operation]) -> list[str]:
-    lines = [f"{location_text(op) or 'an earlier operation'}: `{describe(op)}`" for op in ops]
+def _because(ops: Sequence[Operation], is_users: bool) -> list[str]:
+    """The lines that decided, with what stands there; of what is not the user's own, its operands."""
+    lines = [f"{location_text(op) or 'an earlier operation'}: {_shown(op, is_users)}" for op in ops]
     return list(dict.fromkeys(lines))[:4]
+
+
+def _shown(op: Operation, is_users: bool) -> str:
+    if is_users or not isinstance(op, ApplyOp):
+        return f"`{describe(op)}`"
+    return " with ".join([f"`{tensor_name(arg)}`" for arg in op.args if not isinstance(arg.owner, RangeOp)])

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TypeVar
 
 from ocannl.passes.texpr.infer_shapes.dim_rules import DimRules
-from ocannl.passes.texpr.infer_shapes.errors import OTHER_COUNTS, RankCycle, ShapeConflict
+from ocannl.passes.texpr.infer_shapes.errors import MORE_AXES, OTHER_COUNTS, RankCycle, ShapeConflict
 from ocannl.passes.texpr.infer_shapes.provenance import origins_of
 from ocannl.passes.texpr.infer_shapes.rules import AxisRule, Rule
 from ocannl.passes.texpr.infer_shapes.store import Progress, Store
@@ -62,7 +62,7 @@ class RowRules:
             to_split = min(lacking, max(0, rule.split - len(res.leading)))
             self._extend(res.var, to_split, lacking - to_split, rule)
         elif lacking > 0:
-            raise self._conflict(rule, "the operand has more axes than the result")
+            raise self._conflict(rule, MORE_AXES)
         elif opnd.var is not None:
             self.bind(opnd.var, EMPTY_ROW, rule)
 

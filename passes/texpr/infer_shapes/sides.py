@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from ocannl.dialects.shapes.shape import Dim, Row, RowKind
+from ocannl.passes.texpr.infer_shapes.descriptions import tensor_name
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A row of a tensor in a clash, marked, or one of its axes; a tensor without a row only is shown."""
+    """A row of a tensor in a clash, marked, or one of its axes; a tensor without a row only is shown. It is
+    shown under its name, unless another one is given.
+    """
 
     value: SSAValue
     kind: RowKind | None = None
     row: object = None
     axis: int | None = None
+    shown_as: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.shown_as or f"`{tensor_name(self.value)}`"
 
     @property
     def size(self) -> int | None:

@@ -149,7 +149,7 @@ class TestStatic:
         assert len(pick.signatures()) == 3
         ctx[w] = 1.0
         assert pick(2.0) == 2
-        with pytest.raises(oc.ArgumentError, match=r"oc.function\(static=...\) for an argument that Python"):
+        with pytest.raises(oc.ArgumentError, match=r"`flag` has no truth value yet.*oc.function\(static="):
             oc.function(lambda x, flag: x if flag else -x)(2.0, True)
 
     def test_layers_with_flags_are_functions(self, ctx: oc.Context):
@@ -248,7 +248,8 @@ class TestSignatures:
         assert "n: 4|    (its output axes)" in ids
         with pytest.raises(oc.ShapeError) as caught:
             oc.function(lambda x, y: nn.cross_entropy(oc.param("w", input=3) @ x, y), ctx=ctx)(rows, numbers)
-        assert "3 in `w`, 2 in `x`\n  hint: give `w` the size 2" in str(caught.value)
+        assert "3 in `w`, 2 in `x`\n" in str(caught.value)
+        assert "  hint: give `w` the size 2" in str(caught.value)
 
     def test_integers_are_ids_where_numbers_do_not_fit(self, ctx: oc.Context):
         embed, head = nn.embedding(num=4, dim=3), nn.linear(out_dim=4)

@@ -28,7 +28,7 @@ texpr.routine @r {
   %y = texpr.apply add= %x logic "a b; c => c" : !texpr.tensor<...o0>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec has slots for 2 operands, but is used with 1
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec is for 2 operands, and is used with 1
 // CHECK-NEXT: a b; c => c
 // CHECK-NEXT: ^
 
@@ -40,7 +40,7 @@ texpr.routine @r {
   %y = texpr.apply add= mul(%x, %w) logic "a b => c" : !texpr.tensor<...o0>
 }
 
-// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec has slots for 1 operand, but is used with 2
+// CHECK: {{:[0-9]+:[0-9]+}}: `texpr.apply`: the spec is for 1 operand, and is used with 2
 // CHECK-NEXT: a b => c
 // CHECK-NEXT: ^
 
