@@ -67,5 +67,6 @@ class NestEmitter(TileEmitter):
             self.lanes = Lanes.of(extent)
 
     def reduce(self, op: ReduceOp) -> Tile:
+        self.fetch_results(op)
         kind = Accumulation if op.blocks is None else BlockedAccumulation
         return kind(self, op, self.placement.reductions[op]).emit()

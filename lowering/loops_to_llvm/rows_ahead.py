@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from ocannl.dialects.index.memref import element_bytes, memref_shape
-from ocannl.dialects.loops import LoadOp
+from ocannl.dialects.loops import LoadOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.cache_lines import LINE
@@ -74,7 +74,7 @@ def product_rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operati
     return found
 
 
-def array_bytes(op: LoadOp) -> int:
+def array_bytes(op: LoadOp | StoreOp) -> int:
     return math.prod(memref_shape(op.node)) * element_bytes(op.node)
 
 

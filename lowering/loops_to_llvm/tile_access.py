@@ -15,8 +15,8 @@ from ocannl.passes.analysis.cache_lines import LINE
 
 # The metadata that marks non-temporal stores.
 NONTEMPORAL = "!0 = !{i32 1}"
-# Arguments of a prefetch: to read, into all levels of the cache or the second one, data.
-ALL_LEVELS, SECOND_LEVEL = "i32 0, i32 3, i32 1", "i32 0, i32 2, i32 1"
+# Arguments of a prefetch: to read, into all levels of the cache or the second one, data; and to write.
+ALL_LEVELS, SECOND_LEVEL, TO_WRITE = "i32 0, i32 3, i32 1", "i32 0, i32 2, i32 1", "i32 1, i32 3, i32 1"
 
 
 class TileAccess(ElementAccess):

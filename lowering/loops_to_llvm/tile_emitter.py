@@ -20,9 +20,10 @@ from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
 from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
+from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
-from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TileAccess
+from ocannl.lowering.loops_to_llvm.tile_access import ALL_LEVELS, SECOND_LEVEL, TO_WRITE, TileAccess
 from ocannl.lowering.loops_to_llvm.transpose import deinterleave, interleave, transpose
 from ocannl.lowering.placement import Placement, place
 from ocannl.passes.analysis.cache_lines import fills_lines
@@ -57,6 +58,7 @@ class TileEmitter(ABC):
         self.ahead = ahead or {}
         self.rows_ahead = rows_ahead(self.placement, schedule)
         self.next_rows = product_rows_ahead(self.placement, schedule)
+        self.results_ahead = results_ahead(nest, self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
         self.chains = schedule.chains
@@ -205,6 +207,14 @@ class TileEmitter(ABC):
         if found is not None and not self.positions[found.variable].offset:
             for row in range(height):
                 access.row(row).prefetch(row * access.row_stride + found.distance, Lanes(), SECOND_LEVEL)
+
+    def fetch_results(self, op: ReduceOp) -> None:
+        """Prefetches the cells to which what a reduction computes is stored, where their loops are open."""
+        for store in self.results_ahead.get(op, ()):
+            if all(name in self.positions for name, _ in self.placement.addresses[store].terms):
+                access = self.access(store)
+                for row in range(self.height):
+                    access.row(row).prefetch(row * access.row_stride, self.lanes, TO_WRITE)
 
     def row(self, tile: Tile, row: int, width: int = 0) -> str:
         """One row of a value; as a vector if `width` is not zero."""

@@ -50,7 +50,7 @@ loops.func @small attributes {arena = 0 : i64} {
 // CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[AT]], i32 0, i32 2, i32 1)
 // CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr [[BASE]], i64 5100
 // CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 0, i32 2, i32 1)
-// CHECK-NOT:     @llvm.prefetch
+// CHECK-NOT:     i32 2, i32 1)
 // CHECK:       }
 loops.func @product attributes {arena = 0 : i64} {
   %x = assign.node "x" constant : memref<1700x1700xf32>
@@ -69,9 +69,9 @@ loops.func @product attributes {arena = 0 : i64} {
 
 // Not where so few lines of the cache could hold rows of both tiles, nor where the next tile has the same rows.
 // CHECK-LABEL: define internal void @"other_products.y"
-// CHECK-NOT:     @llvm.prefetch
+// CHECK-NOT:     i32 2, i32 1)
 // CHECK-LABEL: define internal void @"other_products.z"
-// CHECK-NOT:     @llvm.prefetch
+// CHECK-NOT:     i32 2, i32 1)
 // CHECK:       }
 loops.func @other_products attributes {arena = 0 : i64} {
   %x = assign.node "x" constant : memref<2048x2048xf32>

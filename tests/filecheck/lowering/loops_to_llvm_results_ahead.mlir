@@ -1,0 +1,73 @@
+// RUN: ocannl-opt %s -t llvm | filecheck %s
+
+// The cells of a tile of a product, 2 rows of 20 elements, are fetched to be written before the loop of its sum: two lines
+// of each row.
+// CHECK-LABEL: define internal void @"product.y"
+// CHECK:         call void @llvm.prefetch.p0(ptr [[CELL:%.*]], i32 1, i32 3, i32 1)
+// CHECK-NEXT:    [[LINE:%.*]] = getelementptr float, ptr [[CELL]], i64 16
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LINE]], i32 1, i32 3, i32 1)
+// CHECK-NEXT:    [[NEXT:%.*]] = getelementptr float, ptr [[CELL]], i64 80
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[NEXT]], i32 1, i32 3, i32 1)
+// CHECK-NEXT:    [[LAST:%.*]] = getelementptr float, ptr [[CELL]], i64 96
+// CHECK-NEXT:    call void @llvm.prefetch.p0(ptr [[LAST]], i32 1, i32 3, i32 1)
+// CHECK:         br label
+// CHECK:         phi <32 x float>
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @product attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<128x64xf32>
+  %w = assign.node "w" constant : memref<64x80xf32>
+  %y = assign.node "y" on_device : memref<128x80xf32>
+  loops.nest "y" (b = 128, o = 80) schedule <order = (o, b), rows = b : 2, lanes = o : 20> {
+    %r = loops.reduce add (k = 64) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[b, o]
+  }
+}
+
+// Not those of a short sum, of a small array, nor those that are stored element by element.
+// CHECK-LABEL: define internal void @"others.short"
+// CHECK-NOT:     @llvm.prefetch
+// CHECK-LABEL: define internal void @"others.small"
+// CHECK-NOT:     @llvm.prefetch
+// CHECK-LABEL: define internal void @"others.columns"
+// CHECK-NOT:     @llvm.prefetch
+// CHECK:       }
+loops.func @others attributes {arena = 0 : i64} {
+  %x = assign.node "x" constant : memref<128x64xf32>
+  %w = assign.node "w" constant : memref<64x80xf32>
+  %y = assign.node "y" on_device : memref<128x80xf32>
+  %z = assign.node "z" on_device : memref<64x64xf32>
+  %t = assign.node "t" on_device : memref<80x128xf32>
+  loops.nest "short" (b = 128, o = 80) schedule <order = (o, b), rows = b : 2, lanes = o : 16> {
+    %r = loops.reduce add (k = 32) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[b, o]
+  }
+  loops.nest "small" (b = 64, o = 64) schedule <order = (o, b), rows = b : 2, lanes = o : 16> {
+    %r = loops.reduce add (k = 64) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %z[b, o]
+  }
+  loops.nest "columns" (b = 128, o = 80) schedule <order = (o, b), rows = b : 2, lanes = o : 16> {
+    %r = loops.reduce add (k = 64) : f32 {
+      %a = loops.load %x[b, k]
+      %c = loops.load %w[k, o]
+      %p = arith.mulf %a, %c : f32
+      loops.yield %p
+    }
+    loops.store %r, %t[o, b]
+  }
+}
