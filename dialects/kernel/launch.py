@@ -20,7 +20,8 @@ from ocannl.dialects.index.memref import RING, is_ring
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
 from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, MOST_THREADS, SHARED_ALIGNMENT
-from ocannl.dialects.loops import FuncOp, LoadOp, StepOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
+from ocannl.dialects.loops.steps import StepOp, check_computes
 from ocannl.dialects.loops.values import static_part
 from ocannl.dialects.routine import check_no_arguments, parse_body
 from ocannl.dialects.scalar.small_arithmetic import check_no_small_arithmetic
@@ -93,6 +94,7 @@ class LaunchOp(StepOp):
             raise VerifyException("a kernel stands in a loops.func")
         check_no_arguments(self.body)
         check_no_small_arithmetic(self)
+        check_computes(self, "a kernel", own_dialect="kernel")
         spaces = [*self.grid.data, *self.block.data, *self.registers.data]
         names = [name for name, _ in spaces]
         check_space(self, names)

@@ -42,6 +42,7 @@ from ocannl.dialects.loops.schedule_checks import (
     check_tile,
     in_turn,
 )
+from ocannl.dialects.loops.steps import StepOp, check_computes
 from ocannl.dialects.loops.sum_blocks import SumBlocks, SumBlocksAttr, blocks_text, parse_blocks
 from ocannl.dialects.loops.values import (
     IndexOp,
@@ -79,11 +80,6 @@ __all__ = [
     "check_fresh",
     "in_kernel",
 ]
-
-
-class StepOp(IRDLOperation):
-    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels, loops,
-    collectives."""
 
 
 class ScheduledOp(StepOp):
@@ -145,9 +141,7 @@ class NestOp(ScheduledOp):
         check_fresh(self, self.space.names)
         check_no_arguments(self.body)
         check_no_small_arithmetic(self)
-        for op in self.body.walk():
-            if isinstance(op, NodeOp):
-                raise VerifyException(f"a nest computes numbers, found `{op.name}`")
+        check_computes(self, "a nest")
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
 
@@ -337,6 +331,10 @@ class YieldOp(UnaryOp):
     name = "loops.yield"
     value = operand_def()
     traits = traits_def(IsTerminator())
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), ReduceOp | None):
+            raise VerifyException("what is yielded is yielded to a loops.reduce")
 
 
 @operation_definition

@@ -174,7 +174,7 @@ loops.func @f {
 
 loops.func @f {
   %x = assign.node "x" on_device : memref<100xf32>
-  loops.nest "x" (i = 100) {
+  kernel.launch "outer" grid (i = 100) {
     kernel.launch "x" {
     }
   }
@@ -404,3 +404,13 @@ loops.func @f {
 }
 
 // CHECK: `kernel.copy`: `t` is already an iteration variable around it
+
+// -----
+
+loops.func @f {
+  kernel.launch "x" grid (i = 4) {
+    %u = assign.node "u" local : memref<2xf32>
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `kernel.launch`: a kernel computes numbers, found `assign.node`

@@ -728,3 +728,45 @@ loops.func @f {
 }
 
 // CHECK: {{:[0-9]+:[0-9]+}}: `loops.reduce`: a block has at least one step
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    assign.comment "no number"
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest computes numbers, found `assign.comment`
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %c = arith.constant dense<1.0> : tensor<2xf32>
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a nest computes numbers, found tensor<2xf32> of `arith.constant`
+
+// -----
+
+loops.func @f {
+  %s = assign.node "s" on_device : memref<2xf32>
+  loops.nest "x" (i = 4) {
+    loops.repeat @f t = 4 ("s" = %s)
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.repeat`: a step stands in a loops.func
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 4) {
+    %c = arith.constant 1.0 : f32
+    loops.yield %c
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.yield`: what is yielded is yielded to a loops.reduce

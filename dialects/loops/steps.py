@@ -1,0 +1,40 @@
+"""Steps of routines, and a check that those which compute hold computation alone."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType
+from xdsl.ir import Operation
+from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from ocannl.dialects.routine import RoutineOp
+
+# What is an operation of scalars, or a store or a loop around such.
+SCALAR_DIALECTS = ("arith", "math", "loops")
+
+
+class StepOp(IRDLOperation):
+    """Base of the steps of a routine, which run in order: nests, groups of nests, kernels, loops,
+    collectives."""
+
+    def verify_(self) -> None:
+        if not isinstance(self.parent_op(), RoutineOp | None):
+            raise VerifyException("a step stands in a loops.func")
+        super().verify_()
+
+
+def check_computes(scope: Operation, what: str, own_dialect: str = "") -> None:
+    """Checks all operations inside of a scope, called `what` in messages: scalar operations, reductions, and
+    those of a dialect of its own.
+    """
+    for op in scope.walk():
+        if op is scope:
+            continue
+        dialect = op.name.partition(".")[0]
+        if dialect not in (*SCALAR_DIALECTS, own_dialect):
+            raise VerifyException(f"{what} computes numbers, found `{op.name}`")
+        if dialect in SCALAR_DIALECTS:
+            for result in op.results:
+                if not isa(result.type, AnyFloat | IntegerType | IndexType):
+                    raise VerifyException(f"{what} computes numbers, found {result.type} of `{op.name}`")
