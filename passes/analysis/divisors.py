@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 
-def divisors(size: int) -> list[int]:
-    """All divisors, in ascending order."""
-    small = [d for d in range(1, math.isqrt(size) + 1) if size % d == 0]
-    return sorted({*small, *(size // d for d in small)})
+def divisors(size: int, most: int) -> list[int]:
+    """The divisors that are at most so much, in ascending order."""
+    small = [d for d in range(1, min(math.isqrt(size), most) + 1) if size % d == 0]
+    return sorted({*small, *(size // d for d in small if size // d <= most)})
 
 
 def largest_divisor(size: int, most: int) -> int:

@@ -148,7 +148,7 @@ class NestChain:
         enough = POINTS_OF_A_CONTRACTION if contracts else POINTS_OF_A_BLOCK
         near = target.l2_bytes // 2 if contracts else target.l1_bytes // 2
         for row in reversed(self.ordered_rows()):
-            for divisor in divisors(self.rows[row])[1:]:
+            for divisor in divisors(self.rows[row], near)[1:]:
                 if self.points(blocks) >= enough:
                     return blocks
                 larger = {**blocks, row: divisor}

@@ -88,7 +88,7 @@ class Builder:
             return ()
         bytes = sum(math.prod(size for _, size in member.view.nest.space.data) * 4 for member in summing)
         most = min(PARTS, max(1, target.l2_bytes // 4 // bytes))
-        parts = max(d for d in divisors(count) if d <= most)
+        parts = divisors(count, most)[-1]
         return ((self.names.fresh(f"{row}_part"), parts),) if parts > 1 else ()
 
     def add_row(self, row: str, count: int) -> None:

@@ -165,9 +165,9 @@ def blockings(
     inner, points = 1, math.prod(size for _, size in space)
     for place in reversed(range(len(space))):
         name, size = space[place]
-        for part in divisors(size):
+        for part in divisors(size, most // inner):
             is_part = part > 1 and (place > 0 or part < size)
-            if is_part and least <= inner * part <= most and is_accurate(inner * part, points):
+            if is_part and least <= inner * part and is_accurate(inner * part, points):
                 yield Blocking(space[:place], name, part, streams), ((name, part), *space[place + 1 :])
         inner *= size
 
@@ -223,7 +223,7 @@ def split_results(inside: NestOp, schedule: Schedule, blocking: Blocking, names:
     if tiled is not None and tiled[0] in own:
         name, extent = tiled
         whole, rest = divmod(own[name], extent)
-        parts = max((d for d in divisors(whole) if d <= missing), default=1) if not rest else 1
+        parts = divisors(whole, missing)[-1] if not rest else 1
         if parts > 1:
             shared.append((names.fresh(f"{name}_block"), parts))
             own[name] //= parts

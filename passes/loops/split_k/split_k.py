@@ -72,7 +72,7 @@ def split_rows(nest: NestOp, reduce: ReduceOp) -> Split | None:
     if blocks >= FEW_BLOCKS or values * lanes.beside_count < LEAST_READ:
         return None
     size, name = max((size, name) for name, size in reduce.space.data if name != own or size == values)
-    parts = [parts for parts in divisors(size) if parts * blocks <= MOST_BLOCKS]
+    parts = divisors(size, MOST_BLOCKS // blocks)
     return Split(reduce, name, parts[-1]) if parts[-1:] > [1] else None
 
 
@@ -93,8 +93,8 @@ def split_contraction(nest: NestOp, found: Contraction) -> Split | None:
 def splits(found: Contraction) -> Iterator[Split]:
     """Splits into equal parts; those of the variable `k`, which a pipeline goes along, are whole steps."""
     for name, size in found.reduce.space.data:
-        for parts in divisors(size):
-            if 1 < parts <= MOST_PARTS and (name != found.k or size // parts % STEP_DEPTH == 0):
+        for parts in divisors(size, MOST_PARTS):
+            if parts > 1 and (name != found.k or size // parts % STEP_DEPTH == 0):
                 yield Split(found.reduce, name, parts)
 
 

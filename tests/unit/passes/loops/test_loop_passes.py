@@ -187,7 +187,7 @@ class GroupBlocksPass(GroupEverythingPass):
 
     def patch(self, patch: pytest.MonkeyPatch) -> None:
         def blocks(chain: NestChain, _: TargetDescription) -> dict[str, int]:
-            return {row: divisors(size)[-2] for row, size in chain.rows.items()}
+            return {row: divisors(size, size)[-2] for row, size in chain.rows.items()}
 
         patch.setattr(NestChain, "blocks", blocks)
 

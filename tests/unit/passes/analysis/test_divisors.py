@@ -1,0 +1,16 @@
+"""Divisors of sizes, those of sizes beyond memory among them."""
+
+import pytest
+
+from ocannl.passes.analysis.divisors import divisors
+
+
+@pytest.mark.parametrize("size", [1, 2, 36, 97, 1024, 5040])
+@pytest.mark.parametrize("most", [0, 1, 5, 6, 40, 10_000])
+def test_divisors(size: int, most: int):
+    assert divisors(size, most) == [d for d in range(1, min(size, most) + 1) if size % d == 0]
+
+
+def test_a_bound_limits_the_search():
+    assert divisors(2**61 - 1, 1000) == [1]
+    assert divisors(2**200, 1000) == [2**n for n in range(10)]
