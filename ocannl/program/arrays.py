@@ -16,12 +16,23 @@ OF_OTHERS = "__dlpack__", "__array__", "__array_interface__"
 SMALL_FLOATS = "bfloat16", "float8_e4m3fn", "float8_e5m2"
 """Dtypes of PyTorch that it does not hand on to NumPy."""
 
+PLAIN = frozenset((bool, int, float))
+"""Python's own numbers."""
+
 
 def is_array(value: object) -> bool:
     """Whether a value is an array with a dtype, of NumPy or another library; tensors of programs are such,
     too.
     """
     return isinstance(value, np.ndarray | np.generic) or any(hasattr(value, name) for name in OF_OTHERS)
+
+
+def holds_arrays(value: object) -> bool:
+    """Whether a value is an array, or nested lists that hold any, so that dtypes are given."""
+    if not isinstance(value, list | tuple):
+        return is_array(value)
+    items = cast("list[object]", value)
+    return not PLAIN.issuperset(map(type, items)) and any(map(holds_arrays, items))
 
 
 def as_array(value: object, need: str) -> NDArray[Any]:
@@ -40,6 +51,14 @@ def as_array(value: object, need: str) -> NDArray[Any]:
         if isinstance(value, list | tuple) and isinstance(error, ValueError):
             raise ArgumentError(f"{need}, found lists of different lengths") from None
         raise ArgumentError(f"{need}, found what NumPy does not read: {error}") from None
+
+
+def unchanging(contents: NDArray[Any], given: object) -> NDArray[Any]:
+    """The contents of a given array, copied where the caller could still write them: a program means what it
+    was given.
+    """
+    is_own = contents.flags.owndata and contents is not given
+    return contents if is_own or not contents.flags.writeable else contents.copy()
 
 
 def is_masked(value: object) -> bool:

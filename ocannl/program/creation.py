@@ -13,7 +13,7 @@ from ocannl.dialects.ir.errors import DeviceError
 from ocannl.program.checks import LARGEST, integer, number
 from ocannl.program.dtypes import stored_dtype
 from ocannl.program.errors import ArgumentError
-from ocannl.program.leaves import data, is_beyond
+from ocannl.program.leaves import contents_of, data, is_beyond
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
 
@@ -37,12 +37,20 @@ def ones(shape: Sizes, dtype: DTypeLike = np.float32, *, axes: str | None = None
     return full(shape, 1, dtype, axes=axes)
 
 
-def full(shape: Sizes, value: float, dtype: DTypeLike = np.float32, *, axes: str | None = None) -> Tensor:
-    """Data of one number, as `oc.zeros`."""
+def full(
+    shape: Sizes, value: ArrayLike, dtype: DTypeLike | None = None, *, axes: str | None = None
+) -> Tensor:
+    """Data of one number, or of an array that is broadcast, as `oc.zeros`; the dtype is that of
+    `oc.tensor(value)`, unless it is given.
+    """
     sizes = shape if isinstance(shape, list | tuple) else [shape]
     known = tuple([integer(size, "a size") for size in sizes])
-    _check_room(known, stored_dtype(dtype))
-    return data(np.full(known, value, stored_dtype(dtype)), axes=axes)
+    filling = contents_of(value, dtype)
+    _check_room(known, filling.dtype)
+    try:
+        return data(np.full(known, filling), axes=axes)
+    except ValueError:
+        raise ArgumentError(f"{filling.shape} does not fill an array of {known}") from None
 
 
 def _check_room(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:

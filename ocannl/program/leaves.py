@@ -18,10 +18,10 @@ from ocannl.dialects.texpr.tensor_type import TensorType
 from ocannl.init import Initializer, Sample, scaled_uniform
 from ocannl.init import constant as constant_init
 from ocannl.program import graph
-from ocannl.program.arrays import as_array, is_array, signed
+from ocannl.program.arrays import as_array, holds_arrays, signed, unchanging
 from ocannl.program.casts import convert
 from ocannl.program.checks import integer
-from ocannl.program.dtypes import element_of, is_numeric, stored_dtype
+from ocannl.program.dtypes import element_of, is_integer, is_numeric, stored_dtype
 from ocannl.program.errors import ArgumentError
 from ocannl.program.expressions import positions
 from ocannl.program.initial_values import ArraySample, ExpressionSample, Rows, rows_of_array
@@ -52,10 +52,10 @@ def data(
     All axes but the last are batch axes and the last is the output axis, or `axes` says which is which: one
     letter an array axis in memory order, as "bbo", "oi" or "b|i->o". `bases` gives axes, by their numbers in
     the array, a basis: `{-1: "rgb"}`. `flat` data are only so many numbers in a row (batch, output, input
-    axes, row-major): their uses give them a shape. Arrays keep their dtype, one of uint64 as int64; lists of
-    floats are float32, of integers int32, of booleans bool.
+    axes, row-major): their uses give them a shape. Arrays keep their dtype, in lists too, one of uint64 as
+    int64; lists of floats are float32, of integers int32, of booleans bool.
     """
-    contents = _contents(array, dtype)
+    contents = unchanging(contents_of(array, dtype), array)
     if flat and (axes is not None or bases):
         given = f"axes={axes!r}" if axes is not None else f"bases={bases!r}"
         raise SpecError(here(f"flat data have the axes of their uses, so {given} is not given"))
@@ -73,16 +73,30 @@ def numbers(array: ArrayLike, need: str) -> NDArray[Any]:
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
-def _contents(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
+def contents_of(array: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
+    """The array that data of these contents have. Raises `ArgumentError`."""
     contents = numbers(array, "data needs an array of numbers")
     if dtype is not None:
-        return contents.astype(stored_dtype(dtype))
+        return _cast(contents, stored_dtype(dtype))
     contents = signed(contents)
-    if is_array(array) or contents.dtype == np.bool_:
+    if holds_arrays(array) or contents.dtype == np.bool_:
         return contents
     if contents.dtype.kind != "i":
         return contents.astype(np.float32)
     return contents if contents.size and is_beyond(contents, np.int32) else contents.astype(np.int32)
+
+
+def _cast(contents: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers of another dtype; fractions become integers towards 0. Raises `ArgumentError` for numbers that
+    an integer of the dtype cannot be.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        converted = contents.astype(dtype)
+        whole = np.trunc(contents) if is_integer(dtype) and not is_integer(contents.dtype) else contents
+    if is_integer(dtype) and not np.array_equal(converted, whole):
+        lost = whole[converted != whole].flat[0]
+        raise ArgumentError(f"{lost} is no {dtype}")
+    return converted
 
 
 def is_beyond(contents: NDArray[Any], dtype: type[np.integer[Any]]) -> bool:
@@ -165,8 +179,8 @@ def param(
     elif not (contents := numbers(init, "an initial value is a number, an array of them or an oc.init")).ndim:
         sample = constant_init(contents.item()).sample
     else:
-        sample = ArraySample(contents)
-        if dtype is None and contents.dtype == np.float64 and is_array(init):
+        sample = ArraySample(unchanging(contents, init))
+        if dtype is None and contents.dtype == np.float64 and holds_arrays(init):
             dtype = np.float64
         rows = rows_of_array(name, contents, rows)
     path = memory_path(name)

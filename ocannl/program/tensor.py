@@ -171,7 +171,10 @@ class Tensor(
         return len(self.shape)
 
     def __len__(self) -> int:
-        return self.shape[0]
+        sizes = self.shape.array
+        if not sizes:
+            raise ArgumentError(f"`{self.label}` is a single number: it has no length")
+        return sizes[0]
 
     @property
     def count(self) -> Index | tuple[Index, ...]:

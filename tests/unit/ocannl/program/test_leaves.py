@@ -32,9 +32,48 @@ def test_lists_have_the_dtype_of_what_is_in_them():
         ([1, 2.5], np.float32),
         ([], np.float32),
         (np.array([1], np.uint64), np.int64),
+        ([np.ones(2), [0.0, 1.0]], np.float64),
+        ([np.int64(1), 2], np.int64),
     ]
     for given, dtype in lists:
         assert oc.Context.cpu()[oc.data(given)].dtype == dtype
+
+
+def test_full_has_the_dtype_of_its_number():
+    numbers: list[tuple[float, type[np.generic]]] = [(2, np.int32), (True, np.bool_), (2.0, np.float32)]
+    for number, dtype in numbers:
+        filled = oc.full((2, 3), number)
+        assert (filled.dtype, tuple(filled.shape)) == (dtype, (2, 3))
+    with pytest.raises(oc.OcannlError, match=r"\(2,\) does not fill an array of \(3,\)"):
+        oc.full(3, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype", "lost"),
+    [
+        ([300], "int8", "300"),
+        ([-1], "uint8", "-1"),
+        ([1, np.nan], "int32", "nan"),
+        ([1e30], "int64", r"1e\+30"),
+    ],
+)
+def test_integers_of_a_dtype_have_a_range(given: ArrayLike, dtype: str, lost: str):
+    with pytest.raises(oc.OcannlError, match=f"{lost} is no {dtype}"):
+        oc.tensor(given, dtype)
+    assert oc.tensor([1.5, -2.5], "int8").numpy().tolist() == [1, -2]
+
+
+def test_what_is_done_to_an_array_later_changes_no_program():
+    array = np.ones(3)
+    x, w = oc.data(array), oc.param("w", array)
+    array[:] = 7
+    context = oc.Context.cpu()
+    context.init_params(w)
+    np.testing.assert_array_equal(context[x * w], np.ones(3))
+    with oc.eager():
+        doubled = oc.data(array) * 2
+        array[:] = 9
+        np.testing.assert_array_equal(doubled.numpy(), [14, 14, 14])
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,7 @@ class TestAtOnce:
 
     def test_arrays(self):
         array = np.ones((1000, 2), np.float32)
+        array.flags.writeable = False  # Else data have a copy.
         before = sys.getrefcount(array)
         with no_collector():
             y = (oc.data(array) * 2.0).einsum("...|...=>0")

@@ -39,6 +39,7 @@ MISUSES: list[tuple[Callable[[oc.Context, oc.Tensor], object], str]] = [
     (lambda ctx, x: ctx.__setitem__(x, ANY), "is set to numbers, found dtype object"),
     (lambda ctx, x: ANY.sum(x, axis=0), "there is no argument `axis`"),
     (lambda ctx, x: np.mean(ANY.relu(x), axis=0), "there is no argument `axis`"),
+    (lambda ctx, x: len(oc.data(1.0)), "`data` is a single number: it has no length"),
     (lambda ctx, x: ANY.relu(x).max(keepdims=True), "there is no argument `keepdims`"),
     (lambda ctx, x: ANY.Mesh({"data": 2}, engin="mpi"), "Mesh: there is no argument `engin`; did you mean"),
     (lambda ctx, x: NN.linear(outdim=3), "`outdim`; did you mean `out_dim`? Its arguments are"),
