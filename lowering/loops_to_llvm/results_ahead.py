@@ -30,6 +30,6 @@ def results_ahead(nest: NestOp, placement: Placement, schedule: Schedule) -> dic
     for store in nest.body.block.ops:
         if isinstance(store, StoreOp) and not store.positions and store.nontemporal is None:
             address = placement.addresses[store]
-            if array_bytes(store) >= FAR and address.stride(lane) == 1 and address.stride(row):
+            if array_bytes(store.node) >= FAR and address.stride(lane) == 1 and address.stride(row):
                 stores.append(store)
     return {op: stores}

@@ -9,16 +9,18 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.memref import element_bytes, memref_shape
-from ocannl.dialects.loops import LoadOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.placement import Placement
 from ocannl.passes.analysis.cache_lines import LINE
+from ocannl.passes.analysis.nests import declaration, nodes
 
-# Of arrays of fewer bytes the last cache is near enough.
-FAR = 2**23
+# Of arrays of fewer bytes the last cache is near enough, unless a routine is given as many in arrays of at
+# least PART.
+FAR, PART = 2**23, 2**18
 # The bytes of a way of a first-level cache, and how many rows of two tiles may meet in a set, which has other
 # lines too.
 WAY, ROOM = 2**12, 3
@@ -37,7 +39,7 @@ def rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, int]
     for op, address in placement.addresses.items():
         if not isinstance(op, LoadOp) or op.positions or lane in own or address.stride(lane) != 1:
             continue
-        if array_bytes(op) >= FAR and row in own and all(address.stride(variable) for variable in own):
+        if row in own and all(address.stride(variable) for variable in own) and is_far(op):
             found[op] = height * address.stride(row)
     return found
 
@@ -65,7 +67,7 @@ def product_rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operati
         last = reduction.levels[-1]
         for op in last.ops:
             address = placement.addresses.get(op)
-            if not isinstance(op, LoadOp) or address is None or op.positions or array_bytes(op) < FAR:
+            if not isinstance(op, LoadOp) or address is None or op.positions or array_bytes(op.node) < FAR:
                 continue
             stride = address.stride(row)
             is_row = address.stride(last.variable) == 1 and not address.stride(lane) and stride >= last.size
@@ -74,8 +76,24 @@ def product_rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operati
     return found
 
 
-def array_bytes(op: LoadOp | StoreOp) -> int:
-    return math.prod(memref_shape(op.node)) * element_bytes(op.node)
+def is_far(op: LoadOp) -> bool:
+    """Whether a load is from an array that is not in the caches when a routine begins, by the bytes of the
+    arrays that it was given.
+    """
+    if array_bytes(op.node) < PART:
+        return False
+    total, func = 0, declaration(op.node).parent_op()
+    for node in nodes(func) if isinstance(func, FuncOp) else ():
+        size = array_bytes(node.result)
+        if size >= PART and node.mode.data not in ("virtual", "local"):
+            total += size
+        if total >= FAR:
+            return True
+    return False
+
+
+def array_bytes(node: SSAValue) -> int:
+    return math.prod(memref_shape(node)) * element_bytes(node)
 
 
 def fullest_set(rows: int, stride: int) -> int:

@@ -24,6 +24,35 @@ loops.func @large attributes {arena = 0 : i64} {
   }
 }
 
+// So are those of smaller ones that a routine reads as much of.
+// CHECK-LABEL: define internal void @"several.y"
+// CHECK:         call void @llvm.prefetch.p0(ptr {{%.*}}, i32 0, i32 2, i32 1)
+loops.func @several attributes {arena = 0 : i64} {
+  %w = assign.node "w" constant : memref<2048x512xf32>
+  %v = assign.node "v" constant : memref<2048x512xf32>
+  %x = assign.node "x" constant : memref<512xf32>
+  %y = assign.node "y" on_device : memref<2048xf32>
+  %z = assign.node "z" on_device : memref<2048xf32>
+  loops.nest "y" (o = 2048) schedule <order = (o), rows = o : 2, lanes = k : 16> {
+    %r = loops.reduce add (k = 512) : f32 {
+      %a = loops.load %w[o, k]
+      %b = loops.load %x[k]
+      %p = arith.mulf %a, %b : f32
+      loops.yield %p
+    }
+    loops.store %r, %y[o]
+  }
+  loops.nest "z" (o = 2048) schedule <order = (o), rows = o : 2, lanes = k : 16> {
+    %r = loops.reduce add (k = 512) : f32 {
+      %a = loops.load %v[o, k]
+      %b = loops.load %x[k]
+      %p = arith.mulf %a, %b : f32
+      loops.yield %p
+    }
+    loops.store %r, %z[o]
+  }
+}
+
 // Those of a small one, and what all tiles read, are in the caches.
 // CHECK-LABEL: define internal void @"small.y"
 // CHECK-NOT:     @llvm.prefetch
