@@ -170,6 +170,12 @@ def passes_until(target: str, stage: str) -> Sequence[PipelinePass]:
     return passes[: names.index(last) + 1]
 
 
+def passes_since_folded(target: str) -> Sequence[PipelinePass]:
+    """The passes that see all of the layers that were folded: unfold-layers, and those after it."""
+    passes = PIPELINES[target]
+    return passes[passes.index(UnfoldLayersPass) :]
+
+
 def for_target(
     passes: Sequence[PassMaker],
     target: TargetDescription,

@@ -21,6 +21,7 @@ from ocannl.lowering.pipelines import (
     for_target,
     module_text,
     parse_text,
+    passes_since_folded,
     passes_until,
     run_passes,
 )
@@ -50,15 +51,20 @@ SUFFIXES = {"llvm": "ll"}
 
 @dataclass(frozen=True)
 class CachedLoops:
-    """The text of a routine from the cache, with its origins in the program that found it there."""
+    """The text of a routine from the cache, with its origins in the program that found it there.
+
+    Its layers are still folded, which keeps the text short: the passes that are left run when it is read.
+    """
 
     text: str
     origins: CachedOrigins
     program: Sequence[LocationAttr]
+    left: Sequence[PassMaker]
 
     def module(self) -> ModuleOp:
         module = parse_text(self.text)
         self.origins.give(module, self.program)
+        run_passes(module, self.left)
         return module
 
 
@@ -70,7 +76,7 @@ class Executable:
     interface: Interface
     seconds: Mapping[str, float]
     loops: ModuleOp | CachedLoops
-    """The scheduled routine or its kernels, or the text of these if it comes from the cache."""
+    """The scheduled routine or its kernels, or the text that becomes these if it comes from the cache."""
     tunings: Tunings | None = None
     """The tuned schedules that it was compiled with."""
 
@@ -131,6 +137,8 @@ class Compilation:
         self.dump = Dump.from_environment(module)
         self.progress = Progress(self.dump.routine)
         self.seconds: dict[str, float] = {}
+        self.folded = ("", CachedOrigins(""))
+        """The text and the origins before layers are unfolded, where these are for the cache."""
 
     def run(self) -> Executable:
         self.dump.stage("texpr", self.module)
@@ -147,13 +155,13 @@ class Compilation:
             found = get_routine(store, key)
         if found is not None:
             inferred.refine(self.tensors)
-            return self.finish(found.compiled, CachedLoops(found.loops, found.origins, self.origins))
+            left = for_target(passes_since_folded(self.target), self.device.target, keep=self.keeps)
+            return self.finish(found.compiled, CachedLoops(found.loops, found.origins, self.origins, left))
         if INFERENCE not in self.seconds:  # what it decides was in the cache, but the routine is not
             self.infer()
-        routine = self.lower()
+        routine = self.lower(for_cache=True)
         with self.clock("cache"):
-            origins = CachedOrigins.of(self.module, self.origins)
-            put_routine(store, key, CachedRoutine(module_text(self.module), origins, routine))
+            put_routine(store, key, CachedRoutine(*self.folded, routine))
         return self.finish(routine, self.module)
 
     def inferred(self, store: ObjectCache) -> Inferred:
@@ -171,11 +179,16 @@ class Compilation:
     def infer(self) -> None:
         self.run_passes(passes_until(self.target, INFERENCE))
 
-    def run_passes(self, passes: Sequence[PassMaker]) -> None:
+    def run_passes(self, passes: Sequence[PassMaker], noted: str = "") -> None:
+        """Runs passes, and notes the text after the one of a name."""
+
         def observe(name: str, after: ModuleOp, elapsed: float) -> None:
             self.seconds[name] = elapsed
             self.dump.stage(name, after)
             self.progress.passed(name)
+            if name == noted:
+                with self.clock("cache"):
+                    self.folded = module_text(after), CachedOrigins.of(after, self.origins)
 
         try:
             run_passes(self.module, passes, verify=self.verify, observe=observe)
@@ -184,13 +197,14 @@ class Compilation:
                 f"OCANNL_VERIFY finds the program ill-formed between passes: {error}"
             ) from error
 
-    def lower(self) -> CompiledText:
+    def lower(self, *, for_cache: bool = False) -> CompiledText:
         """Runs the passes after inference; returns the text for the device."""
         types = Inferred.of(self.tensors, "")
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
         find = None if self.tunings is None else self.tunings.find
-        self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps))
+        folded = PIPELINES[self.target][-len(passes_since_folded(self.target)) - 1].name if for_cache else ""
+        self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps), folded)
         with self.clock("interface"):
             interface = Interface.of(the_func(self.module))
         if interface.mesh:  # the tensors of the program as built are whole, not those of one rank

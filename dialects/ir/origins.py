@@ -8,7 +8,7 @@ one, too. Several are `loc(fused[...])`, and the one that the operation was made
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, TypeGuard, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -164,15 +164,18 @@ def in_layer(location: LocationAttr, layer: int | None) -> LocationAttr:
     """The origins in one of the layers for which an operation stands; without a layer, in all of them."""
     found: list[LocationAttr] = []
     for origin in origins(location):
-        several = origins(cast(LocationAttr, origin.location)) if _is_across_layers(origin) else (origin,)
+        several = in_each_layer(origin) or (origin,)
         found += several if layer is None or len(several) == 1 else (several[layer],)
     if len(found) == 1:
         return found[0]
     return union(*found) if found else location
 
 
-def _is_across_layers(origin: LocationAttr) -> TypeGuard[NameLoc]:
-    return isinstance(origin, NameLoc) and isinstance(origin.location, FusedLoc)
+def in_each_layer(origin: LocationAttr) -> tuple[LocationAttr, ...] | None:
+    """The origins that one stands for, in the order of layers; None for an origin of its own."""
+    if type(origin) is NameLoc and type(origin.location) is FusedLoc:
+        return origins(origin.location)
+    return None
 
 
 def interned(location: LocationAttr) -> LocationAttr:

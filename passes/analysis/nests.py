@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -31,6 +31,7 @@ from ocannl.dialects.loops import (
 Indexed: TypeAlias = LoadOp | StoreOp | IndexOp
 Opaque: TypeAlias = RepeatOp | CollectiveOp
 Step: TypeAlias = NestOp | GroupOp | Opaque
+STEP_KINDS = frozenset([NestOp, GroupOp, RepeatOp, CollectiveOp])
 ZERO = Linear()
 
 # Two contractions share a nest only while they have so few evaluations: the scheduler tiles one a nest.
@@ -63,7 +64,11 @@ def steps(func: FuncOp) -> list[NestOp | GroupOp]:
 
 def all_steps(func: FuncOp) -> list[Step]:
     """The nests, groups, loops and collectives of a function, in the order in which they run."""
-    return [op for op in operations_of(func.body.block) if isinstance(op, Step)]
+    return [op for op in operations_of(func.body.block) if is_step(op)]
+
+
+def is_step(op: Operation) -> TypeGuard[Step]:
+    return type(op) in STEP_KINDS
 
 
 def ungrouped_steps(func: FuncOp) -> list[NestOp | Opaque]:

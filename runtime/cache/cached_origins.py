@@ -5,12 +5,16 @@ in the program as built, whose lines differ in each program of the same text.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, ModuleOp
 
-from ocannl.dialects.ir.origins import origins, union
+from ocannl.dialects.ir.origins import across_layers, in_each_layer, origins, union
+
+# The place of an origin in the program, or those in each of several equal layers.
+Places: TypeAlias = int | list[int]
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class CachedOrigins:
         several = {id(location): location for location in locations}
         number = {key: place for place, key in enumerate(several)}
         fields = {
-            "sets": [[at[id(origin)] for origin in origins(location)] for location in several.values()],
+            "sets": [[_places(origin, at) for origin in origins(location)] for location in several.values()],
             "operations": [number[id(location)] for location in locations],
         }
         return CachedOrigins(json.dumps(fields, separators=(",", ":")))
@@ -38,7 +42,16 @@ class CachedOrigins:
     def give(self, module: ModuleOp, program: Sequence[LocationAttr]) -> None:
         """Gives the operations of a module their origins in an equal program, by the locations of that."""
         fields = json.loads(self.text)
-        sets: list[list[int]] = fields["sets"]
-        several = [union(UNKNOWN_LOC, *(program[place] for place in places)) for places in sets]
+        sets: list[list[Places]] = fields["sets"]
+        several = [union(UNKNOWN_LOC, *(_origin(places, program) for places in each)) for each in sets]
         for op, number in zip(module.walk(), fields["operations"], strict=True):
             op.location = several[number]
+
+
+def _places(origin: LocationAttr, at: Mapping[int, int]) -> Places:
+    layers = in_each_layer(origin)
+    return at[id(origin)] if layers is None else [at[id(layer)] for layer in layers]
+
+
+def _origin(places: Places, program: Sequence[LocationAttr]) -> LocationAttr:
+    return program[places] if isinstance(places, int) else across_layers([program[at] for at in places])

@@ -7,8 +7,10 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.lowering.pipelines import module_text
 from ocannl.runtime.cache import routine_cache
 from ocannl.runtime.cache.object_cache import ObjectCache
+from ocannl.runtime.compile import CachedLoops
 
 COMPILED = "schedule"
 
@@ -48,6 +50,26 @@ def test_the_second_time_nothing_is_compiled():
         warm.ir("llvm"),
     )
     assert "us" in warm.profile(runs=1)
+
+
+def stack(layers: int) -> oc.Routine:
+    x = oc.data(np.ones(4), label="x")
+    for k in range(layers):
+        x = oc.tanh(oc.param(f"w{k}", 0.5, output=4) @ x).named(f"x{k}")
+    loss = (x * x).sum()
+    code = train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1)
+    return oc.Context.cpu().compile(code, name="step")
+
+
+@pytest.mark.usefixtures("folder")
+def test_folded_layers_are_stored_folded():
+    texts: list[list[str]] = []
+    for layers in (7, 9):
+        cold, warm = stack(layers)._executable, stack(layers)._executable
+        assert isinstance(warm.loops, CachedLoops)
+        assert module_text(warm.module, origins=True) == module_text(cold.module, origins=True)
+        texts.append([line for line in warm.loops.text.splitlines() if "loops.nest" in line])
+    assert len(texts[0]) == len(texts[1])
 
 
 @pytest.mark.usefixtures("folder")
