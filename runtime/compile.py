@@ -137,8 +137,10 @@ class Compilation:
         self.dump = Dump.from_environment(module)
         self.progress = Progress(self.dump.routine)
         self.seconds: dict[str, float] = {}
+        self.noted = ""
+        """The name of the pass after which the text is noted for the cache: the last one on folded layers."""
         self.folded = ("", CachedOrigins(""))
-        """The text and the origins before layers are unfolded, where these are for the cache."""
+        """The text and the origins that are noted."""
 
     def run(self) -> Executable:
         self.dump.stage("texpr", self.module)
@@ -159,7 +161,8 @@ class Compilation:
             return self.finish(found.compiled, CachedLoops(found.loops, found.origins, self.origins, left))
         if INFERENCE not in self.seconds:  # what it decides was in the cache, but the routine is not
             self.infer()
-        routine = self.lower(for_cache=True)
+        self.noted = PIPELINES[self.target][-len(passes_since_folded(self.target)) - 1].name
+        routine = self.lower()
         with self.clock("cache"):
             put_routine(store, key, CachedRoutine(*self.folded, routine))
         return self.finish(routine, self.module)
@@ -179,14 +182,12 @@ class Compilation:
     def infer(self) -> None:
         self.run_passes(passes_until(self.target, INFERENCE))
 
-    def run_passes(self, passes: Sequence[PassMaker], noted: str = "") -> None:
-        """Runs passes, and notes the text after the one of a name."""
-
+    def run_passes(self, passes: Sequence[PassMaker]) -> None:
         def observe(name: str, after: ModuleOp, elapsed: float) -> None:
             self.seconds[name] = elapsed
             self.dump.stage(name, after)
             self.progress.passed(name)
-            if name == noted:
+            if name == self.noted:
                 with self.clock("cache"):
                     self.folded = module_text(after), CachedOrigins.of(after, self.origins)
 
@@ -197,14 +198,13 @@ class Compilation:
                 f"OCANNL_VERIFY finds the program ill-formed between passes: {error}"
             ) from error
 
-    def lower(self, *, for_cache: bool = False) -> CompiledText:
+    def lower(self) -> CompiledText:
         """Runs the passes after inference; returns the text for the device."""
         types = Inferred.of(self.tensors, "")
         to_loops = passes_until(self.target, "loops")
         passes = to_loops[len(passes_until(self.target, INFERENCE)) :]
         find = None if self.tunings is None else self.tunings.find
-        folded = PIPELINES[self.target][-len(passes_since_folded(self.target)) - 1].name if for_cache else ""
-        self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps), folded)
+        self.run_passes(for_target(passes, self.device.target, find, keep=self.keeps))
         with self.clock("interface"):
             interface = Interface.of(the_func(self.module))
         if interface.mesh:  # the tensors of the program as built are whole, not those of one rank

@@ -11,13 +11,15 @@ class InternalError(AssertionError):
     """The compiler produced something that LLVM rejects: a bug of ours, not of the user's program."""
 
 
-def parse_llvm(text: str) -> Any:
+def parse_llvm(text: str, context: Any = None) -> Any:
     """Parses and verifies a module; invalid IR that reached code generation would end the process.
+
+    It is in LLVM's context for all, or in one of its own.
 
     Raises `InternalError` where LLVM rejects the text.
     """
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM rejects the generated code: {error}") from error

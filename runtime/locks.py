@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import wraps
-from threading import RLock
+from threading import Condition, RLock
 from typing import Any, TypeVar
 
 import llvmlite.binding
@@ -42,12 +43,40 @@ def once(function: Callable[[], T]) -> Callable[[], T]:
     return call
 
 
+@contextmanager
+def without_llvm_lock(name: str) -> Generator[Callable[..., Any]]:
+    """A context with one of llvmlite's functions that does not take its lock. LLVM may run in several threads
+    where what they give it belongs to different contexts of LLVM. A fork waits for the end.
+    """
+    locked = getattr(llvm.ffi.lib, name)
+    with _running:
+        _Running.calls += 1
+    try:
+        yield getattr(locked, "_cfn", locked)
+    finally:
+        with _running:
+            _Running.calls -= 1
+            _running.notify_all()
+
+
+class _Running:
+    """How many threads run LLVM without its lock."""
+
+    calls = 0
+
+
+_running = Condition()
+
+
 def _before_fork() -> None:
     shared.acquire()
     _llvm_lock.__enter__()
+    _running.acquire()
+    _running.wait_for(lambda: not _Running.calls)
 
 
 def _after_fork() -> None:
+    _running.release()
     _llvm_lock.__exit__()
     shared.release()
 

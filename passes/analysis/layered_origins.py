@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation
 
-from ocannl.dialects.ir.origins import in_layer, name_of, origins, union
+from ocannl.dialects.ir.origins import in_each_layer, in_layer, name_of, origins, union
 from ocannl.passes.analysis.layers import Layers
 
 
@@ -15,10 +15,12 @@ class LayeredOrigins:
     def __init__(self, layers: Layers, routine: Operation) -> None:
         self.layers = layers
         locations = {id(op.location): op.location for op in routine.walk()}.values()
-        everywhere = {each for location in locations for each in origins(in_layer(location, None))}
-        self.by_name = {name_of(origin): origin for origin in everywhere}
+        own = {id(origin): origin for location in locations for origin in origins(location)}.values()
+        self.by_name = {name_of(each): each for origin in own for each in in_each_layer(origin) or (origin,)}
         self.known: dict[tuple[int, int], LocationAttr] = {}
         """Locations found before, by the identity of a location and the distance."""
+        self.later: dict[tuple[int, int], LocationAttr] = {}
+        """The same of single origins, of which locations have many in common."""
 
     def move(self, step: Operation, distance: int) -> None:
         """Gives an operation, and those inside it, the origins of the corresponding ones `distance` layers
@@ -26,12 +28,19 @@ class LayeredOrigins:
         """
         for op in step.walk():
             key = id(op.location), distance
-            if key not in self.known:
+            location = self.known.get(key)
+            if location is None:
                 found = [self._later(origin, distance) for origin in origins(op.location)]
-                self.known[key] = union(op.location if not found else found[0], *found)
-            op.location = self.known[key]
+                location = self.known[key] = union(*found) if found else op.location
+            op.location = location
 
     def _later(self, origin: LocationAttr, distance: int) -> LocationAttr:
+        key = id(origin), distance
+        if key not in self.later:
+            self.later[key] = self._found_later(origin, distance)
+        return self.later[key]
+
+    def _found_later(self, origin: LocationAttr, distance: int) -> LocationAttr:
         own, name = in_layer(origin, distance), name_of(origin)
         if own is not origin or name is None:
             return own

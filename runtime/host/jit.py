@@ -1,12 +1,16 @@
 """The JIT: compiles LLVM IR text and loads the machine code into this process.
 
 No IR passes run. The emitter writes vectors, addresses and loops as they should be; on such code the passes
-cost time and change nothing. Instruction selection, scheduling and register allocation are LLVM's.
+cost time and change nothing. Instruction selection, scheduling and register allocation are LLVM's, which
+runs in several threads on the parts of a long module.
 """
 
-import itertools
-from collections.abc import Mapping
-from functools import cache
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import string_at
+from functools import cache, partial
+from itertools import accumulate, count, pairwise
 from typing import Any, Literal
 
 import llvmlite
@@ -15,23 +19,29 @@ import llvmlite.binding
 from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key, environment_cache
 from ocannl.runtime.host.processor import host, triple_of
+from ocannl.runtime.host.split_module import split_module
+from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.llvm_parser import InternalError, parse_llvm
-from ocannl.runtime.locks import once
+from ocannl.runtime.locks import once, without_llvm_lock
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
 # Constants and calls are then reached relative to the code, without materializing 64-bit addresses.
 RELOCATION, CODE_MODEL = "pic", "small"
+# The format in which the object files of a module are kept.
+PARTS = "parts-v1"
 
-_library_numbers = itertools.count()
+_library_numbers = count()
 
 
 class CompiledModule:
     """Machine code loaded into this process; its addresses are valid while this object lives."""
 
-    def __init__(self, object_code: bytes, symbols: Mapping[str, int]):
+    def __init__(self, objects: Sequence[bytes], symbols: Mapping[str, int]):
         self._library = f"ocannl_{next(_library_numbers)}"
-        builder = llvm.JITLibraryBuilder().add_object_img(object_code).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for code in objects:
+            builder.add_object_img(code)
         for name, address in symbols.items():
             builder.import_symbol(name, address)
         try:
@@ -74,25 +84,48 @@ def compile_llvm(
         InternalError: LLVM rejects the text, or the result cannot be loaded.
     """
     store = environment_cache() if cache == "environment" else cache
-    return CompiledModule(object_code(text, target or host(), opt_level, store), symbols or {})
+    return CompiledModule(object_files(text, target or host(), opt_level, store), symbols or {})
 
 
-def object_code(text: str, target: TargetDescription, opt_level: int, store: ObjectCache | None) -> bytes:
-    """The object file of a module, from `store` where it has one; a hit costs LLVM nothing."""
+def object_files(
+    text: str, target: TargetDescription, opt_level: int, store: ObjectCache | None
+) -> Sequence[bytes]:
+    """The object files of the parts of a module, from `store` where it has them; a hit costs LLVM nothing."""
     if store is None:
-        return emit_object(text, target, opt_level)
+        return emit_objects(split_module(text), target, opt_level)
     key = object_key(text, target, opt_level)
-    found = store.get(key)
-    if found is None:
-        found = emit_object(text, target, opt_level)
-        store.put(key, found)
+    stored = store.get(key)
+    if stored is not None:
+        return unpacked(stored)
+    found = emit_objects(split_module(text), target, opt_level)
+    store.put(key, packed(found))
     return found
+
+
+def packed(objects: Sequence[bytes]) -> bytes:
+    """Object files after a line of their sizes."""
+    return json.dumps([*map(len, objects)]).encode() + b"\n" + b"".join(objects)
+
+
+def unpacked(stored: bytes) -> list[bytes]:
+    """The inverse of `packed`."""
+    start = stored.index(b"\n") + 1
+    ends = [*accumulate(json.loads(stored[:start]), initial=start)]
+    return [stored[begin:end] for begin, end in pairwise(ends)]
+
+
+def emit_objects(texts: Sequence[str], target: TargetDescription, opt_level: int) -> list[bytes]:
+    """The object files of modules, for which LLVM runs in as many threads as routines do."""
+    if len(texts) < 2 or (threads := default_threads()) == 1:
+        return [emit_object(text, target, opt_level) for text in texts]
+    with ThreadPoolExecutor(min(threads, len(texts))) as pool:
+        return [*pool.map(partial(emit_beside_others, target=target, opt_level=opt_level), texts)]
 
 
 def object_key(text: str, target: TargetDescription, opt_level: int) -> str:
     """The cache key of a module: all that its object code depends on."""
     llvm_version = ".".join(map(str, llvm.llvm_version_info))
-    options = (RELOCATION, CODE_MODEL, str(opt_level))
+    options = (RELOCATION, CODE_MODEL, str(opt_level), PARTS)
     processor = (triple_of(target), target.cpu, target.llvm_features)
     return entry_key(text, *processor, llvmlite.__version__, llvm_version, *options)
 
@@ -100,6 +133,20 @@ def object_key(text: str, target: TargetDescription, opt_level: int) -> str:
 def emit_object(text: str, target: TargetDescription, opt_level: int = 2) -> bytes:
     """The object file of a module for a processor, of any architecture."""
     return _target_machine(target, opt_level).emit_object(parse_llvm(text))
+
+
+def emit_beside_others(text: str, target: TargetDescription, opt_level: int) -> bytes:
+    """The same, while LLVM runs in other threads: the module and the code generator are of this one alone."""
+    module, machine = parse_llvm(text, llvm.create_context()), new_target_machine(target, opt_level)
+    with without_llvm_lock("LLVMPY_TargetMachineEmitToMemory") as emit, llvm.ffi.OutputString() as error:
+        buffer = emit(machine, module, 1, error)
+    if not buffer:
+        raise InternalError(f"LLVM emits no code: {error}")
+    try:
+        start, size = llvm.ffi.lib.LLVMPY_GetBufferStart(buffer), llvm.ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return string_at(start, size)
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def emit_assembly(text: str, target: TargetDescription, opt_level: int = 2) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import pytest
 
-from ocannl.runtime.locks import once, shared
+from ocannl.runtime import locks
+from ocannl.runtime.locks import once, shared, without_llvm_lock
 
 
 def test_a_function_runs_once_when_several_threads_call_it():
@@ -47,3 +48,27 @@ def test_a_function_that_fails_runs_again():
     with pytest.raises(ValueError, match="not yet"):
         number()
     assert [number(), number()] == [8, 8]
+
+
+def test_a_fork_waits_for_llvm_that_runs_without_its_lock():
+    order, inside, leave = list[str](), Event(), Event()
+
+    def emit() -> None:
+        with without_llvm_lock("LLVMPY_GetVersionInfo"):
+            inside.set()
+            leave.wait()
+            order.append("emitted")
+
+    def fork() -> None:
+        locks._before_fork()
+        order.append("forked")
+        locks._after_fork()
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(emit)
+        inside.wait()
+        forking = pool.submit(fork)
+        with pytest.raises(TimeoutError):
+            forking.result(timeout=0.1)
+        leave.set()
+    assert order == ["emitted", "forked"]

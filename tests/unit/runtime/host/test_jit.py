@@ -145,7 +145,7 @@ def test_a_symbol_that_nothing_defines():
 
 def test_bytes_that_are_no_object():
     with pytest.raises(InternalError, match="cannot load"):
-        jit.CompiledModule(b"no object", {})
+        jit.CompiledModule([b"no object"], {})
 
 
 def test_a_hit_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
