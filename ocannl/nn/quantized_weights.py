@@ -28,7 +28,7 @@ class Format:
         axes: the axes that it is split into, outermost first.
         sizes: their sizes, but of the first one.
         kept: the axes of each array that is kept, by its label, and its dtype.
-        value: the weights, of these arrays in f32 with all axes, some of size 1, and of positions.
+        value: the weights in f32, of these arrays with all axes, some of size 1, and of positions.
         encode: these arrays by label, of weights in f32 with all axes.
         positions: the axes whose positions are given to `value`.
     """
@@ -98,7 +98,7 @@ def _encode_q4_k(blocks: Array) -> Mapping[str, Array]:
 
 
 def _scaled(codes: oc.Tensor, scales: oc.Tensor) -> oc.Tensor:
-    return codes * scales
+    return oc.cast(codes, np.float32) * scales
 
 
 def _value_q4_k(
@@ -110,9 +110,9 @@ def _value_q4_k(
     half: oc.Tensor,
 ) -> oc.Tensor:
     # The lower four bits come first.
-    high = oc.virtual(oc.floor(codes * (1 / 16)))
-    number = oc.where(half < 1, codes - 16 * high, high)
-    return number * (scale * scales) - min_scale * mins
+    number = (oc.cast(codes, np.int32) >> 4 * half) & 15
+    scales, mins = oc.cast(scales, np.float32), oc.cast(mins, np.float32)
+    return oc.cast(number, np.float32) * (scale * scales) - min_scale * mins
 
 
 FORMATS: dict[str, Format] = {
@@ -184,8 +184,7 @@ class Layout:
         for label, (axes, _) in self.format.kept.items():
             own = self._row(axes)
             full = self._row([axis if axis in axes else "0" for axis in self.format.axes])
-            array = oc.cast(kept[label], np.float32)
-            aligned.append(oc.einsum(f"{rows.format(own)} => {rows.format(full)}", array))
+            aligned.append(oc.einsum(f"{rows.format(own)} => {rows.format(full)}", kept[label]))
         for axis in self.format.positions:
             place = ", ".join(
                 ["0" for _ in self.lead] + [one if one == axis else "0" for one in self.format.axes]
