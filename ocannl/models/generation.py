@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import ocannl as oc
+from ocannl import nn
+from ocannl.models.paging import Paged
 from ocannl.models.writing import Array, Cached, Ids, Whole, writer_of
 from ocannl.program.checks import integer, number
 
@@ -31,7 +33,7 @@ def generate(
     stop: int | Sequence[int] | None = None,
     seed: int = 0,
     stream: Stream | None = None,
-    cache: bool = True,
+    cache: bool | nn.PagedCache = True,
     ctx: oc.Context | None = None,
 ) -> Any:
     """Ids, and up to `max_new` that a language model writes on: one sequence, position, or several, batch,
@@ -41,7 +43,8 @@ def generate(
     `oc.models.load` gives it. One that takes a `cache` gets an `nn.kv_cache` for what it has seen, of the
     greatest length so far and with attention to a number of positions, which are powers of two; others
     compute all positions again for each id, and so does `cache=False`. With a cache, many ids are written
-    without returning to Python, but with `stream`.
+    without returning to Python, but with `stream`. An `nn.paged_cache` may be given as `cache`: sequences
+    take the pages that they need, share those of equal beginnings, and give them back in the end.
 
     With `temperature=0` the best id is taken. Else ids are chosen by the softmax of `scores / temperature`,
     among the `top_k` best, and the best whose probabilities sum to `top_p`; equal seeds choose equally. A
@@ -53,10 +56,22 @@ def generate(
     settings = _settings(temperature, top_k, top_p)
     base = integer(seed, "a seed", least=None) % 2**31 << 32
     ends = {integer(id, "an id in `stop`", least=None) for id in _listed(stop)}
-    writer = writer_of(model, oc.default_context() if ctx is None else ctx)
-    run = (Cached if cache and "cache" in writer.takes else Whole)(writer, rows, max_new, settings)
-    last, ended = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-    lengths = np.array([len(row) for row in rows], np.int64)
+    pages = cache if isinstance(cache, nn.PagedCache) else None
+    writer = writer_of(model, oc.default_context() if ctx is None else ctx, pages)
+    kind = Whole if not cache or "cache" not in writer.takes else Cached if pages is None else Paged
+    run = kind(writer, rows, max_new, settings)
+    try:
+        lengths = _write(run, max_new, base, ends, stream)
+    finally:
+        run.close()
+    return pack(run.written, lengths)
+
+
+def _write(run: Whole, max_new: int, base: int, ends: set[int], stream: Stream | None) -> Ids:
+    """Writes sequences on; gives their lengths where they ended."""
+    count = len(run.written)
+    last, ended = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    lengths = np.array([len(row) for row in run.written], np.int64)
     number, at_once = 0, 1 if stream is not None else AHEAD if ends else max_new
     while number < max_new and not ended.all():
         for new in run.next(base + number, min(at_once, max_new - number)):
@@ -69,7 +84,7 @@ def generate(
             ended |= np.array([id in ends for id in last.tolist()], np.bool_)
             if ended.all():
                 break
-    return pack(run.written, lengths)
+    return lengths
 
 
 def _listed(stop: int | Sequence[int] | None) -> Sequence[Any]:

@@ -75,8 +75,10 @@ class Writing:
 class Writer:
     """The compiled functions of a model in one context."""
 
-    def __init__(self, model: Callable[..., Any], ctx: oc.Context) -> None:
-        self.model, self.ctx = model, ctx
+    def __init__(
+        self, model: Callable[..., Any], ctx: oc.Context, pages: nn.PagedCache | None = None
+    ) -> None:
+        self.model, self.ctx, self.pages = model, ctx, pages
         self.takes = inspect.signature(model).parameters
         self.context: int | None = getattr(model, "context", None)
         self._cache: nn.KVCache | None = None
@@ -86,6 +88,8 @@ class Writer:
 
     def cache(self, length: int, padding: int = 0) -> nn.KVCache:
         """The cache of at least a length, which calls share, for prompts with up to so much padding."""
+        if self.pages is not None:
+            return self.pages
         old = self._cache
         if old is not None and length <= old.length and (old.at_once is None or padding <= old.at_once):
             return old
@@ -129,14 +133,17 @@ class Writer:
         return self._functions[key]
 
 
-def writer_of(model: Callable[..., Any], ctx: oc.Context) -> Writer:
-    """The compiled functions of a model, which keeps them itself, so that both go together."""
+def writer_of(model: Callable[..., Any], ctx: oc.Context, pages: nn.PagedCache | None = None) -> Writer:
+    """The compiled functions of a model, which keeps them itself, so that both go together; with a cache in
+    pages, those for the last one.
+    """
     if not callable(model):
         raise oc.ArgumentError(f"a model is a function of ids, found {model!r}")
-    kept: dict[oc.Context, Writer] = getattr(model, "__dict__", {}).setdefault("_writers", {})
-    if ctx not in kept:
-        kept[ctx] = Writer(model, ctx)
-    return kept[ctx]
+    kept: dict[tuple[oc.Context, bool], Writer] = getattr(model, "__dict__", {}).setdefault("_writers", {})
+    key = ctx, pages is None
+    if key not in kept or kept[key].pages is not pages:
+        kept[key] = Writer(model, ctx, pages)
+    return kept[key]
 
 
 class Whole:
@@ -153,6 +160,14 @@ class Whole:
                 f"{self.total - max_new} ids and {max_new} new ones are more than its {most} positions"
             )
 
+    @property
+    def room(self) -> int:
+        """How long padded prompts may be."""
+        return self.writer.context or self.total
+
+    def close(self) -> None:
+        """Gives back what others may use."""
+
     def next(self, counter: int, most: int) -> Sequence[Ids]:
         """The next ids of each sequence, one or up to `most`; `counter` is that of the first."""
         return [self.prompted(None, counter, *self.padded(1))]
@@ -165,7 +180,7 @@ class Whole:
     def padded(self, parts: int) -> tuple[Ids, Ids]:
         """The ids so far, with zeros after them up to a size of `rounded`, and the last position of each."""
         lengths = np.array([len(row) for row in self.written], np.int32)
-        size = min(rounded(int(lengths.max()), PROMPT, parts), self.writer.context or self.total)
+        size = min(rounded(int(lengths.max()), PROMPT, parts), self.room)
         ids = np.zeros((len(lengths), size), np.int32)
         for row, given in zip(ids, self.written, strict=True):
             row[: len(given)] = given
@@ -195,7 +210,7 @@ class Cached(Whole):
         if self.furthest < 0:
             return [self.begin(counter)]
         # From some position on, attention looks at more of them.
-        seen = rounded(self.furthest + 1, CACHE)
+        seen = min(rounded(self.furthest + 1, CACHE), self.cache.length)
         count = min(most, seen - self.furthest)
         self.furthest += count
         found = self.writer.step(self.cache, seen, self.state).run_loop(

@@ -54,6 +54,7 @@ from ocannl.nn.mlp import mlp, mlp_layer
 from ocannl.nn.mobile_cnn import mobile_cnn
 from ocannl.nn.norms import layer_norm, rms_norm
 from ocannl.nn.padding import pad
+from ocannl.nn.paged_cache import PagedCache, paged_cache
 from ocannl.nn.pixel_shuffle import pixel_shuffle, pixel_unshuffle
 from ocannl.nn.pool import (
     avg_pool1d,
@@ -92,6 +93,7 @@ __all__ = [
     "KVCache",
     "Layer",
     "MaskedLayer",
+    "PagedCache",
     "RecurrentLayer",
     "TrainingLayer",
     "accuracy",
@@ -159,6 +161,7 @@ __all__ = [
     "nll",
     "output_mean",
     "pad",
+    "paged_cache",
     "perplexity",
     "pixel_shuffle",
     "pixel_unshuffle",

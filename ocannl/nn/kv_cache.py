@@ -22,8 +22,8 @@ class Attended(NamedTuple):
     mask: oc.Tensor
 
 
-class _Kept(NamedTuple):
-    """The memory of one attention block for one size of batch."""
+class Kept(NamedTuple):
+    """The memory of one attention block."""
 
     keys: oc.Tensor
     values: oc.Tensor
@@ -58,8 +58,8 @@ class KVCache:
     start: oc.TensorLike | None = None
     seen: int | None = None
     at_once: int | None = None
-    kept: dict[tuple[Hashable, tuple[int, ...]], _Kept] = field(
-        default_factory=dict[tuple[Hashable, tuple[int, ...]], _Kept], repr=False
+    kept: dict[tuple[Hashable, tuple[int, ...]], Kept] = field(
+        default_factory=dict[tuple[Hashable, tuple[int, ...]], Kept], repr=False
     )
     counts: dict[Hashable, _Count] = field(default_factory=dict[Hashable, _Count], repr=False)
     next_positions: dict[int, oc.Tensor] = field(default_factory=dict[int, oc.Tensor], init=False, repr=False)
@@ -114,15 +114,15 @@ class KVCache:
         if count > self.length:
             raise oc.ArgumentError(f"{count} positions do not fit into a cache of {self.length}")
         room = self._room(window)
-        kept, positions = self._memory_of(owner, batch, room, keys, values), self.positions(count)
+        kept, positions = self.memory_of(owner, [*batch, room], keys, values), self.positions(count)
         if isinstance(self.start, int) and self.start == 0:
             for places, part in _turns(count, room):
-                _write(kept, _along(places), keys[_along(part)], values[_along(part)])
+                write(kept, _along(places), keys[_along(part)], values[_along(part)])
             return Attended(keys, values, seen_mask(positions, count, window))
         if self.at_once is not None and count > self.at_once:
             raise oc.ArgumentError(f"{count} positions at once, of which a cache was made for {self.at_once}")
         is_ring = room < self.length
-        _write(kept, _place(batch, positions % room if is_ring else positions), keys, values)
+        write(kept, _place(batch, positions % room if is_ring else positions), keys, values)
         seen = self.length if self.seen is None else self.seen
         part = _along(slice(0, min(seen, room)))
         mask = ring_mask(positions, room, window) if seen > room else seen_mask(positions, seen, window)
@@ -134,15 +134,13 @@ class KVCache:
             return self.length
         return min(self.length, window + self.at_once)
 
-    def _memory_of(
-        self, owner: Hashable, batch: list[int], room: int, keys: oc.Tensor, values: oc.Tensor
-    ) -> _Kept:
-        """The memory of a block for this size of batch, made when first needed."""
+    def memory_of(self, owner: Hashable, batch: list[int], keys: oc.Tensor, values: oc.Tensor) -> Kept:
+        """The memory of a block with these batch axes, made when first needed."""
         at = owner, tuple(batch)
         if at not in self.kept:
             with oc.scope(self.label):
-                made = [self._node(*each, [*batch, room]) for each in (("keys", keys), ("values", values))]
-                self.kept[at] = _Kept(*made)
+                made = [self._node(*each, batch) for each in (("keys", keys), ("values", values))]
+                self.kept[at] = Kept(*made)
         return self.kept[at]
 
     def _node(self, label: str, like: oc.Tensor, batch: list[int]) -> oc.Tensor:
@@ -203,7 +201,8 @@ def _turns(count: int, room: int) -> Iterator[tuple[slice, slice]]:
         at = stop
 
 
-def _write(kept: _Kept, part: tuple[object, ...], keys: oc.Tensor, values: oc.Tensor) -> None:
+def write(kept: Kept, part: tuple[object, ...], keys: oc.Tensor, values: oc.Tensor) -> None:
+    """Keeps keys and values in a part of memory."""
     kept.keys[part] = keys
     kept.values[part] = values
 

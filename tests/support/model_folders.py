@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
@@ -18,6 +19,8 @@ GPT2: dict[str, Any] = {
     "n_positions": 40,
     "activation_function": "gelu_new",
 }
+
+CHARACTERS = " .abcdefghijklmnopqrstuvwxyz"
 
 
 def gpt2_weights(config: Mapping[str, Any], seed: int = 1) -> dict[str, NDArray[Any]]:
@@ -40,4 +43,15 @@ def write_model(folder: Path, config: Mapping[str, Any], weights: Mapping[str, N
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     save_file(dict(weights), folder / "model.safetensors")
+    return folder
+
+
+def folder_with_tokenizer(folder: Path) -> Path:
+    """A small GPT-2, and a tokenizer of characters."""
+    tokenizers: Any = pytest.importorskip("tokenizers")
+    write_model(folder, {**GPT2, "eos_token_id": 1}, gpt2_weights(GPT2))
+    vocabulary = {character: number for number, character in enumerate(CHARACTERS)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    tokenizer.save(str(folder / "tokenizer.json"))
     return folder

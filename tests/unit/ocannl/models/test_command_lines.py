@@ -5,22 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.model_folders import GPT2, gpt2_weights, write_model
+from support.model_folders import folder_with_tokenizer
 
 import ocannl as oc
 from ocannl.models import finetune, generate
-
-CHARACTERS = " .abcdefghijklmnopqrstuvwxyz"
-
-
-def folder_with_tokenizer(folder: Path) -> Path:
-    tokenizers: Any = pytest.importorskip("tokenizers")
-    write_model(folder, {**GPT2, "eos_token_id": 1}, gpt2_weights(GPT2))
-    vocabulary = {character: number for number, character in enumerate(CHARACTERS)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.decoder = tokenizers.decoders.Fuse()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return folder
 
 
 def test_a_text_is_written_on_before_and_after_finetuning(tmp_path: Path, capsys: Any):

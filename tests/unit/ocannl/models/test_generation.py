@@ -8,6 +8,7 @@ import pytest
 from support.model_folders import GPT2, gpt2_weights, write_model
 
 import ocannl as oc
+from ocannl import nn
 from ocannl.models.sampling import Sampling
 
 RNG = np.random.default_rng(3)
@@ -220,3 +221,28 @@ def test_lengths_by_turns_compile_nothing(monkeypatch: pytest.MonkeyPatch):
         np.testing.assert_array_equal(found, np.arange(20 + max_new) % 31)
         counts.append(len(made))
     assert counts[0] < counts[1] == counts[-1]
+
+
+@pytest.mark.parametrize("page_size", [1, 3])
+def test_a_cache_in_pages_writes_the_same_ids(model: Any, best: Any, page_size: int):
+    cache, how = nn.paged_cache(length=18, pages=36, page_size=page_size), {"max_new": 12, "temperature": 0}
+    for _ in range(2):
+        found = oc.generate(model, IDS, cache=cache, **how)
+        np.testing.assert_array_equal(found, best)
+    short, long = oc.generate(model, [IDS[0, :3], IDS[1]], cache=cache, **how)
+    np.testing.assert_array_equal(long, best[1])
+    np.testing.assert_array_equal(short, oc.generate(model, IDS[0, :3], **how))
+    assert sorted(cache.free) == [*range(1, 37)]
+
+
+def test_equal_beginnings_share_pages(model: Any):
+    rows = np.stack([IDS[0], IDS[0]])
+    rows[1, 5] = (rows[0, 5] + 1) % 31
+    # Two pages of the beginning, and two more for each sequence.
+    cache = nn.paged_cache(length=8, pages=6, page_size=2)
+    found = oc.generate(model, rows, max_new=2, temperature=0, cache=cache)
+    np.testing.assert_array_equal(found, oc.generate(model, rows, max_new=2, temperature=0))
+    with pytest.raises(oc.ArgumentError, match="8 pages of a cache are needed, of which 6 are free"):
+        oc.generate(model, IDS, max_new=2, temperature=0, cache=cache)
+    with pytest.raises(oc.ArgumentError, match="9 positions do not fit into a cache of 8"):
+        oc.generate(model, IDS, max_new=3, cache=cache)
