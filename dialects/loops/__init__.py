@@ -34,6 +34,7 @@ from ocannl.dialects.ir.op_helpers import (
     parse_defined_operand,
     print_parts,
 )
+from ocannl.dialects.loops.dot_checks import check_dot
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr, parse_optional_schedule, print_schedule
 from ocannl.dialects.loops.schedule_checks import (
     check_merged,
@@ -177,6 +178,10 @@ class NestOp(ScheduledOp):
         if schedule.parallel and isinstance(self.parent_op(), GroupOp):
             raise VerifyException("threads share a group, no nest in it")
         check_parallel(schedule, self.space.data, self.clashing, "nest")
+        if schedule.dot:
+            summed = [op for reduction in reductions for op in reduction.body.block.ops]
+            spaces = [op.space.data for op in reductions]
+            check_dot(schedule, self.space.data, list(self.body.block.ops), spaces, summed)
 
 
 @operation_definition

@@ -10,6 +10,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from ocannl.dialects.index.linear import Space
+from ocannl.dialects.loops.dot_instructions import DOT_INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Schedule:
     `merged` are groups of variables of one space, outermost first, over which one loop runs: all accesses
     move by equal steps over the points of a group. The other parts call it by its names with `*` between.
     Reductions whose lanes are the nest's have `chains` accumulator chains, each for steps of its own.
+    `dot` names the instruction that adds up the products of a nest on its tile.
     A `tuned` schedule was chosen by running the nest.
     """
 
@@ -32,6 +34,7 @@ class Schedule:
     merged: tuple[tuple[str, ...], ...] = ()
     chains: int = 1
     tuned: bool = False
+    dot: str = ""
 
     def loops(self, space: Space) -> dict[str, int]:
         """The loops over a space and their lengths, one a variable or a group."""
@@ -80,17 +83,19 @@ def schedule_text(schedule: Schedule) -> str:
         parts.append(f"lanes = {schedule.lanes[0]} : {schedule.lanes[1]}")
     if schedule.chains != 1:
         parts.append(f"chains = {schedule.chains}")
+    if schedule.dot:
+        parts.append(f"dot = {schedule.dot}")
     return f"<{', '.join(parts)}>"
 
 
-SCHEDULE_PARTS = ("tuned", "merged", "order", "parallel", "rows", "lanes", "chains")
+SCHEDULE_PARTS = ("tuned", "merged", "order", "parallel", "rows", "lanes", "chains", "dot")
 
 
 def parse_schedule(parser: AttrParser) -> Schedule:
     order: tuple[str, ...] = ()
     parallel: tuple[tuple[str, int], ...] = ()
     merged: tuple[tuple[str, ...], ...] = ()
-    chains = 1
+    chains, dot = 1, ""
     tile: dict[str, tuple[str, int]] = {}
     seen: set[str] = set()
 
@@ -109,7 +114,7 @@ def parse_schedule(parser: AttrParser) -> Schedule:
         return name, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
     def entry() -> None:
-        nonlocal order, parallel, merged, chains
+        nonlocal order, parallel, merged, chains, dot
         pos = parser.pos
         key = parser.parse_keyword_in(SCHEDULE_PARTS, " in a schedule")
         if key in seen:
@@ -126,11 +131,14 @@ def parse_schedule(parser: AttrParser) -> Schedule:
             parallel = tuple(parser.parse_comma_separated_list(parser.Delimiter.PAREN, extent))
         elif key == "chains":
             chains = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        elif key == "dot":
+            dot = parser.parse_keyword_in(DOT_INSTRUCTIONS, " naming an instruction")
         else:
             tile[key] = extent()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    return Schedule(order, tile.get("rows"), tile.get("lanes"), parallel, merged, chains, "tuned" in seen)
+    rows, lanes = tile.get("rows"), tile.get("lanes")
+    return Schedule(order, rows, lanes, parallel, merged, chains, "tuned" in seen, dot)
 
 
 def print_schedule(printer: Printer, schedule: ScheduleAttr | None) -> None:

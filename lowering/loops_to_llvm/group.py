@@ -15,7 +15,7 @@ from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.types import value_type
-from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.scheduled_nest import emit_nest
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
 from ocannl.passes.analysis.cache_lines import LINE
 from ocannl.passes.analysis.footprints import AccessFootprint
@@ -64,7 +64,7 @@ class GroupEmitter:
         if not space:
             ahead = steps_ahead(self.group)
             for nest in self.group.nests:
-                NestEmitter(self.b, nest, self.pointers, self.positions, self.first, ahead).emit()
+                emit_nest(self.b, nest, self.pointers, self.positions, self.first, ahead)
             return
         (variable, size), *inner = space
         block = self.blocks.get(variable)

@@ -26,6 +26,7 @@ from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.kept_copies import count_write, emit_where_stale
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
 from ocannl.lowering.loops_to_llvm.repeat import call_arguments, loop_text
+from ocannl.lowering.loops_to_llvm.scheduled_nest import emit_nest
 from ocannl.lowering.loops_to_llvm.tile_access import NONTEMPORAL
 from ocannl.passes.analysis.kept_copies import counted_writes, is_kept
 from ocannl.passes.analysis.nests import functions, has_points, uncalled
@@ -102,8 +103,10 @@ class ModuleEmitter:
             case NestOp() | GroupOp() if not has_points(step):
                 return
             case NestOp():
-                emitter = NestEmitter(b, step, pointers, positions, first)
-                emit_where_stale(emitter) if is_kept(step) else emitter.emit()
+                if is_kept(step):
+                    emit_where_stale(NestEmitter(b, step, pointers, positions, first))
+                else:
+                    emit_nest(b, step, pointers, positions, first)
             case GroupOp():
                 GroupEmitter(b, step, pointers, positions, first).emit()
             case _:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from ocannl.execute.meshes import refuse_mesh
 from ocannl.execute.routine import Routine
 from ocannl.functions.function import Function, Lowered
 from ocannl.lowering.loops_to_c.names import c_name
+from ocannl.passes.analysis.dot_products import DOT_FEATURES
 from ocannl.passes.analysis.target import WASM, TargetDescription
 from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
@@ -100,6 +102,12 @@ def _call(function: Lowered) -> Call:
 
 
 def _target(path: Path, name: str | None, routine: Routine) -> TargetDescription:
+    """The processor of a library, without matrix units: a process has to ask its system for these."""
+    found = _processor(path, name, routine)
+    return replace(found, features=found.features - DOT_FEATURES)
+
+
+def _processor(path: Path, name: str | None, routine: Routine) -> TargetDescription:
     if path.suffix == ".wasm":
         return chosen_target(name or WASM)
     own = routine.context.device.target

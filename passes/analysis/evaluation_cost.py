@@ -63,7 +63,7 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Evaluati
         if is_constant(op, constants):
             constants.update(op.results)
             continue
-        total += instructions(op)
+        total += 0 if is_loaded_wide(op) else instructions(op)
         if isinstance(op, Indexed):
             varying = variables & names_in(op.indices.data)
             is_uniform = is_uniform and not varying
@@ -73,6 +73,11 @@ def cost_of(ops: Sequence[Operation], space: Space, value: SSAValue) -> Evaluati
         NeutralElsewhere(one_hot.comparison, 0.0).holds(value) for one_hot in one_hots(ops, dict(space))
     )
     return EvaluationCost(total, len(arrays), reduction_work(ops), is_uniform, chooses)
+
+
+def is_loaded_wide(op: Operation) -> bool:
+    """Whether an operation widens an integer that is loaded: one instruction does both."""
+    return isinstance(op, arith.ExtSIOp | arith.ExtUIOp) and isinstance(op.input.owner, LoadOp)
 
 
 def is_constant(op: Operation, constants: set[SSAValue]) -> bool:

@@ -47,7 +47,7 @@ class Grouper(ABC):
     def group(self, waiting: Sequence[NestFootprint]) -> None:
         """Groups chains among nests that follow each other, with no group between them."""
         while waiting:
-            growth = self.grow(waiting) if can_join(waiting[0]) and self.begins(waiting[0]) else None
+            growth = self.grow(waiting) if self.may_join(waiting[0]) and self.begins(waiting[0]) else None
             if growth is None or growth.saved <= 0:
                 waiting = waiting[1:]
             else:
@@ -66,11 +66,11 @@ class Grouper(ABC):
             if others > PASSED_OVER or len(growth.chain.members) == LONGEST_CHAIN:
                 growth.after += views[at:]
                 break
-            joined = growth.chain.join(view) if can_join(view) else None
+            joined = growth.chain.join(view) if self.may_join(view) else None
             needed = growth.needed(view) if joined is not None else []
             together = growth.need_chain(needed)
-            if together:
-                joined = growth.joined_by([*needed, view])
+            if together and joined is not None:
+                joined = growth.joined_by([*needed, view]) if all(map(self.may_join, needed)) else None
             saved = float("-inf") if joined is None else self.saved(joined)
             if joined is None or saved <= growth.saved:
                 growth.after.append(view)
@@ -88,7 +88,7 @@ class Grouper(ABC):
         staying: list[NestFootprint] = []
         before = 1
         for view in reversed(needed):
-            can = can_join(view) and not any(view.conflicts(other) for other in staying)
+            can = self.may_join(view) and not any(view.conflicts(other) for other in staying)
             joined = growth.chain.join(view, before) if can else None
             saved = float("-inf") if joined is None else self.saved(joined)
             if joined is not None and saved > growth.saved:
@@ -97,6 +97,10 @@ class Grouper(ABC):
                 before += 1
             else:
                 staying.append(view)
+
+    def may_join(self, view: NestFootprint) -> bool:
+        """Whether a nest may be in a chain."""
+        return view.nest.schedule is None and not view.nest.clashing and all(view.sizes.values())
 
     @abstractmethod
     def begins(self, view: NestFootprint) -> bool:
@@ -136,7 +140,7 @@ class Growth:
         """The chain with several more nests; None if one of them cannot join."""
         chain: NestChain | None = self.chain
         for view in views:
-            chain = chain.join(view) if chain is not None and can_join(view) else None
+            chain = None if chain is None else chain.join(view)
         return chain
 
     def take(self, chain: NestChain, saved: float, needed: Sequence[NestFootprint]) -> None:
@@ -148,7 +152,3 @@ class Growth:
 def move_before(nest: NestOp, other: NestOp) -> None:
     nest.detach()
     Rewriter.insert_op(nest, InsertPoint.before(other))
-
-
-def can_join(view: NestFootprint) -> bool:
-    return view.nest.schedule is None and not view.nest.clashing and all(view.sizes.values())

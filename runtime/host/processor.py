@@ -10,6 +10,7 @@ import llvmlite.binding
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
 from ocannl.passes.analysis.target import WASM, TargetDescription
+from ocannl.runtime.host.tile_permission import may_use_tiles
 from ocannl.runtime.settings import config
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
@@ -27,7 +28,9 @@ def host() -> TargetDescription:
     Features and caches decide, not the name. Of caches, only those of one core count.
     """
     name, arch = llvm.get_host_cpu_name(), ARCHITECTURES.get(host_triple().partition("-")[0], "x86_64")
-    found: dict[str, bool] = llvm.get_host_cpu_features()
+    found: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    if found.get("amx-tile") and not may_use_tiles():
+        found |= {feature: False for feature in found if feature.startswith("amx")}
     return host_description(name, arch, found, core_caches(SYSFS_CPUS / "cpu0"))
 
 

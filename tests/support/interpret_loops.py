@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from support import random_reference
@@ -29,6 +30,7 @@ from ocannl.dialects.loops import (
     StoreOp,
     UniformOp,
 )
+from ocannl.dialects.scalar.small_floats import small_format
 
 Array: TypeAlias = NDArray[Any]
 
@@ -108,7 +110,9 @@ def dtype(type: Attribute) -> np.dtype[Any]:
             bits = type.width.data
             return np.dtype(bool) if bits == 1 else np.dtype(f"int{bits}")
         case _:
-            raise AssertionError(f"no NumPy type for {type}")
+            format = small_format(type)
+            assert format is not None, f"no NumPy type for {type}"
+            return np.dtype(getattr(ml_dtypes, format.dtype, format.dtype))
 
 
 def unsigned(x: Array) -> Array:

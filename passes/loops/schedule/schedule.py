@@ -10,10 +10,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.loops import GroupOp, NestOp
 from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.kept_copies import unwritten
-from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import functions, steps, uncalled
+from ocannl.passes.analysis.nests import all_steps, functions, uncalled
 from ocannl.passes.analysis.schedule_candidates import FindChoices, no_choices
 from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.loops.schedule.scheduler import Scheduler
@@ -41,7 +41,9 @@ class SchedulePass(TargetOptions, ModulePass):
         scheduler = Scheduler(self.target)
         called_by_none = uncalled(op)
         for func in functions(op):
-            scheduler.labels = labels_of(func)
-            scheduler.unwritten = unwritten(func) if self.keep and func in called_by_none else frozenset()
-            for step in steps(func):
-                scheduler.run(step, None if self.find is no_choices else self.find(canonical_text(step)))
+            may_keep = self.keep and func in called_by_none
+            scheduler.begin(func, unwritten(func) if may_keep else frozenset())
+            for step in all_steps(func):
+                scheduler.forget_copies(step)
+                if isinstance(step, NestOp | GroupOp):
+                    scheduler.run(step, None if self.find is no_choices else self.find(canonical_text(step)))

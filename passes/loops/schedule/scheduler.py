@@ -10,14 +10,16 @@ from xdsl.ir import SSAValue
 
 from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp, NestOp
 from ocannl.dialects.loops.schedule import Schedule, ScheduleAttr
+from ocannl.passes.analysis.dot_products import find_dot_product
 from ocannl.passes.analysis.kept_copies import is_kept
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.names import Names
-from ocannl.passes.analysis.nests import declaration, names_in, nests_of
+from ocannl.passes.analysis.names import Names, labels_of
+from ocannl.passes.analysis.nests import Step, declaration, names_in, nests_of, points, written_nodes
 from ocannl.passes.analysis.schedule_candidates import Choice, Chooser, loads_of
 from ocannl.passes.analysis.structural_equality import StructuralNumbering
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.loops.schedule.blocked_reductions import Blocking, blocked, blocked_sum, cheapest
+from ocannl.passes.loops.schedule.dot_products import CopyKey, DotTiling
 from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
@@ -38,14 +40,27 @@ class Scheduler:
         """Those of nodes: copies have other ones."""
         self.unwritten: frozenset[SSAValue] = frozenset()
         """The nodes of which packed copies may be kept between runs."""
+        self.copied: dict[CopyKey, SSAValue] = {}
+        """The copies for matrix units that are still equal to their sources."""
         self.structures = StructuralNumbering()
         self.cheapest: dict[tuple[int, tuple[bool, ...]], tuple[float, Choice] | None] = {}
         self.blockings: dict[int, tuple[Blocking | None, Choice]] = {}
         self.splittings: dict[int, Splitting | None] = {}
         self.blocks: dict[tuple[int, Choice], tuple[tuple[str, int], ...]] = {}
 
+    def begin(self, func: FuncOp, unwritten: frozenset[SSAValue]) -> None:
+        """Goes on with another function, of which copies of some nodes may be kept between runs."""
+        self.labels, self.unwritten, self.copied = labels_of(func), unwritten, {}
+
+    def forget_copies(self, step: Step) -> None:
+        """Tells that a step has run, which may have written what was copied."""
+        written = written_nodes(step) if self.copied else []
+        self.copied = {key: copy for key, copy in self.copied.items() if key.source not in written}
+
     def run(self, step: NestOp | GroupOp, choices: Sequence[Choice | None] | None) -> None:
         if choices is None and isinstance(step, NestOp):
+            if self.run_on_matrix_unit(step):
+                return
             remainder = self.remainder_of(step)
             if remainder is not None:
                 self.add_blocks(remainder)
@@ -56,6 +71,22 @@ class Scheduler:
         cycles = sum([self.schedule(nest, choice) for nest, choice in zip(nests, chosen, strict=True)])
         if isinstance(step, GroupOp) and step.schedule is None:
             self.share(step, cycles)
+
+    def run_on_matrix_unit(self, nest: NestOp) -> bool:
+        """Lets an instruction add up the products of a nest, if the target has one for them and that pays."""
+        product = None if nest.schedule is not None else find_dot_product(nest, self.target)
+        if product is None:
+            return False
+        for part in DotTiling(nest, product, self.labels, self.unwritten, self.copied).run():
+            for nest in nests_of(part):
+                self.schedule(nest, is_shared=not is_kept(part))
+            if isinstance(part, GroupOp):
+                self.share(part, product.cycles)
+            elif part.schedule is not None and not is_kept(part):
+                schedule = part.schedule.data
+                parallel = parallel_nest(part, schedule, points(part.space.data), self.target)
+                part.properties["schedule"] = ScheduleAttr(replace(schedule, parallel=parallel))
+        return True
 
     def add_blocks(self, nest: NestOp) -> None:
         """Schedules the steps before a nest that add up its sum in blocks, if that pays."""

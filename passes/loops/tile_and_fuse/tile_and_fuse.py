@@ -10,10 +10,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.passes.analysis.dot_products import find_dot_product
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import nodes, ungrouped
 from ocannl.passes.analysis.row_fusion import NestChain, is_far
+from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.target_options import TargetOptions
 from ocannl.passes.rewrites.row_grouper import Grouper
 from ocannl.passes.rewrites.row_groups import Builder
@@ -21,6 +24,17 @@ from ocannl.passes.rewrites.row_groups import Builder
 
 class CpuGrouper(Grouper):
     """Weighs the traffic between caches that fusion saves against the cost of starting nests more often."""
+
+    def __init__(self, func: FuncOp, target: TargetDescription) -> None:
+        super().__init__(func, target)
+        self.joining: dict[NestOp, bool] = {}
+
+    def may_join(self, view: NestFootprint) -> bool:
+        """Whether a nest may be in a chain: products on a matrix unit have groups of their own."""
+        if view.nest not in self.joining:
+            is_product = find_dot_product(view.nest, self.target) is not None
+            self.joining[view.nest] = super().may_join(view) and not is_product
+        return self.joining[view.nest]
 
     def begins(self, view: NestFootprint) -> bool:
         """Whether a nest touches more of a node than stays in the caches of a core."""

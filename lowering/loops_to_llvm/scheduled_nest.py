@@ -1,0 +1,32 @@
+"""Emits nests by what they do: on vectors, on a matrix unit, or as copies of words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Operation, SSAValue
+
+from ocannl.dialects.loops import NestOp
+from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.loops_to_llvm.matrix_unit import MatrixUnitEmitter
+from ocannl.lowering.loops_to_llvm.nest import NestEmitter
+from ocannl.lowering.loops_to_llvm.wide_copy import WideCopyEmitter, moving_together
+
+
+def emit_nest(
+    b: FunctionBuilder,
+    nest: NestOp,
+    pointers: Mapping[SSAValue, str],
+    positions: dict[str, Position],
+    first: Mapping[SSAValue, int],
+    ahead: Mapping[Operation, int] | None = None,
+) -> None:
+    """Emits a nest. A checked one has single accesses, each of which is checked."""
+    if b.checks:
+        NestEmitter(b, nest, pointers, positions, first, ahead).emit()
+    elif nest.schedule is not None and nest.schedule.data.dot:
+        MatrixUnitEmitter(b, nest, pointers, positions, first).emit()
+    elif moving_together(nest) is not None:
+        WideCopyEmitter(b, nest, pointers, positions, first).emit()
+    else:
+        NestEmitter(b, nest, pointers, positions, first, ahead).emit()
