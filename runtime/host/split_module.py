@@ -10,6 +10,7 @@ from functools import cached_property
 # The characters of a part's functions, at least: a part costs a millisecond, and one of so many takes 40.
 PART = 1 << 16
 FUNCTION = re.compile(r'^define internal .*?@("[^"]*"|[\w.$-]+)\(.*?^}\n?', re.MULTILINE | re.DOTALL)
+OPEN = re.compile(r'^define (?!internal )(.*?@("[^"]*"|[\w.$-]+)\(.*?) \{$', re.MULTILINE)
 GLOBAL = re.compile(r'^@("[^"]*"|[\w.$-]+) = ', re.MULTILINE)
 REFERENCE = re.compile(r'@("[^"]*"|[\w.$-]+)')
 # What every part has: declarations, the attributes of functions, metadata, and the target.
@@ -51,7 +52,8 @@ def split_module(text: str, least: int = PART) -> list[str]:
     groups = [*_groups(free, least)]
     if len(groups) < 2:
         return [text]
-    declarations = {function.name: function.declaration for function in found}
+    declarations = {match[2]: f"declare {match[1]}" for match in OPEN.finditer(text)}
+    declarations |= {function.name: function.declaration for function in found}
     moved = {function.name for function in free}
     first = FUNCTION.sub(
         lambda match: "" if match[1] in moved else match[0].replace(INTERNAL, OF_ALL_PARTS, 1), text

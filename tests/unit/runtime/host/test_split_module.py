@@ -57,6 +57,25 @@ def entry_of(objects: list[bytes]) -> int:
     return int(call(1))
 
 
+def test_a_part_calls_functions_that_others_see():
+    open_function = """define i64 @"routine of a loop"(i64 %x) #0 {
+  %y = add i64 %x, 1
+  ret i64 %y
+}
+
+"""
+    text = open_function + chain().replace(
+        "%square = mul i64 %x, %x", '%square = call i64 @"routine of a loop"(i64 %x)'
+    )
+    parts = split_module(text, least=200)
+    assert len(parts) > 2
+    assert sum('define i64 @"routine of a loop"' in part for part in parts) == 1
+    x = 1
+    for number in range(FUNCTIONS):
+        x = x + 1 + number
+    assert entry_of(jit.emit_objects(parts, host(), 3)) == min(x, 1000003) * 7
+
+
 def test_each_function_is_in_one_part():
     parts = split_module(chain(), least=200)
     defined = [re.findall(r'^define .*?@("[^"]*"|\w+)', part, re.MULTILINE) for part in parts]
