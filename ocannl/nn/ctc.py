@@ -35,28 +35,24 @@ def ctc(
     nothing. Logarithms may be -inf. A target without a path, such as one that is too long, has an infinite
     loss without a gradient, and with `zero_infinity` none. It is computed in f32 at least.
 
-    The recursion over time is that of matrices over pairs of states, for parts of the time in parallel: it is
-    `2 * sqrt(time)` steps long, so that long sequences make long programs. Raises `ShapeError` where nothing
-    determines the numbers of times and labels, and `ArgumentError` where one of them is 0.
+    The recursion over time is a scan. Raises `ShapeError` where nothing determines the numbers of times and
+    labels, and `ArgumentError` where one of them is 0.
     """
     target = oc.as_tensor(target)
     times, labels = _known(log_probs, "time"), _known(target, "label")
     lengths: oc.TensorLike = labels if target_lengths is None else oc.as_tensor(target_lengths)
     states = _States(target, labels, lengths, integer(blank, "blank"))
-    part_size = round(math.sqrt(times))
-    parts = -(-times // part_size)
     scores = oc.gather("..., t | c; ... | j => ..., t | j", log_probs, states.classes, at="c")
     scores = oc.cast(scores, computed_dtype(scores.dtype))
     # A NaN is not less, and stays.
     scores = oc.where(scores < NEVER, NEVER, scores)
-    if parts * part_size > times:
-        scores = oc.einsum(f"..., t | j => ..., t^{parts * part_size - times} | j", scores)
-    scores = oc.einsum("..., part&k | j => ..., part, k | j", scores, part=parts, k=part_size)
-    ends = times if input_lengths is None else oc.einsum("... | => ..., 0 |", oc.as_tensor(input_lengths))
-    paths = states.paths(scores, parts, part_size, ends)
-    reached = states.first
-    for part in range(parts):
-        reached = _followed(reached, oc.einsum(f"..., {part} | i -> j => ... | i -> j", paths))
+    ends = times if input_lengths is None else oc.as_tensor(input_lengths)
+
+    def step(reached: oc.Tensor, at: tuple[oc.Tensor, oc.Tensor]) -> tuple[oc.Tensor, None]:
+        score, time = at
+        return oc.where(time < ends, score + states.after(reached), reached), None
+
+    _, reached = oc.scan(step, states.first, (scores, oc.data(np.arange(times), axes="b", label="times")))
     loss = states.loss(reached, lengths)
     loss = oc.where(loss > -NEVER / 2, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":
@@ -78,15 +74,14 @@ def _known(x: oc.Tensor, axis: str) -> int:
 class _States:
     """The labels of a target with a blank before, between and after them, as many as `2 * labels + 1`.
 
-    Scores are logarithms of probabilities: those of states are ... | state, and those of paths between pairs
-    of states ... | arrival -> departure.
+    Scores are logarithms of probabilities, ... | state.
 
     Attributes:
         numbers: 0, 1, ... of the states.
         classes: the class of each state, batch | state.
         first: the scores before the first time, | state.
         advance: the score of coming from the state before, | state.
-        skip: that of coming from a label to the next, without the blank between them, batch, 1 | state.
+        skip: that of coming from a label to the next, without the blank between them, batch | state.
     """
 
     def __init__(self, target: oc.Tensor, labels: int, lengths: oc.TensorLike, blank: int) -> None:
@@ -99,22 +94,15 @@ class _States:
         own, before = (_labels_at(target, np.maximum(self.numbers - back, 0) // 2) for back in (1, 3))
         self.classes = oc.where(_of_states(is_label), own, blank)
         skips = oc.logical_and(_of_states(is_label & (self.numbers > 2)), oc.ne(own, before))
-        self.skip = oc.einsum("... | j => ..., 0 | j", oc.where(skips, 0.0, NEVER))
+        self.skip = oc.where(skips, 0.0, NEVER)
         self.first = oc.where(_of_states(self.numbers == 0), 0.0, NEVER)
         self.advance = oc.where(_of_states(self.numbers == 0), NEVER, 0.0)
 
-    def paths(self, scores: oc.Tensor, parts: int, part_size: int, ends: oc.TensorLike) -> oc.Tensor:
-        """The scores of the paths through each part of the time, batch, part | arrival -> departure, of those
-        of states, batch, part, time in it | state. Times from `ends` (batch, 1 |) on do not count.
-        """
-        paths = oc.where(oc.data(np.eye(len(self.numbers), dtype=bool), axes="oi"), 0.0, NEVER)
-        for k in range(part_size):
-            advanced = oc.einsum("... | i -> j^1 => ... | i -> 1^j", paths) + self.advance
-            skipped = oc.einsum("... | i -> j^2 => ... | i -> 2^j", paths) + self.skip
-            score = oc.einsum(f"..., {k} | j => ... | j", scores)
-            time = oc.data(np.arange(parts) * part_size + k, axes="b")
-            paths = oc.where(time < ends, score + _log_sum_exp(paths, advanced, skipped), paths)
-        return paths
+    def after(self, reached: oc.Tensor) -> oc.Tensor:
+        """The scores of states at the next time, without those of their classes, by the scores before."""
+        advanced = oc.einsum("... | j^1 => ... | 1^j", reached) + self.advance
+        skipped = oc.einsum("... | j^2 => ... | 2^j", reached) + self.skip
+        return _log_sum_exp(reached, advanced, skipped)
 
     def loss(self, reached: oc.Tensor, lengths: oc.TensorLike) -> oc.Tensor:
         """That of ending at the last label or the blank after it, batch |, where states are reached with
@@ -136,15 +124,6 @@ def _of_states(values: np.ndarray) -> oc.Tensor:
 def _labels_at(target: oc.Tensor, places: np.ndarray) -> oc.Tensor:
     """The labels at places of a target, batch | place."""
     return oc.gather("..., s | ; j | => ... | j", target, oc.data(places, axes="b", label="places"), at="s")
-
-
-def _followed(reached: oc.Tensor, paths: oc.Tensor) -> oc.Tensor:
-    """The scores of states after paths from those that were reached, ... | state: a product of a matrix and a
-    vector in the semiring of logarithms.
-    """
-    most = oc.stop_gradient(oc.tropical("... | i; ... | i -> j => ... | j", reached, paths))
-    start = oc.einsum("... | i => ... | i -> ", reached)
-    return most + oc.log(oc.einsum("... | i -> j => ... | j", oc.exp(start + paths - most)))
 
 
 def _log_sum_exp(*terms: oc.Tensor) -> oc.Tensor:
