@@ -40,6 +40,7 @@ from ocannl.dialects.loops.schedule_checks import (
     check_merged,
     check_order,
     check_parallel,
+    check_strips,
     check_tile,
     in_turn,
 )
@@ -182,6 +183,7 @@ class NestOp(ScheduledOp):
             summed = [op for reduction in reductions for op in reduction.body.block.ops]
             spaces = [op.space.data for op in reductions]
             check_dot(schedule, self.space.data, list(self.body.block.ops), spaces, summed)
+        check_strips(schedule, own, self.clashing)
 
 
 @operation_definition

@@ -28,8 +28,8 @@ def check_dot(
     """
     if len(ops) != 2 or len(reduced) != 1 or not isinstance(ops[1], StoreOp):
         raise VerifyException("a nest with `dot` stores a sum, and does nothing else")
-    if schedule.rows is None or schedule.lanes is None or schedule.merged:
-        raise VerifyException(f"`dot = {schedule.dot}` has rows and lanes, and no merged loops")
+    if schedule.rows is None or schedule.lanes is None or schedule.merged or schedule.strips:
+        raise VerifyException(f"`dot = {schedule.dot}` has rows and lanes, no merged loops and no strips")
     sizes = dict(space)
     for name, extent in schedule.tiles:
         if extent > SIDE * TILE or sizes[name] % extent:

@@ -24,6 +24,8 @@ class Schedule:
     move by equal steps over the points of a group. The other parts call it by its names with `*` between.
     Reductions whose lanes are the nest's have `chains` accumulator chains, each for steps of its own.
     `dot` names the instruction that adds up the products of a nest on its tile.
+    `strips` cuts a loop into strips of so many points (strip mining): around all loops of the order runs one
+    over strips, so that what the others read again and again for one strip stays in a cache.
     A `tuned` schedule was chosen by running the nest.
     """
 
@@ -35,6 +37,7 @@ class Schedule:
     chains: int = 1
     tuned: bool = False
     dot: str = ""
+    strips: tuple[str, int] | None = None
 
     def loops(self, space: Space) -> dict[str, int]:
         """The loops over a space and their lengths, one a variable or a group."""
@@ -85,10 +88,12 @@ def schedule_text(schedule: Schedule) -> str:
         parts.append(f"chains = {schedule.chains}")
     if schedule.dot:
         parts.append(f"dot = {schedule.dot}")
+    if schedule.strips:
+        parts.append(f"strips = {schedule.strips[0]} : {schedule.strips[1]}")
     return f"<{', '.join(parts)}>"
 
 
-SCHEDULE_PARTS = ("tuned", "merged", "order", "parallel", "rows", "lanes", "chains", "dot")
+SCHEDULE_PARTS = ("tuned", "merged", "order", "parallel", "rows", "lanes", "chains", "dot", "strips")
 
 
 def parse_schedule(parser: AttrParser) -> Schedule:
@@ -96,7 +101,7 @@ def parse_schedule(parser: AttrParser) -> Schedule:
     parallel: tuple[tuple[str, int], ...] = ()
     merged: tuple[tuple[str, ...], ...] = ()
     chains, dot = 1, ""
-    tile: dict[str, tuple[str, int]] = {}
+    extents: dict[str, tuple[str, int]] = {}
     seen: set[str] = set()
 
     def group() -> tuple[str, ...]:
@@ -134,11 +139,11 @@ def parse_schedule(parser: AttrParser) -> Schedule:
         elif key == "dot":
             dot = parser.parse_keyword_in(DOT_INSTRUCTIONS, " naming an instruction")
         else:
-            tile[key] = extent()
+            extents[key] = extent()
 
     parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
-    rows, lanes = tile.get("rows"), tile.get("lanes")
-    return Schedule(order, rows, lanes, parallel, merged, chains, "tuned" in seen, dot)
+    rows, lanes, strips = (extents.get(key) for key in ("rows", "lanes", "strips"))
+    return Schedule(order, rows, lanes, parallel, merged, chains, "tuned" in seen, dot, strips)
 
 
 def print_schedule(printer: Printer, schedule: ScheduleAttr | None) -> None:

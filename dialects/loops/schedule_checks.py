@@ -62,6 +62,22 @@ def check_parallel(schedule: Schedule, space: Space, clashing: Collection[str], 
             raise VerifyException(in_turn([name]))
 
 
+def check_strips(schedule: Schedule, own: Collection[str], clashing: Collection[str]) -> None:
+    """Strips have whole tiles, of a loop whose points store to different elements, and tasks whole strips."""
+    if schedule.strips is None:
+        return
+    loop, size = schedule.strips
+    if loop not in own:
+        raise VerifyException(f"strips `{loop}` is not a variable of the nest")
+    if size < 1 or size % schedule.tile(loop):
+        raise VerifyException(f"a strip of `{loop}` has whole tiles of {schedule.tile(loop)}, found {size}")
+    block = dict(schedule.parallel).get(loop, size)
+    if block % size:
+        raise VerifyException(f"a parallel block of `{loop}` has whole strips of {size}, found {block}")
+    if any(variable in clashing for variable in loop.split("*")):
+        raise VerifyException(in_turn([loop]))
+
+
 def in_turn(loops: Sequence[str]) -> str:
     """The message for points that cannot run together."""
     text = ", ".join(f"`{loop}`" for loop in loops)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ocannl.dialects.loops import ReduceOp
+from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.llvm.builder import Position
+from ocannl.lowering.llvm.instructions import call
+from ocannl.lowering.llvm.types import I64
 from ocannl.lowering.loops_to_llvm.blocked_reduction import BlockedAccumulation
 from ocannl.lowering.loops_to_llvm.reduction import Accumulation
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
-from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile, segments
+from ocannl.lowering.loops_to_llvm.tile import Lanes, Tile, segments, strip_start
 from ocannl.lowering.loops_to_llvm.tile_emitter import TileEmitter
 from ocannl.lowering.placement import Level
-from ocannl.passes.analysis.parallel_tasks import cuts
+from ocannl.passes.analysis.parallel_tasks import Cut, cuts
 
 
 class NestEmitter(TileEmitter):
@@ -22,7 +26,22 @@ class NestEmitter(TileEmitter):
         if all(level.size for level in self.placement.levels):
             blocks = task_blocks(self.b, cuts(self.nest))
             self.emit_ops(self.placement.root)
-            self.emit_levels(self.placement.levels, blocks)
+            self.emit_strips(blocks)
+
+    def emit_strips(self, blocks: dict[str, Block]) -> None:
+        """Emits all loops for one strip after the other, if the schedule has some."""
+        levels, (variable, size) = self.placement.levels, self.schedule.strips or ("", 0)
+        of_task = blocks.get(variable) or whole_block(variable, levels, self.schedule)
+        if of_task is None:
+            self.emit_levels(levels, blocks)
+            return
+        loop = self.b.open_loop(of_task.start, of_task.stop, size)
+        self.positions[strip_start(variable)] = Position(loop.index, 0, self.b.depth)
+        end = self.b.emit(f"add i64 {loop.index}, {size}")
+        stop = call(self.b, "umin", [end, of_task.stop], I64)
+        strip = Block(replace(of_task.cut, block=size), loop.index, stop, self.b.depth)
+        self.emit_levels(levels, blocks | {variable: strip})
+        self.b.close_loop(loop)
 
     def emit_levels(self, levels: Sequence[Level], blocks: Mapping[str, Block]) -> None:
         if not levels:
@@ -70,3 +89,13 @@ class NestEmitter(TileEmitter):
         self.fetch_results(op)
         kind = Accumulation if op.blocks is None else BlockedAccumulation
         return kind(self, op, self.placement.reductions[op]).emit()
+
+
+def whole_block(variable: str, levels: Sequence[Level], schedule: Schedule) -> Block | None:
+    """All whole tiles of a loop, with its remainder; None if there are none."""
+    size, tile = (
+        next((level.size for level in levels if level.variable == variable), 0),
+        schedule.tile(variable),
+    )
+    whole = size - size % tile
+    return Block(Cut(variable, tile, whole, whole, size % tile), "0", str(whole)) if whole else None

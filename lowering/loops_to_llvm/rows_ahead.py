@@ -54,9 +54,9 @@ class NextRows:
 
 def product_rows_ahead(placement: Placement, schedule: Schedule) -> dict[Operation, NextRows]:
     """The rows of the next tile of large matrices whose elements a product of matrices reads one by one,
-    where the innermost loop goes from one tile of rows to the next.
+    where the innermost loop goes from one tile of rows to the next. Those of a strip are in a cache.
     """
-    if schedule.rows is None or schedule.lanes is None:
+    if schedule.rows is None or schedule.lanes is None or schedule.strips is not None:
         return {}
     (row, height), lane = schedule.rows, schedule.lanes[0]
     loops = [level.variable for level in placement.levels if level.size > schedule.tile(level.variable)]

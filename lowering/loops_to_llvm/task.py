@@ -11,11 +11,12 @@ from ocannl.passes.analysis.parallel_tasks import Cut
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A task's part of a loop: from the value `start` to the value `stop`."""
+    """A part of a loop, of a task or of a strip: from the value `start`, in the scope `depth`, to `stop`."""
 
     cut: Cut
     start: str
     stop: str
+    depth: int = 0
 
 
 def task_blocks(b: FunctionBuilder, cuts: Sequence[Cut]) -> dict[str, Block]:
@@ -47,7 +48,7 @@ def run_block(
     """Emits `body` for the whole tiles of a block."""
     cut = block.cut
     if cut.block == cut.tile:
-        positions[cut.variable] = Position(block.start)
+        positions[cut.variable] = Position(block.start, 0, block.depth)
         body()
         return
     loop = b.open_loop(block.start, block.stop, cut.tile)

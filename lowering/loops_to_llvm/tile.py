@@ -54,6 +54,11 @@ class Segment:
         return self.start + self.count * self.extent
 
 
+def strip_start(variable: str) -> str:
+    """The name of the position at which the strip of a loop starts."""
+    return f"strip of {variable}"
+
+
 def segments(size: int, extent: int) -> Iterator[Segment]:
     """Splits `size` points into steps of `extent`, and one smaller step for the remainder."""
     whole, remainder = divmod(size, extent)

@@ -11,7 +11,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.linear import POSITION
-from ocannl.dialects.index.memref import loaded_type, memref_shape
+from ocannl.dialects.index.memref import element_bytes, loaded_type, memref_shape
 from ocannl.dialects.loops import IndexOp, LoadOp, NestOp, PositionOp, ReduceOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -19,7 +19,8 @@ from ocannl.lowering.llvm.indices import from_i64, linear_value
 from ocannl.lowering.llvm.instructions import emit_position
 from ocannl.lowering.llvm.memory import Found
 from ocannl.lowering.llvm.operations import emit_operation
-from ocannl.lowering.llvm.types import BIT, I64, ValueType, literal, value_type, vector
+from ocannl.lowering.llvm.types import BIT, BYTE, I64, ValueType, literal, value_type, vector
+from ocannl.lowering.loops_to_llvm.panels_ahead import panels_ahead
 from ocannl.lowering.loops_to_llvm.results_ahead import results_ahead
 from ocannl.lowering.loops_to_llvm.rows_ahead import product_rows_ahead, rows_ahead
 from ocannl.lowering.loops_to_llvm.tile import Lanes, Segment, Tile
@@ -58,6 +59,7 @@ class TileEmitter(ABC):
         self.ahead = ahead or {}
         self.rows_ahead = rows_ahead(self.placement, schedule)
         self.next_rows = product_rows_ahead(self.placement, schedule)
+        self.next_panels = panels_ahead(self.placement, schedule)
         self.results_ahead = results_ahead(nest, self.placement, schedule)
         self.row_variable, self.row_extent = schedule.rows or (None, 1)
         self.lane_variable, self.lane_extent = schedule.lanes or (None, 1)
@@ -151,6 +153,7 @@ class TileEmitter(ABC):
             access.row(row).load_vector(row * row_stride, lane_stride, self.lanes) for row in range(height)
         ]
         self.fetch_ahead(op, access, height)
+        self.fetch_next_panel(op)
         return Tile(rows, type, self.b.depth)
 
     def crosses(self, access: RowAccess) -> bool:
@@ -207,6 +210,14 @@ class TileEmitter(ABC):
         if found is not None and not self.positions[found.variable].offset:
             for row in range(height):
                 access.row(row).prefetch(row * access.row_stride + found.distance, Lanes(), SECOND_LEVEL)
+
+    def fetch_next_panel(self, op: LoadOp) -> None:
+        """Prefetches a byte of the next panel, once for some neighbouring points of a loop."""
+        found = self.next_panels.get(op)
+        if found is not None and not self.positions[found.variable].offset:
+            address = found.address.after(self.first.get(op.node, 0) * element_bytes(op.node))
+            access = TileAccess(self.b, self.pointers[op.node], address, self.positions, BYTE, {}, {})
+            access.prefetch(0, Lanes(), SECOND_LEVEL)
 
     def fetch_results(self, op: ReduceOp) -> None:
         """Prefetches the cells to which what a reduction computes is stored, where their loops are open."""

@@ -226,7 +226,9 @@ class TileCost:
         """
         distance = self.distance(total, int(tile), pitch)
         lines = max(tile, least) / LINE + (APART if distance == FARTHEST and pitch > tile else 0.0)
-        return (distance - 1) * lines
+        # Whole lines that begin anywhere reach into one more, which vectors then stand on, too.
+        split = distance if distance > 1 and least >= LINE <= tile and pitch % LINE else 0.0
+        return (distance - 1) * lines + split
 
     def row_conflicts(self, access: Access, view: ScopeTile) -> float:
         """The cost of rows that meet in so few sets of the first-level cache that they do not stay there."""

@@ -191,14 +191,17 @@ def schedules(draw: st.DrawFn, nest: NestOp) -> str:
     if lanes is not None:
         tiles[lanes] = draw(st.sampled_from((1, 2, 4, 6, 8, 16, 32)))
     cut = draw(st.lists(st.sampled_from(own), max_size=2, unique=True))
+    stripped = draw(st.none() | st.sampled_from(own))
+    strips = {} if stripped is None else {stripped: tiles.get(stripped, 1) * draw(st.integers(1, 3))}
     return " schedule " + schedule_text(
         Schedule(
             order,
             None if rows in (None, lanes) else (rows, tiles[rows]),
             None if lanes is None else (lanes, tiles[lanes]),
-            tuple((name, tiles.get(name, 1) * draw(st.integers(1, 3))) for name in cut),
+            tuple((name, strips.get(name, tiles.get(name, 1)) * draw(st.integers(1, 3))) for name in cut),
             schedule.merged,
             draw(st.sampled_from((1, 1, 2, 3, 8))),
+            strips=next(iter(strips.items()), None),
         )
     )
 

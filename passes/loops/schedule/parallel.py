@@ -26,9 +26,10 @@ def parallel_nest(
     facts = nest_facts(nest, schedule.merged)
     heavy = [s for s in facts.walk() if s is not facts and s.points * max(1, s.work) > REPEATED * cycles]
     clashing = nest.clashing
+    strips = dict([schedule.strips] if schedule.strips else [])
     loops = [
-        (loop, facts.space[loop], schedule.tile(loop))
-        for loop in schedule.order
+        (loop, facts.space[loop], strips.get(loop) or schedule.tile(loop))
+        for loop in dict.fromkeys([*strips, *schedule.order])
         if clashing.isdisjoint(loop.split("*")) and all(loop in scope.varies for scope in heavy)
     ]
     return blocks(loops, cycles, target)

@@ -24,6 +24,7 @@ from ocannl.passes.loops.schedule.pack import pack
 from ocannl.passes.loops.schedule.packed_panels import group_copies
 from ocannl.passes.loops.schedule.parallel import parallel_group, parallel_nest
 from ocannl.passes.loops.schedule.remainders import Splitting, best_splitting, split_off_remainder
+from ocannl.passes.loops.schedule.strips import copied_in_strips, in_strips
 from ocannl.passes.loops.schedule.sum_blocks import add_in_blocks
 from ocannl.passes.loops.schedule.transposed_panels import in_panels
 
@@ -143,9 +144,11 @@ class Scheduler:
             chosen = [loads[k] for k in best.packed]
             schedule, copies = pack(nest, chosen, schedule, self.labels, self.unwritten if kept else ())
             own = [copy for copy in copies if not is_kept(copy)]
-            group, schedule = group_copies(nest, own, schedule, self.target)
+            strips = in_strips(nest, schedule, self.target)
+            group, schedule = (None, strips) if strips else group_copies(nest, own, schedule, self.target)
         else:
             schedule = in_panels(nest, schedule, self.target)
+            schedule = copied_in_strips(nest, schedule, self.target)
         parallel = self.parallel(nest, schedule, cycles, (key, best)) if is_shared else ()
         schedule = replace(schedule, parallel=parallel, tuned=choice is not None)
         if schedule.lanes or schedule.rows or schedule.parallel or len(schedule.order) > 1 or schedule.tuned:

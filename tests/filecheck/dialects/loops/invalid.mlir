@@ -491,6 +491,54 @@ loops.func @f {
 // -----
 
 loops.func @f {
+  loops.nest "x" (i = 4) schedule <strips = j : 2> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: strips `j` is not a variable of the nest
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 40) schedule <rows = i : 8, strips = i : 12> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a strip of `i` has whole tiles of 8, found 12
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 40) schedule <strips = i : 0> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a strip of `i` has whole tiles of 1, found 0
+
+// -----
+
+loops.func @f {
+  loops.nest "x" (i = 40) schedule <parallel = (i : 16), rows = i : 8, strips = i : 24> {
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: a parallel block of `i` has whole strips of 24, found 16
+
+// -----
+
+loops.func @f {
+  %x = assign.node "x" on_device : memref<6xf32>
+  loops.nest "x" (o = 4, k = 3) schedule <strips = o : 2> {
+    %old = loops.load %x[o + k]
+    loops.store %old, %x[o + k]
+  }
+}
+
+// CHECK: {{:[0-9]+:[0-9]+}}: `loops.nest`: points that differ in `o` store to the same cell, so run in turn
+
+// -----
+
+loops.func @f {
   %x = assign.node "x" on_device : memref<6xf32>
   loops.nest "x" (o = 4, k = 3) schedule <parallel = (o : 2)> {
     %old = loops.load %x[o + k]

@@ -40,7 +40,7 @@ loops.func @f {
 
 // CHECK: loops.nest "x" (i = 4) schedule <tile = i : 2> {
 // CHECK-NEXT: ^^^^
-// CHECK-NEXT: Expected one of 'chains', 'dot', 'lanes', 'merged', 'order', 'parallel', 'rows', 'tuned' in a schedule
+// CHECK-NEXT: Expected one of 'chains', 'dot', 'lanes', 'merged', 'order', 'parallel', 'rows', 'strips', 'tuned' in a schedule
 
 // -----
 

@@ -14,6 +14,8 @@
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
 // CHECK-NEXT:    }
+// CHECK-NEXT:    loops.nest "strips" (b = 10, o = 16) schedule <order = (o, b), parallel = (b : 8), rows = b : 2, strips = b : 4> {
+// CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "tuned" (b = 10, o = 16) schedule <tuned, order = (o, b)> {
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loops.nest "blocks of tiles" (b = 10, o = 16) schedule <order = (o, b), parallel = (o : 16, b : 4), rows = b : 2, lanes = o : 8> {
@@ -49,6 +51,8 @@ loops.func @schedules {
   loops.nest "default" (b = 10, o = 16) schedule <> {
   }
   loops.nest "parallel" (b = 10, o = 16) schedule <parallel = (b : 4)> {
+  }
+  loops.nest "strips" (b = 10, o = 16) schedule <strips = b : 4, parallel = (b : 8), rows = b : 2, order = (o, b)> {
   }
   loops.nest "tuned" (b = 10, o = 16) schedule <tuned, order = (o, b)> {
   }

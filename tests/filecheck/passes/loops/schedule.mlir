@@ -87,9 +87,8 @@ loops.func @conflict {
   }
 }
 // CHECK-LABEL: loops.func @conflict
-// CHECK: loops.group "c" (j_panel = 32)
-// CHECK: loops.nest "b.packed" (k = 1024, j = 32)
-// CHECK: loops.nest "c" (i = 1024, j = 32)
+// CHECK: loops.nest "b.packed" (j_panel = 32, k = 1024, j = 32)
+// CHECK: loops.nest "c" (i = 1024, j_panel = 32, j = 32)
 
 // Panels of 256 KiB are copied before, those of the smaller operand, and so are panels fewer than cores, and what the whole group could hold.
 loops.func @copied_before {

@@ -2,12 +2,11 @@
 
 // 1000 columns are 62 panels of two vectors, and 8 columns more, whose index maps begin at 992.
 // CHECK-LABEL: loops.func @split
-// CHECK:         loops.group "y" (j_panel = 62)
-// CHECK:           loops.nest "w.packed1" (k = 1000, j = 16)
-// CHECK:             loops.load %w[k, j + 16*j_panel]
-// CHECK:           loops.nest "y" (i = 1000, j = 16) schedule <order = (j, i), rows = i : 6, lanes = j : 16> {
-// CHECK:             loops.load %b[j + 16*j_panel]
-// CHECK:             loops.store %{{.*}}, %y[i, j + 16*j_panel]
+// CHECK:         loops.nest "w.packed1" (j_panel = 62, k = 1000, j = 16)
+// CHECK-NEXT:      loops.load %w[k, j + 16*j_panel]
+// CHECK:         loops.nest "y" (i = 1000, j_panel = 62, j = 16) schedule <order = (j_panel, j, i), {{.*}}rows = i : 6, lanes = j : 16
+// CHECK:           loops.load %b[j + 16*j_panel]
+// CHECK:           loops.store %{{.*}}, %y[i, j + 16*j_panel]
 // CHECK:         loops.nest "w.packed" (k = 1000, j = 8)
 // CHECK-NEXT:      loops.load %w[k, j + 992]
 // CHECK:         loops.nest "y remainder" (i = 1000, j = 8)

@@ -1,0 +1,88 @@
+"""Strip mining for the second-level cache: a product of large matrices reads all panels of one operand for
+one strip of rows of the other after the other (Goto and van de Geijn, "Anatomy of High-Performance Matrix
+Multiplication", 2008), and a copy into panels reads some of them row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ocannl.dialects.index.memref import element_bytes
+from ocannl.dialects.loops import LoadOp, NestOp, StoreOp
+from ocannl.dialects.loops.schedule import Schedule
+from ocannl.dialects.loops.values import address_of
+from ocannl.passes.analysis.nests import names_in, variable_sizes
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.schedule.blocked_reductions import loads_in, sum_of_products
+
+# The part of the second-level cache that rows may fill without strips.
+FITS = 7 / 8
+# A strip has this part of the second-level cache at most, where results and panels go through, and so many
+# tiles at least.
+PART, TILES = 1 / 4, 4
+# The panels that a copy writes at a time.
+PANELS = 8
+
+
+def in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule | None:
+    """The schedule of a product of matrices with strips of rows, if the second-level cache does not hold all
+    rows; None where it does, or where that would read more from beyond it.
+    """
+    found, loops = sum_of_products(nest), loops_of_tiles(nest, schedule)
+    if found is None or schedule.lanes is None or len(loops) != 2 or schedule.lanes[0] in loops:
+        return None
+    panel, rows = loops
+    panels = [op for op in loads_in(found) if panel in names_in(op.indices.data)]
+    others = [op for op in loads_in(found) if rows in names_in(op.indices.data)]
+    if len(panels) != 1 or len(others) != 1 or panels == others:
+        return None
+    sizes = variable_sizes(nest)
+    of_panels, of_rows = (touched(op, sizes) for op in (panels[0], others[0]))
+    size = strip(sizes[rows], schedule.tile(rows), of_rows, target)
+    if size is None or of_rows <= FITS * target.l2_bytes or of_panels > target.lasting_bytes:
+        return None
+    # The copy in panels is written and read once more.
+    times = 2 + math.ceil(sizes[rows] / size)
+    return replace(schedule, strips=(rows, size)) if times * of_panels < sizes[panel] * of_rows else None
+
+
+def loops_of_tiles(nest: NestOp, schedule: Schedule) -> list[str]:
+    """The loops of a nest that run over more than one tile."""
+    sizes = schedule.loops(nest.space.data)
+    return [loop for loop in schedule.order if sizes[loop] > schedule.tile(loop)]
+
+
+def touched(op: LoadOp | StoreOp, sizes: Mapping[str, int]) -> int:
+    """The bytes that an access touches for some sizes of variables, each once."""
+    return element_bytes(op.node) * math.prod(sizes.get(name, 1) for name in names_in(op.indices.data))
+
+
+def strip(size: int, tile: int, bytes: int, target: TargetDescription) -> int | None:
+    """The points of a strip of a loop that reads so many bytes: strips are few, and as long as each other but
+    for a tile. None if there is no room for some tiles.
+    """
+    most = int(PART * target.l2_bytes * size / bytes) // tile
+    if most < TILES and 2 * TILES * tile * bytes <= target.l2_bytes * size:
+        most = TILES
+    tiles = math.ceil(size / tile)
+    return math.ceil(tiles / math.ceil(tiles / most)) * tile if most >= TILES else None
+
+
+def copied_in_strips(nest: NestOp, schedule: Schedule, target: TargetDescription) -> Schedule:
+    """The schedule of a copy of large matrices into panels: where rows of the matrix lie along neighbouring
+    panels, some of these are written at a time, so that more than a few elements of a row are read at once.
+    """
+    accesses = [op for op in nest.body.block.ops if isinstance(op, LoadOp | StoreOp)]
+    if schedule.lanes is None or schedule.rows is not None or len(accesses) != 2 or nest.clashing:
+        return schedule
+    (source, copy), (lanes, width) = map(address_of, accesses), schedule.lanes
+    sizes = dict(nest.space.data)
+    panel = next((loop for loop in loops_of_tiles(nest, schedule) if source.stride(loop) == width), None)
+    is_row = sizes.get(lanes) == width and source.stride(lanes) == 1 and copy.stride(lanes) == 1
+    if panel is None or not is_row or touched(accesses[0], sizes) <= target.l2_bytes // 2:
+        return schedule
+    order = tuple(loop for loop in schedule.order if loop not in (panel, lanes))
+    strips = (panel, PANELS) if sizes[panel] > PANELS else None
+    return replace(schedule, order=(*order, panel, lanes), strips=strips)

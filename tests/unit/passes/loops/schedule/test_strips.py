@@ -1,0 +1,98 @@
+"""Products in strips compute what they do without, on any number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.nests import parse_module, random_arrays, run_compiled, the_func
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from ocannl.passes.analysis.nests import nests
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.loops.plan_memory import PlanMemoryPass
+from ocannl.passes.loops.schedule.schedule import SchedulePass
+from ocannl.passes.loops.schedule.strips import strip
+from ocannl.runtime.host.processor import host
+
+NEAR = 2**18
+"""The second-level cache of a processor that does not hold the rows of these products."""
+
+
+def product(rows: int, columns: int, depth: int, x: str, element: str) -> str:
+    shape = {"i, k": f"{rows}x{depth}", "k, i": f"{depth}x{rows}"}[x]
+    return f"""
+loops.func @product {{
+  %x = assign.node "x" on_device : memref<{shape}x{element}>
+  %w = assign.node "w" on_device : memref<{depth}x{columns}x{element}>
+  %b = assign.node "b" on_device : memref<{columns}x{element}>
+  %y = assign.node "y" on_device : memref<{rows}x{columns}x{element}>
+  loops.nest "y" (i = {rows}, j = {columns}) {{
+    %sum = loops.reduce add (k = {depth}) : {element} {{
+      %xv = loops.load %x[{x}]
+      %wv = loops.load %w[k, j]
+      %p = arith.mulf %xv, %wv : {element}
+      loops.yield %p
+    }}
+    %bv = loops.load %b[j]
+    %v = arith.addf %sum, %bv : {element}
+    loops.store %v, %y[i, j]
+  }}
+}}"""
+
+
+def scheduled(text: str, target: TargetDescription) -> ModuleOp:
+    module = parse_module(text)
+    SchedulePass(described=target).apply(Context(), module)
+    PlanMemoryPass().apply(Context(), module)
+    module.verify()
+    return module
+
+
+def has_strips(module: ModuleOp) -> bool:
+    schedules = [nest.schedule for nest in nests(the_func(module)) if nest.label.data == "y"]
+    return all(schedule is not None and schedule.data.strips is not None for schedule in schedules)
+
+
+def run(module: ModuleOp, threads: int, target: TargetDescription) -> dict[str, NDArray[Any]]:
+    arrays = random_arrays(the_func(module))
+    run_compiled(module, arrays, threads=threads, target=target)
+    return arrays
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("x", ["i, k", "k, i"])
+@pytest.mark.parametrize(("rows", "columns"), [(257, 512), (500, 333), (263, 640)])
+def test_values_and_bits(rows: int, columns: int, x: str, element: str):
+    target = replace(host(), l2_bytes=NEAR)
+    text = product(rows, columns, 229, x, element)
+    module = scheduled(text, target)
+    assert has_strips(module)
+    arrays = run(module, 1, target)
+    product64 = np.einsum(f"{x},kj->ij".replace(", ", ""), *(arrays[n].astype(np.float64) for n in "xw"))
+    tolerance = 1e-4 if element == "f32" else 1e-12
+    np.testing.assert_allclose(arrays["y"], product64 + arrays["b"], rtol=tolerance, atol=10 * tolerance)
+    np.testing.assert_array_equal(run(module, 2, target)["y"], arrays["y"])
+    whole = scheduled(text, replace(target, l2_bytes=2**24))
+    assert not has_strips(whole)
+
+
+@pytest.mark.parametrize(
+    ("rows", "tile", "bytes", "expected"),
+    [
+        # 2**20 bytes, a quarter of which are 256 rows of 1 KiB: as many, or strips as even as tiles allow.
+        (1024, 8, 2**20, 256),
+        (1000, 8, 1000 * 2**10, 256),
+        (1030, 6, 1030 * 2**10, 210),
+        # Rows of 16 KiB: four tiles of them have half of the cache.
+        (64, 8, 2**20, 32),
+        # Rows of 32 KiB leave no room.
+        (64, 8, 2**21, None),
+    ],
+)
+def test_size_of_strips(rows: int, tile: int, bytes: int, expected: int | None):
+    assert strip(rows, tile, bytes, TargetDescription(l2_bytes=2**20)) == expected
