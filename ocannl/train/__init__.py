@@ -6,6 +6,7 @@ from ocannl.program.misuse import explain_all
 from ocannl.program.other_names import missing
 from ocannl.train.checkpoints import Checkpoint, Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
+from ocannl.train.dashboard import dashboard
 from ocannl.train.data import Batches, batches
 from ocannl.train.fit import fit
 from ocannl.train.gradients import forward_once, grad_update, update_once
@@ -61,6 +62,7 @@ __all__ = [
     "constant",
     "cosine",
     "csv",
+    "dashboard",
     "early_stopping",
     "exponential",
     "fit",

@@ -8,7 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 import ocannl as oc
+from ocannl.execute.context import default_context
+from ocannl.program.checks import integer
+from ocannl.train.optimizer import Optimizer
+from ocannl.train.probe import Observation, Probe
 
 Metrics = Mapping[str, float]
 
@@ -109,10 +115,10 @@ class _Csv:
 
 
 class _TensorBoard:
-    """Scalars of each step and epoch, in TensorBoard's files."""
+    """Scalars of each step and epoch, and what a probe sees, in TensorBoard's files."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | Path, every: int, probe: Probe | None) -> None:
+        self.folder, self._every, self._probe = folder, every, probe
         self._make: Any = _library("tensorboardX", "train.tensorboard()").SummaryWriter
         self._writer: Any = None
 
@@ -122,6 +128,19 @@ class _TensorBoard:
     def step(self, step: int, metrics: Metrics) -> None:
         for name, value in metrics.items():
             self._writer.add_scalar(f"step/{name}", value, step)
+        if step % self._every == 0 and self._probe is not None:
+            self._observe(self._probe(step), step)
+
+    def _observe(self, seen: Observation, step: int) -> None:
+        numbers = {"gradient_norm": seen.gradients, "dead_units": seen.dead}
+        for group, values in numbers.items():
+            for name, value in values.items():
+                self._writer.add_scalar(f"{group}/{name}", value, step)
+        if seen.rate is not None:
+            self._writer.add_scalar("learning_rate", seen.rate, step)
+        for group, arrays in {"weights": seen.weights, "activations": seen.activations}.items():
+            for name, array in arrays.items():
+                self._writer.add_histogram(f"{group}/{name}", array.astype(np.float32), step)
 
     def epoch(self, epoch: int, step: int, metrics: Metrics) -> None:
         for name, value in metrics.items():
@@ -141,6 +160,16 @@ def csv(path: str | Path) -> Log:
     return _Csv(path)
 
 
-def tensorboard(folder: str | Path) -> Log:
-    """Scalars for TensorBoard, `step/...` and `epoch/...`. Needs tensorboardX."""
-    return _TensorBoard(folder)
+def tensorboard(
+    folder: str | Path,
+    *,
+    watch: oc.Tensor | None = None,
+    optimizer: Optimizer | None = None,
+    every: int = 100,
+    ctx: oc.Context | None = None,
+) -> Log:
+    """Scalars for TensorBoard, `step/...` and `epoch/...`; with the loss of a few examples to `watch`, what
+    `train.dashboard` shows of it, every so many steps. Needs tensorboardX.
+    """
+    probe = None if watch is None else Probe(watch, ctx or default_context(), optimizer)
+    return _TensorBoard(folder, integer(every, "the number of steps", 1), probe)

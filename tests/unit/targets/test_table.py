@@ -106,6 +106,7 @@ def test_every_public_function_has_a_row():
     assert public_functions(train) - called == {
         "batches",
         "csv",
+        "dashboard",
         "plot",
         "progress",
         "tensorboard",
