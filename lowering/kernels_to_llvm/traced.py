@@ -87,7 +87,7 @@ class TracedText:
 
     def of_function(self, name: str) -> LocationAttr | None:
         """The origins of a function; None for one that is for no step."""
-        steps = self.steps.get(name.removesuffix(".on_frame"))
+        steps = self.steps.get(name)
         return None if steps is None else union(*(step.location for step in steps))
 
     def of_operation(self, name: str, number: int) -> LocationAttr:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ocannl.lowering.entry import EntryLayout, entry_symbol
-from ocannl.lowering.loops_to_llvm.frame import load_slot
+from ocannl.lowering.loops_to_llvm.frame import (
+    FIRST_ARGUMENT,
+    KERNEL_SLOT,
+    TASKS_SLOT,
+    TEAM_SLOT,
+    load_slot,
+    store_slot,
+)
 
 # With more calls the entry has a table: LLVM is slow on long functions.
 MOST_CALLS = 32
@@ -18,15 +25,20 @@ TICKS = '@"kernel ticks"'
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a kernel, or of its shares by all threads.
+    """A call of a kernel, or where it has several tasks, of its shares by all threads.
 
     Each argument is a slot and an offset: the number in the slot, or the address in it plus the offset in
-    bytes.
+    bytes. `runner` is the function that runs it with arguments in a frame, where there is one.
     """
 
     kernel: str
-    is_shared: bool
+    tasks: int
     arguments: Sequence[tuple[int, int]]
+    runner: str = ""
+
+    @property
+    def is_shared(self) -> bool:
+        return self.tasks > 1
 
     def types(self, layout: EntryLayout) -> list[str]:
         return [layout.type_of(slot) for slot, _ in self.arguments]
@@ -37,7 +49,7 @@ def direct_calls(name: str, layout: EntryLayout, calls: Sequence[Call], counted:
     entry = _DirectCalls(layout)
     for number, call in enumerate(calls):
         entry.add(number, call)
-    slots = max((1 + len(call.arguments) for call in calls if call.is_shared), default=0)
+    slots = max((FIRST_ARGUMENT + len(call.arguments) for call in calls if call.is_shared), default=0)
     frame = [f"  %frame = alloca [{slots} x i64], align 8"] if slots else []
     return "\n".join([_heading(name), *counted, *frame, *entry.lines, "  ret void", "}"])
 
@@ -61,11 +73,11 @@ class _DirectCalls:
             self.lines.append(f"  call void {call.kernel}({', '.join(arguments)})")
             return
         team = self.value("ptr", self.layout.team_slot, 0)
-        for k, argument in enumerate([f"ptr {team}", *arguments]):
+        for k, argument in enumerate([f"ptr {team}", f"ptr {call.kernel}", f"i64 {call.tasks}", *arguments]):
             place = f"%frame.{number}.{k}"
             self.lines.append(f"  {place} = getelementptr i64, ptr %frame, i64 {k}")
             self.lines.append(f"  store {argument}, ptr {place}, align 8")
-        self.lines.append(f'  call void @"run by team"(ptr {call.kernel}, ptr %frame, ptr {team})')
+        self.lines.append(f'  call void @"run by team"(ptr {call.runner}, ptr %frame, ptr {team})')
 
     def value(self, type: str, slot: int, offset: int) -> str:
         """The name of the value in a slot, or of the address in it plus an offset."""
@@ -92,11 +104,13 @@ def call_table(
     """The entry as a loop over a table of calls, after the lines `counted`; all kernels get their arguments
     in a frame.
 
-    A call is the function's address, whether all threads run it, how many arguments it has, and slot and
-    offset of each. They are timed if `first` is the number of the first of them among all calls that are.
+    A call is the address of its runner, that of its kernel, how many tasks and how many arguments it has, and
+    slot and offset of each. They are timed if `first` is the number of the first of them among all calls
+    that are.
     """
     words = [word for call in calls for word in _words(call)]
-    table, slots = f'@"calls of {name}"', 1 + max((len(call.arguments) for call in calls), default=0)
+    table = f'@"calls of {name}"'
+    slots = FIRST_ARGUMENT + max((len(call.arguments) for call in calls), default=0)
     team = load_slot("%args", "%team", "ptr", layout.team_slot) if layout.is_parallel else []
     ticks = "" if first is None else f", ptr getelementptr (i64, ptr {TICKS}, i64 {first})"
     run = RUN_CALLS if first is None else CLOCK_CALLS
@@ -120,8 +134,9 @@ def call_table(
 def _words(call: Call) -> list[str]:
     places = [f"i64 {number}" for argument in call.arguments for number in argument]
     return [
+        f"i64 ptrtoint (ptr {call.runner} to i64)",
         f"i64 ptrtoint (ptr {call.kernel} to i64)",
-        f"i64 {int(call.is_shared)}",
+        f"i64 {call.tasks}",
         f"i64 {len(call.arguments)}",
         *places,
     ]
@@ -149,7 +164,7 @@ def run_calls(*, clocked: bool) -> str:
             f"define internal void {CLOCK_CALLS if clocked else RUN_CALLS}(ptr %calls, ptr %stop, ptr %args, "
             f"ptr %frame, ptr %team{', ptr %first.ticks' if clocked else ''}) #0 {{",
             "start:",
-            "  store ptr %team, ptr %frame, align 8",
+            *store_slot("ptr %team", TEAM_SLOT),
             *(first if clocked else ()),
             "  br label %calls.left",
             "calls.left:",
@@ -158,15 +173,19 @@ def run_calls(*, clocked: bool) -> str:
             "  %more.calls = icmp ult ptr %call, %stop",
             "  br i1 %more.calls, label %call.read, label %done",
             "call.read:",
-            *load_slot("%call", "%kernel", "ptr", 0),
-            *load_slot("%call", "%shared", "i64", 1),
-            *load_slot("%call", "%count", "i64", 2),
-            "  %first = getelementptr i64, ptr %call, i64 3",
+            *load_slot("%call", "%runner", "ptr", 0),
+            *load_slot("%call", "%kernel", "ptr", 1),
+            *load_slot("%call", "%tasks", "i64", 2),
+            *load_slot("%call", "%count", "i64", 3),
+            *store_slot("ptr %kernel", KERNEL_SLOT),
+            *store_slot("i64 %tasks", TASKS_SLOT),
+            "  %first = getelementptr i64, ptr %call, i64 4",
+            f"  %first.place = getelementptr i64, ptr %frame, i64 {FIRST_ARGUMENT}",
             "  %next = getelementptr [2 x i64], ptr %first, i64 %count",
             "  br label %arguments.left",
             "arguments.left:",
             "  %argument = phi ptr [ %first, %call.read ], [ %argument.next, %argument.read ]",
-            "  %place = phi ptr [ %frame, %call.read ], [ %place.next, %argument.read ]",
+            "  %place = phi ptr [ %first.place, %call.read ], [ %place.next, %argument.read ]",
             "  %more.arguments = icmp ult ptr %argument, %next",
             "  br i1 %more.arguments, label %argument.read, label %filled",
             "argument.read:",
@@ -175,18 +194,18 @@ def run_calls(*, clocked: bool) -> str:
             "  %base.slot = getelementptr i64, ptr %args, i64 %number",
             "  %base = load i64, ptr %base.slot, align 8",
             "  %value = add i64 %base, %offset",
+            "  store i64 %value, ptr %place, align 8",
             "  %place.next = getelementptr i64, ptr %place, i64 1",
-            "  store i64 %value, ptr %place.next, align 8",
             "  %argument.next = getelementptr [2 x i64], ptr %argument, i64 1",
             "  br label %arguments.left",
             "filled:",
-            "  %alone = icmp eq i64 %shared, 0",
+            "  %alone = icmp ult i64 %tasks, 2",
             "  br i1 %alone, label %run, label %fork",
             "run:",
-            "  call void %kernel(ptr %frame)",
+            "  call void %runner(ptr %frame)",
             "  br label %returned",
             "fork:",
-            '  call void @"run by team"(ptr %kernel, ptr %frame, ptr %team)',
+            '  call void @"run by team"(ptr %runner, ptr %frame, ptr %team)',
             "  br label %returned",
             "returned:",
             *(added if clocked else ()),

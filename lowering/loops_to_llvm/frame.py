@@ -1,8 +1,13 @@
-"""Functions that take their arguments in a frame: slots of 8 bytes, the thread team and the arguments."""
+"""Functions that call kernels with arguments in a frame: slots of 8 bytes. Kernels with arguments of the same
+types share such a function, as what LLVM takes for a function is more than it takes for these few lines.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+# The slots of a frame: the thread team, the kernel, the number of its tasks, and its arguments from there on.
+TEAM_SLOT, KERNEL_SLOT, TASKS_SLOT, FIRST_ARGUMENT = range(4)
 
 # Helper functions of all nests with tasks. A thread has the same part of one nest and of the next, so that
 # what it reads is in its cache where it wrote it.
@@ -55,36 +60,53 @@ def load_slot(block: str, name: str, type: str, number: int) -> list[str]:
     ]
 
 
-def load_arguments(types: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The loads of a kernel's arguments, and these with their types."""
-    loads = [line for k, type in enumerate(types) for line in load_slot("%frame", f"%a{k}", type, k + 1)]
+def store_slot(value: str, number: int) -> list[str]:
+    """Stores a value with its type in a slot of the frame."""
+    place = f"%frame.{number}"
+    return [
+        f"  {place} = getelementptr i64, ptr %frame, i64 {number}",
+        f"  store {value}, ptr {place}, align 8",
+    ]
+
+
+def load_call(types: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The loads of a kernel and of its arguments, and these with their types."""
+    loads = load_slot("%frame", "%kernel", "ptr", KERNEL_SLOT)
+    for k, type in enumerate(types):
+        loads += load_slot("%frame", f"%a{k}", type, FIRST_ARGUMENT + k)
     return loads, [f"{type} %a{k}" for k, type in enumerate(types)]
 
 
-def call_on_frame(kernel: str, types: Sequence[str]) -> str:
-    """The body of a function that calls a kernel with arguments of these types."""
-    loads, arguments = load_arguments(types)
+def signature(types: Sequence[str]) -> str:
+    """A letter for each argument: `p` for an address, `i` for a number."""
+    return "".join([type[0] for type in types])
+
+
+def call_on_frame(types: Sequence[str]) -> str:
+    """The body of a function that calls the kernel of a frame with arguments of these types."""
+    loads, arguments = load_call(types)
     return "\n".join(
-        ["(ptr %frame) #0 {", *loads, f"  call void {kernel}({', '.join(arguments)})", "  ret void", "}"]
+        ["(ptr %frame) #0 {", *loads, f"  call void %kernel({', '.join(arguments)})", "  ret void", "}"]
     )
 
 
-def share_of_tasks(kernel: str, types: Sequence[str], tasks: int) -> str:
-    """The body of a function that runs a thread's share of the tasks of a kernel."""
-    loads, arguments = load_arguments(types)
+def share_of_tasks(types: Sequence[str]) -> str:
+    """The body of a function that runs a thread's share of the tasks of the kernel of a frame."""
+    loads, arguments = load_call(types)
     return "\n".join(
         [
             "(ptr %frame) #0 {",
-            *load_slot("%frame", "%team", "ptr", 0),
+            *load_slot("%frame", "%team", "ptr", TEAM_SLOT),
+            *load_slot("%frame", "%tasks", "i64", TASKS_SLOT),
             *loads,
-            f'  %share = call {{ i64, i64 }} @"share of thread"(ptr %team, i64 {tasks})',
+            '  %share = call { i64, i64 } @"share of thread"(ptr %team, i64 %tasks)',
             "  %start = extractvalue { i64, i64 } %share, 0",
             "  %stop = extractvalue { i64, i64 } %share, 1",
             "  %some = icmp ult i64 %start, %stop",
             "  br i1 %some, label %run, label %done",
             "run:",
             "  %task = phi i64 [ %start, %0 ], [ %task.next, %run ]",
-            f"  call void {kernel}({', '.join([*arguments, 'i64 %task'])})",
+            f"  call void %kernel({', '.join([*arguments, 'i64 %task'])})",
             "  %task.next = add i64 %task, 1",
             "  %more = icmp ult i64 %task.next, %stop",
             "  br i1 %more, label %run, label %done",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -21,7 +21,7 @@ from ocannl.lowering.entry import EntryLayout, EntrySlots, collectives, used_nam
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.debug_info import DebugInfo
 from ocannl.lowering.loops_to_llvm.calls import MOST_CALLS, Call, call_table, clock, direct_calls, run_calls
-from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks
+from ocannl.lowering.loops_to_llvm.frame import TEAM, call_on_frame, share_of_tasks, signature
 from ocannl.lowering.loops_to_llvm.group import GroupEmitter
 from ocannl.lowering.loops_to_llvm.kept_copies import count_write, emit_where_stale
 from ocannl.lowering.loops_to_llvm.nest import NestEmitter
@@ -48,13 +48,14 @@ def loops_to_llvm(
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The function that runs a step, or with `is_shared` a thread's share of it.
+    """The function that runs a step, or of one with several tasks, one of these.
 
-    Its arguments are pointers to the `first` elements of nodes that it needs, and static `indices`.
+    Its arguments are pointers to the `first` elements of nodes that it needs, and static `indices`; then the
+    number of the task.
     """
 
     name: str
-    is_shared: bool
+    tasks: int
     first: Sequence[int]
     indices: Sequence[str]
 
@@ -73,6 +74,8 @@ class ModuleEmitter:
     structures: StructuralNumbering = field(default_factory=StructuralNumbering)
     known: dict[Hashable, Kernel] = field(default_factory=dict[Hashable, Kernel])
     functions: dict[str, str] = field(default_factory=dict[str, str])
+    runners: dict[str, str] = field(default_factory=dict[str, str])
+    """The functions that run calls on a frame, by what they do."""
     helpers: dict[str, None] = field(default_factory=dict[str, None])
     names: set[str] = field(default_factory=set[str])
     exchanges: Mapping[Operation, int] = field(default_factory=dict[Operation, int])
@@ -122,10 +125,11 @@ class ModuleEmitter:
             for k, node in enumerate(written)
             for line in count_write(f"%w{k}", places.of_element(node, 0)[0])
         ]
-        if len(calls) <= MOST_CALLS and not self.clocked:
+        is_direct = len(calls) <= MOST_CALLS and not self.clocked
+        calls = [self.with_runner(c, places.layout) if c.is_shared or not is_direct else c for c in calls]
+        if is_direct:
             self.parts.append(direct_calls(name, places.layout, calls, counted))
             return
-        calls = self.on_frame(calls, places.layout)
         self.parts.append(
             call_table(name, places.layout, calls, self.timed if self.clocked else None, counted)
         )
@@ -139,7 +143,7 @@ class ModuleEmitter:
         if isinstance(step, CollectiveOp):
             name = self.function(f"{func.sym_name.data}.exchange", exchange_text(self.exchanges[step]))
             given = [places.of_element(node, 0) for node in step.nodes]
-            return Call(name, False, [*given, (places.layout.engine_slot, 0)])
+            return Call(name, 1, [*given, (places.layout.engine_slot, 0)])
         if (
             isinstance(step, NestOp | GroupOp)
             and not self.checks
@@ -155,21 +159,23 @@ class ModuleEmitter:
         if kernel is None:
             kernel = self.known[kind] = self.emit_kernel(func, step, nodes, apart)
         arguments = [places.of_element(n, first) for n, first in zip(nodes, kernel.first, strict=True)]
-        return Call(kernel.name, kernel.is_shared, arguments + [places.of_index(n) for n in kernel.indices])
+        return Call(kernel.name, kernel.tasks, arguments + [places.of_index(n) for n in kernel.indices])
 
     def call_repeat(self, func: FuncOp, step: RepeatOp, places: EntrySlots) -> Call:
         """The call of a function that runs a body's entry, with slots of its own, at each iteration."""
         name = self.function(f"{func.sym_name.data}.repeat {step.body.data}", loop_text(step, places))
-        return Call(name, False, call_arguments(step, places))
+        return Call(name, 1, call_arguments(step, places))
 
-    def on_frame(self, calls: Sequence[Call], layout: EntryLayout) -> list[Call]:
-        """The same calls, of wrappers that take the arguments of kernels in a frame."""
-        alone = {call.kernel: call.types(layout) for call in calls if not call.is_shared}
-        on_frame = {
-            kernel: self.function(f"{kernel[2:-1]}.on_frame", call_on_frame(kernel, types))
-            for kernel, types in alone.items()
-        }
-        return [Call(on_frame.get(c.kernel, c.kernel), c.is_shared, c.arguments) for c in calls]
+    def with_runner(self, call: Call, layout: EntryLayout) -> Call:
+        """The call with the function that runs it with arguments in a frame."""
+        types = call.types(layout)
+        name = f"{'share' if call.is_shared else 'on_frame'}.{signature(types)}"
+        if name not in self.runners:
+            self.runners[name] = self.function(
+                name, (share_of_tasks if call.is_shared else call_on_frame)(types)
+            )
+            self.helpers |= dict.fromkeys([TEAM] if call.is_shared else [])
+        return replace(call, runner=self.runners[name])
 
     def emit_kernel(
         self, func: FuncOp, step: Operation, nodes: Sequence[SSAValue], apart: Sequence[bool]
@@ -206,11 +212,7 @@ class ModuleEmitter:
         head = "#0" if debug is None else f"#0 !dbg {debug}"
         kernel = self.function(name, f"({', '.join(parameters)}) {head} {{\n{b.text()}\n  ret void\n}}")
         self.declarations |= b.declarations
-        if tasks > 1:
-            types = ["ptr"] * len(nodes) + ["i64"] * len(indices)
-            kernel = self.function(f"{name}.share", share_of_tasks(kernel, types, tasks))
-            self.helpers[TEAM] = None
-        return Kernel(kernel, tasks > 1, [first.get(node, 0) for node in nodes], indices)
+        return Kernel(kernel, tasks, [first.get(node, 0) for node in nodes], indices)
 
     def function(self, name: str, rest: str) -> str:
         """The name of the function with this text, emitted unless an equal one was before."""

@@ -180,22 +180,28 @@ loops.func @shared indices (n = 4) {
 // CHECK:       [[REST]]:
 // CHECK:       [[END]]:
 // CHECK-NEXT:    ret void
-// CHECK-LABEL: define internal void @"shared.y.share"(ptr %frame)
+// CHECK-LABEL: define internal void @"share.ppi"(ptr %frame)
 // CHECK-NEXT:    %team.slot = getelementptr i64, ptr %frame, i64 0
 // CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
-// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %frame, i64 1
+// CHECK-NEXT:    %tasks.slot = getelementptr i64, ptr %frame, i64 2
+// CHECK-NEXT:    %tasks = load i64, ptr %tasks.slot, align 8
+// CHECK-NEXT:    %kernel.slot = getelementptr i64, ptr %frame, i64 1
+// CHECK-NEXT:    %kernel = load ptr, ptr %kernel.slot, align 8
+// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %frame, i64 3
 // CHECK-NEXT:    %a0 = load ptr, ptr %a0.slot, align 8
 // CHECK:         %a2 = load i64, ptr %a2.slot, align 8
-// CHECK-NEXT:    %share = call { i64, i64 } @"share of thread"(ptr %team, i64 15)
+// CHECK-NEXT:    %share = call { i64, i64 } @"share of thread"(ptr %team, i64 %tasks)
 // CHECK:       run:
 // CHECK-NEXT:    %task = phi i64 [ %start, %0 ], [ %task.next, %run ]
-// CHECK-NEXT:    call void @"shared.y"(ptr %a0, ptr %a1, i64 %a2, i64 %task)
+// CHECK-NEXT:    call void %kernel(ptr %a0, ptr %a1, i64 %a2, i64 %task)
 // CHECK-LABEL: define void @"routine shared"(ptr %args)
-// CHECK-NEXT:    %frame = alloca [4 x i64], align 8
+// CHECK-NEXT:    %frame = alloca [6 x i64], align 8
 // CHECK:         [[PLACE:%.*]] = getelementptr i64, ptr %frame, i64 0
 // CHECK-NEXT:    store ptr %a4, ptr [[PLACE]], align 8
+// CHECK:         store ptr @"shared.y", ptr {{.*}}, align 8
+// CHECK:         store i64 15, ptr {{.*}}, align 8
 // CHECK:         store i64 %a3, ptr {{.*}}, align 8
-// CHECK-NEXT:    call void @"run by team"(ptr @"shared.y.share", ptr %frame, ptr %a4)
+// CHECK-NEXT:    call void @"run by team"(ptr @"share.ppi", ptr %frame, ptr %a4)
 
 // Equal steps on different rows of a node are one function, which gets the pointer to a row.
 loops.func @rows {

@@ -1,7 +1,8 @@
 // RUN: ocannl-opt %s -t llvm | filecheck %s
 
-// More than 32 calls are a table: of each the function, whether all threads run it, how many arguments it has, and of
-// each argument its slot and the bytes from the address there.
+// More than 32 calls are a table: of each the function that runs it, the kernel, how many tasks and arguments it has, and
+// of each argument its slot and the bytes from the address there. Kernels whose arguments have the same types are run by
+// the same function.
 loops.func @many indices (n = 4) {
   %x = assign.node "x" constant : memref<4x64x16xf32>
   %y = assign.node "y" on_device : memref<64x16xf32>
@@ -44,19 +45,22 @@ loops.func @many indices (n = 4) {
   loops.nest "h" (i = 8) { %v = loops.load %h[i] %r = arith.addf %v, %v : f32 loops.store %r, %h[i] }
 }
 // CHECK-LABEL: define internal void @"many.h"(ptr noalias %p0, ptr noalias %p1)
-// CHECK-LABEL: define internal void @"many.h.on_frame"(ptr %frame)
-// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %frame, i64 1
+// CHECK-LABEL: define internal void @"share.ppi"(ptr %frame)
+// CHECK-LABEL: define internal void @"on_frame.pp"(ptr %frame)
+// CHECK-NEXT:    %kernel.slot = getelementptr i64, ptr %frame, i64 1
+// CHECK-NEXT:    %kernel = load ptr, ptr %kernel.slot, align 8
+// CHECK-NEXT:    %a0.slot = getelementptr i64, ptr %frame, i64 3
 // CHECK-NEXT:    %a0 = load ptr, ptr %a0.slot, align 8
-// CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %frame, i64 2
+// CHECK-NEXT:    %a1.slot = getelementptr i64, ptr %frame, i64 4
 // CHECK-NEXT:    %a1 = load ptr, ptr %a1.slot, align 8
-// CHECK-NEXT:    call void @"many.h"(ptr %a0, ptr %a1)
-// CHECK:       @"calls of many" = internal constant [171 x i64]
-// CHECK-SAME:    [i64 ptrtoint (ptr @"many.y.share" to i64), i64 1, i64 3, i64 1, i64 0, i64 2, i64 0, i64 3, i64 0,
-// CHECK-SAME:    i64 ptrtoint (ptr @"many.h.on_frame" to i64), i64 0, i64 2, i64 2, i64 192, i64 0, i64 64,
-// CHECK-SAME:    i64 ptrtoint (ptr @"many.h.1.on_frame" to i64), i64 0, i64 1, i64 0, i64 64,
+// CHECK-NEXT:    call void %kernel(ptr %a0, ptr %a1)
+// CHECK:       @"calls of many" = internal constant [204 x i64]
+// CHECK-SAME:    [i64 ptrtoint (ptr @"share.ppi" to i64), i64 ptrtoint (ptr @"many.y" to i64), i64 8, i64 3, i64 1, i64 0, i64 2, i64 0, i64 3, i64 0,
+// CHECK-SAME:    i64 ptrtoint (ptr @"on_frame.pp" to i64), i64 ptrtoint (ptr @"many.h" to i64), i64 1, i64 2, i64 2, i64 192, i64 0, i64 64,
+// CHECK-SAME:    i64 ptrtoint (ptr @"on_frame.p" to i64), i64 ptrtoint (ptr @"many.h.1" to i64), i64 1, i64 1, i64 0, i64 64,
 // CHECK-LABEL: define void @"routine many"(ptr %args)
-// CHECK-NEXT:    %frame = alloca [4 x i64], align 8
-// CHECK-NEXT:    %stop = getelementptr i64, ptr @"calls of many", i64 171
+// CHECK-NEXT:    %frame = alloca [6 x i64], align 8
+// CHECK-NEXT:    %stop = getelementptr i64, ptr @"calls of many", i64 204
 // CHECK-NEXT:    %team.slot = getelementptr i64, ptr %args, i64 4
 // CHECK-NEXT:    %team = load ptr, ptr %team.slot, align 8
 // CHECK-NEXT:    call void @"run calls"(ptr @"calls of many", ptr %stop, ptr %args, ptr %frame, ptr %team)

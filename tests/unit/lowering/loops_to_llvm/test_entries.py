@@ -81,5 +81,6 @@ def test_an_entry_with_many_calls_is_a_table():
     module = parse_module(text)
     check(module, tolerance=1e-6)
     code = loops_to_llvm(module)
-    assert f"[{count * 5} x i64] [i64 ptrtoint (ptr @" in code
-    assert code.count('call void @"many') == count
+    assert f"[{count * 6} x i64] [i64 ptrtoint (ptr @" in code
+    assert code.count('define internal void @"many') == count
+    assert code.count('define internal void @"on_frame') == 1
