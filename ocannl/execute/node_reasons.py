@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdsl.ir import Operation
+
 from ocannl.dialects.assign import NodeOp
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.ir.errors import OcannlError, location_text
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import schedule_text
+from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.memory import memory_report
 from ocannl.program.reasons import Line, Reasons
 
@@ -28,7 +31,7 @@ def node_reasons(func: FuncOp, label: str) -> Reasons:
         if row.label == label:
             place = "" if row.offset is None else f", {row.bytes} bytes at {row.offset} of the arena"
             answer = f"`{label}` {SAID.get(row.mode, row.mode)}{place}: {row.why}"
-            return Reasons(answer, tuple(_lines(func, label)))
+            return Reasons(answer, (*_lines(func, label), *_neighbours(func, label)))
     known = ", ".join(row.label for row in memory_report(func))
     raise OcannlError(f"the routine has no node `{label}`; there are {known}")
 
@@ -43,6 +46,33 @@ def _lines(func: FuncOp, label: str) -> Iterator[Line]:
             space = _space(nest.space.data)
             text = f"{'computed' if writes else 'read'} in the nest {nest.label.data!r}{space}{schedule}"
             yield Line(location_text(own[0]) or location_text(nest), text)
+
+
+def writers(func: FuncOp, label: str) -> list[NestOp]:
+    """The nests that store to a node."""
+    found = [op for op in func.walk() if isinstance(op, StoreOp) and _label(op) == label]
+    return list(dict.fromkeys(nest for nest in map(nest_around, found) if nest is not None))
+
+
+def nest_around(op: Operation) -> NestOp | None:
+    """The nest that an operation is in."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, NestOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def _neighbours(func: FuncOp, label: str) -> Iterator[Line]:
+    """Why the nests that compute a node are not one with those that run before and after them."""
+    for nest in writers(func, label):
+        for when, other in (("before", nest.prev_op), ("after", nest.next_op)):
+            if not isinstance(other, NestOp):
+                continue
+            pair = (other, nest) if when == "before" else (nest, other)
+            reason = why_apart(*map(NestSummary.of, pair))
+            if reason is not None:
+                text = f"{nest.label.data!r} is not one with {other.label.data!r} {when} it, since {reason}"
+                yield Line(location_text(nest), text)
 
 
 def _label(op: LoadOp | StoreOp) -> str | None:

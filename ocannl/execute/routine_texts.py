@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ocannl.dialects.ir.errors import DeviceError, OcannlError
-from ocannl.execute.node_reasons import node_reasons
+from ocannl.execute.node_reasons import node_reasons, writers
 from ocannl.execute.pair_reasons import pair_reasons
 from ocannl.execute.report import memory_table, schedule_table
+from ocannl.execute.tile_reasons import TARGET, nests_before_schedule, tile_lines
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.pipelines import GPU_PIPELINES
 from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract
 from ocannl.program.html import text_html
-from ocannl.program.reasons import Reasons
+from ocannl.program.reasons import Line, Reasons
 from ocannl.program.stages import lowered, stage_text
 from ocannl.program.tensor import TensorLike, as_tensor
 from ocannl.program.values import Value, memory_key
@@ -137,8 +138,10 @@ class RoutineTexts(Viewable):
 
     def why(self, node: TensorLike | str, other: TensorLike | str | None = None) -> Reasons:
         """Why a tensor, or a node by its name in `memory()`, has memory of its own in this routine or is
-        computed where it is used, and where it is computed and read, by which schedule. With an `other` one,
-        which of the two waits for the other, by which nests, and why these are not fused.
+        computed where it is used, and where it is computed and read, by which schedule; why the nests that
+        compute it are not one with those beside them; and on the CPU why they have their tiles: the cheapest
+        candidates with the cycles that the cost model expects, and after `oc.tune` what was measured. With an
+        `other` one, which of the two waits for the other, by which nests, and why these are not fused.
 
         Raises `OcannlError` where the routine has no such node.
         """
@@ -147,7 +150,21 @@ class RoutineTexts(Viewable):
             n if isinstance(n, str) else self._name_of(n) for n in (node, other) if n is not None
         ]
         found = [node_reasons(func, label) for label in (name, *others)]
-        return pair_reasons(func, name, others[0]) if others else found[0]
+        if others:
+            return pair_reasons(func, name, others[0])
+        return Reasons(found[0].answer, (*found[0].lines, *self._tile_lines(name)))
+
+    def _tile_lines(self, label: str) -> Iterator[Line]:
+        """Why the nests that compute a node have their tiles."""
+        taken = {nest.label.data: nest.schedule for nest in writers(self._executable.func, label)}
+        if self._target.target != TARGET or not taken:
+            return
+        program = extract(self.code.statements, self.name, self._target.numbering.copy())
+        target = self._target.device.target
+        for nest in nests_before_schedule(program.module, target):
+            if nest.label.data in taken:
+                schedule = taken.pop(nest.label.data)
+                yield from tile_lines(nest, None if schedule is None else schedule.data, target, self.tunings)
 
     def _name_of(self, tensor: TensorLike) -> str:
         value = as_tensor(tensor).ir_value

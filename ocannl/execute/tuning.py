@@ -51,15 +51,16 @@ def tune(step: Routine, seconds: float = 10.0) -> Routine:
     run_passes(module, [*passes, UnfoldLayersPass])
     find = no_choices if step.tunings is None else step.tunings.find
     with base.unchanged() as restore:
-        found = Tuner(module, TARGET, target, find, base.bind, restore).tune(seconds * (1 - COMPARISON))
+        tuner = Tuner(module, TARGET, target, find, base.bind, restore)
+        found = tuner.tune(seconds * (1 - COMPARISON))
     if not found:
         return step
-    tuned = step.context.compile(step.code, step.name, with_tunings(step.tunings, found))
+    tuned = step.context.compile(step.code, step.name, with_tunings(step.tunings, found, tuner.measured))
     tuned.take_indices(step)
     if not is_faster(tuned, step, end):
         return step
     if (store := environment_cache()) is not None:
-        keep_tunings(store, tuned_target(TARGET, target), found)
+        keep_tunings(store, tuned_target(TARGET, target), found, tuner.measured)
     return tuned
 
 

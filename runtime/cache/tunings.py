@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.parser import Parser
 
@@ -17,6 +18,9 @@ from ocannl.runtime.cache.compiler_version import VERSION
 from ocannl.runtime.cache.object_cache import ObjectCache, entry_key
 from ocannl.runtime.host.processor import host
 
+Measured: TypeAlias = Mapping[Choices, float]
+FindMeasured: TypeAlias = Callable[[str], Measured]
+
 
 @dataclass(frozen=True)
 class Tunings:
@@ -24,6 +28,8 @@ class Tunings:
 
     version: str
     find: FindChoices
+    measured: FindMeasured
+    """The clock ticks of the choices for a nest or group that tuning has run."""
 
 
 def tuned_target(pipeline: str, target: TargetDescription) -> str:
@@ -41,30 +47,49 @@ def stored_tunings(store: ObjectCache, target: str) -> Tunings | None:
         found = store.get(step_key(text, target))
         return None if found is None else decoded(found.decode())
 
-    return Tunings(version.decode(), find)
+    def measured(text: str) -> Measured:
+        found = store.get(measured_key(text, target))
+        return {} if found is None else {decoded(choices): ticks for choices, ticks in json.loads(found)}
+
+    return Tunings(version.decode(), find, measured)
 
 
-def with_tunings(before: Tunings | None, found: Mapping[str, Choices]) -> Tunings:
+def with_tunings(
+    before: Tunings | None, found: Mapping[str, Choices], measured: Mapping[str, Measured]
+) -> Tunings:
     """Tuned schedules by the text of a nest or group; where there are none, those from before."""
     parts = (part for text in sorted(found) for part in (text, encoded(found[text])))
     version = entry_key("" if before is None else before.version, *parts)
     earlier = no_choices if before is None else before.find
-    return Tunings(version, lambda text: found.get(text) or earlier(text))
+    known = (lambda _: {}) if before is None else before.measured
+    return Tunings(
+        version, lambda text: found.get(text) or earlier(text), lambda text: measured.get(text) or known(text)
+    )
 
 
-def keep_tunings(store: ObjectCache, target: str, found: Mapping[str, Choices]) -> None:
+def keep_tunings(
+    store: ObjectCache, target: str, found: Mapping[str, Choices], measured: Mapping[str, Measured]
+) -> None:
     """Stores tuned schedules for later compilations, in this process and in others.
 
     The version is written last, so that a process that reads it finds all its schedules.
     """
     for text, choices in found.items():
         store.put(step_key(text, target), encoded(choices).encode())
+    for text, ticks in measured.items():
+        entries = [[encoded(choices), count] for choices, count in ticks.items()]
+        store.put(measured_key(text, target), json.dumps(entries).encode())
     store.put(version_key(target), os.urandom(16).hex().encode())
 
 
 def step_key(text: str, target: str) -> str:
     """The key of the tuned schedules of a nest or group."""
     return entry_key("tuned step", text, *environment(target))
+
+
+def measured_key(text: str, target: str) -> str:
+    """The key of what tuning has measured of a nest or group."""
+    return entry_key("measured step", text, *environment(target))
 
 
 def version_key(target: str) -> str:

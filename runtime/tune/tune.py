@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -61,6 +62,8 @@ class Tuner:
             text: find(text) or (None,) * len(nests_of(step)) for text, step in self.steps.items()
         }
         self.round_seconds = 0.0
+        self.measured: dict[str, dict[Choices, float]] = {}
+        """The median of the clock ticks of each choice that was run, by the text of a nest or group."""
 
     def tune(self, seconds: float) -> dict[str, Choices]:
         """The schedules that are faster than those at the start, by the text of a nest or group."""
@@ -97,6 +100,9 @@ class Tuner:
             for variant in variants:
                 variant.keep_sample(runs)
         self.round_seconds = time.perf_counter() - begin
+        for trial, variant in zip(trials, variants, strict=False):
+            for text, choices in trial.items():
+                self.measured.setdefault(text, {})[choices] = statistics.median(variant.times[text])
         return [variant.times for variant in variants]
 
 

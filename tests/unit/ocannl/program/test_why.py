@@ -14,10 +14,15 @@ from support.nests import parse_module
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl.execute.tile_reasons import nests_before_schedule, tile_lines
+from ocannl.passes.analysis.canonical_text import canonical_text
 from ocannl.passes.analysis.fusion_legality import NestSummary, why_apart
 from ocannl.passes.analysis.nests import nests
+from ocannl.passes.analysis.schedule_candidates import Chooser
 from ocannl.program import graph
+from ocannl.program.extract import extract
 from ocannl.program.shape_proofs import proof, shape_by
+from ocannl.runtime.cache.tunings import with_tunings
 from ocannl.runtime.interface import the_func
 
 
@@ -158,6 +163,34 @@ def test_nodes_of_a_routine():
         step.why("other")
     with pytest.raises(oc.OcannlError, match="does not compute"):
         step.why(oc.data(np.zeros(3)) + 1.0)
+
+
+def test_tiles_and_neighbours():
+    x = oc.data(np.ones((64, 30), np.float32), label="x")
+    h = oc.relu(oc.param("w", output=160) @ x).named("h")
+    code = oc.forward((oc.param("v", output=100) @ h).named("y"))
+    ctx = oc.Context.cpu(1)
+    step = ctx.compile(code, "step")
+    texts = [line.text for line in step.why(h).lines]
+    assert any(re.match(r"'h' is not one with '.*' (before|after) it, since their spaces", t) for t in texts)
+    tiles = [text for text in texts if " tile, " in text]
+    assert tiles[0].startswith("its tile, ")
+    assert len(tiles) == 5
+    costs = [float(re.findall(r"about ([\d,]+) cycles", text)[0].replace(",", "")) for text in tiles]
+    assert costs[1:] == sorted(costs[1:])
+    assert all(text.startswith("another tile, ") for text in tiles[1:])
+    taken = re.findall(r"its tile, (.*): about", tiles[0])[0]
+    assert all(part in texts[0] for part in taken.split(", "))
+
+    target = step.context.device.target
+    nest = nests_before_schedule(extract(code.statements, "step").module, target)[0]
+    choices = Chooser.of(nest, target).ranked()  # pyright: ignore[reportOptionalMemberAccess]
+    ticks = {(None,): 30.0, (choices[1],): 20.0}
+    tunings = with_tunings(None, {}, {canonical_text(nest): ticks})
+    told = [line.text for line in tile_lines(nest, choices[1].schedule, target, tunings)]
+    assert told[0].endswith("measured 1.00 times the fastest")
+    assert told[1].endswith("measured 1.50 times the fastest")
+    assert told[2].endswith("cycles")
 
 
 def test_why_one_node_waits_for_another():
