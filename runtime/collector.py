@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import get_ident
+
+from ocannl.runtime.systems.forks import at_fork
 
 # The least number of objects, made in pauses and not freed since, for which all are looked at.
 LEAST_MADE = 1_000_000
@@ -66,8 +67,7 @@ def _after_fork() -> None:
         _end_pauses(gone)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+at_fork(_after_fork)
 
 
 def spare_collector() -> None:

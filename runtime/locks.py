@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
@@ -10,6 +9,8 @@ from threading import Condition, RLock
 from typing import Any, TypeVar
 
 import llvmlite.binding
+
+from ocannl.runtime.systems.forks import at_fork
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
@@ -82,5 +83,4 @@ def _after_fork() -> None:
 
 
 # Else a child would find these locks held by threads that it does not have.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+at_fork(_after_fork, before=_before_fork, in_parent=_after_fork)

@@ -53,7 +53,7 @@ CONVERTED = frozenset({"f16", "bf16"})
 COMPARED = frozenset({"float"})
 # Functions of `math` that the hardware has, exactly rounded.
 ON_DEVICE = {
-    *("fabs", "ceil", "floor", "trunc", "roundeven", "round", "copysign", "fma", "sqrt"),
+    *("fabs", "ceil", "floor", "trunc", "nearbyint", "round", "copysign", "fma", "sqrt"),
     *("maxnum", "minnum", "smax", "smin", "umax", "umin"),
 }
 

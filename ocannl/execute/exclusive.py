@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from weakref import WeakSet
 
 from ocannl.dialects.ir.errors import OcannlError
 from ocannl.program.location import here
+from ocannl.runtime.systems.forks import at_fork
 
 
 class Exclusive:
@@ -51,5 +51,4 @@ def _after_fork() -> None:
         each.stopped()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+at_fork(_after_fork)

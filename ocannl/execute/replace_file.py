@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ocannl.program.errors import ArgumentError
+from ocannl.runtime.systems.table import system
 
 PARTIAL = ".partial"
 """The suffix of a folder with what is still being written; one that stays is of a process that was ended."""
@@ -33,9 +34,9 @@ def replacing(path: Path) -> Generator[Path]:
         # In a folder of its own, since a library that writes the file may have other files beside it.
         aside = folder / path.name
         yield aside
+        _flush(aside)
         # A library may make files that no one else can read; the folder has the permissions of the umask.
         aside.chmod(folder.stat().st_mode & 0o666)
-        _flush(aside)
         os.replace(aside, path)
     finally:
         remove_partial(folder)
@@ -52,9 +53,10 @@ def remove_partial(path: Path) -> None:
 
 def _flush(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
-    if path.is_dir() and os.name == "nt":
+    if path.is_dir() and not system().opens_folders:
         return
-    handle = os.open(path, os.O_RDONLY)
+    # Windows does so for who may write alone.
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -21,12 +22,18 @@ from ocannl.program.errors import ArgumentError
 from ocannl.program.location import here
 from ocannl.program.tensor import Tensor
 from ocannl.runtime.host.processor import chosen_target, host
+from ocannl.runtime.systems.system import System
+from ocannl.runtime.systems.table import LINUX, MACOS, WINDOWS
+from ocannl.runtime.systems.table import system as own_system
 from ocannl.shipping.header import header
 from ocannl.shipping.library import Library, library
 from ocannl.shipping.wheel import Call, wheel
 
 OBJECTS, SHARED = (".o", ".obj"), (".so", ".dylib", ".dll")
 WAYS = ("embedded", "loaded")
+NAMED = {"linux": LINUX, "macos": MACOS, "windows": WINDOWS}
+# Files that only one system has.
+BY_SUFFIX = {".obj": WINDOWS, ".dll": WINDOWS, ".dylib": MACOS}
 
 
 def export(
@@ -35,6 +42,7 @@ def export(
     *,
     name: str | None = None,
     target: str | None = None,
+    system: Literal["linux", "macos", "windows"] | None = None,
     parameters: Literal["embedded", "loaded"] = "embedded",
 ) -> Path:
     """Compiles a routine or a function ahead of time, with the values that its nodes have now: no Python is
@@ -50,12 +58,13 @@ def export(
 
     In C, `NAME_run(memory, indices)` runs it; the header documents the rest. It runs on one thread, and ids
     are not checked. `name` is the path's by default, of a wheel that of the program. `target` is a processor
-    as in `oc.Context.cpu(target=)`, by default that of the program's context. With `parameters="loaded"`,
-    parameters are in a file of their own beside the library, `NAME.bin`.
+    as in `oc.Context.cpu(target=)`, by default that of the program's context; `system` is what it runs
+    under, by default that of the suffix, else this one; for other architectures macOS for Apple's, and Linux.
+    With `parameters="loaded"`, parameters are in a file of their own beside the library, `NAME.bin`.
 
     Returns the path of what was written. Raises `UninitializedError` where a run would read a node without a
-    value, `DeviceError` without a linker and for unknown targets, `OcannlError` where a file cannot be
-    written.
+    value, `DeviceError` without a linker and for unknown targets and systems, `OcannlError` where a file
+    cannot be written.
     """
     if parameters not in WAYS:
         raise ArgumentError(f"parameters are {' or '.join(WAYS)}, found {parameters!r}")
@@ -65,12 +74,14 @@ def export(
     is_wheel = to.suffix not in (*OBJECTS, *SHARED, ".c", ".wasm")
     symbol = c_name(name or (routine.name if is_wheel else to.stem))
     chosen = _target(to, target, routine)
-    made = library(routine, symbol, chosen, are_loaded=parameters == "loaded", as_text=to.suffix == ".c")
+    under = _system(to, system)
+    is_text = to.suffix == ".c"
+    made = library(routine, symbol, chosen, under, are_loaded=parameters == "loaded", as_text=is_text)
     source = f"Routine `{routine.name}`"
     try:
         if is_wheel:
-            return _wheel(made, to, call, source)
-        _write(made, to)
+            return _wheel(made, to, under, call, source)
+        _write(made, to, under)
         to.with_suffix(".h").write_text(header(made, source), "utf-8")
         if made.loaded:
             to.with_name(f"{symbol}.bin").write_bytes(made.file_contents())
@@ -114,23 +125,32 @@ def _processor(path: Path, name: str | None, routine: Routine) -> TargetDescript
     return chosen_target(name) if name else own if isinstance(own, TargetDescription) else host()
 
 
-def _write(made: Library, path: Path) -> None:
+def _system(path: Path, name: str | None) -> System | None:
+    if name is None:
+        return BY_SUFFIX.get(path.suffix)
+    if name not in NAMED:
+        raise DeviceError(here(f"systems are {', '.join(NAMED)}, found {name!r}"))
+    return NAMED[name]
+
+
+def _write(made: Library, path: Path, under: System | None) -> None:
     if path.suffix in OBJECTS or made.is_text:
         path.write_bytes(made.code)
     elif path.suffix == ".wasm":
         exports = [f"--export={made.name}_{end}" for end in ("run", "default", "memory")]
         path.write_bytes(_linked(made, ["wasm-ld"], ["--no-entry", *exports]))
     else:
-        path.write_bytes(_shared(made))
+        path.write_bytes(_shared(made, under))
 
 
-def _shared(made: Library) -> bytes:
-    if made.target.arch != host().arch:
-        raise DeviceError(here(f"a library for {made.target.cpu} is not linked here: export a .o"))
-    return _linked(made, ["cc", "gcc", "clang"], ["-shared", "-lm"])
+def _shared(made: Library, under: System | None) -> bytes:
+    if made.target.arch != host().arch or under not in (None, own_system()):
+        where = made.target.cpu if under is None else f"{made.target.cpu} under {under.name}"
+        raise DeviceError(here(f"a library for {where} is not linked here: export a .o"))
+    return _linked(made, own_system().linkers, own_system().link_options)
 
 
-def _linked(made: Library, linkers: list[str], options: list[str]) -> bytes:
+def _linked(made: Library, linkers: Sequence[str], options: Sequence[str]) -> bytes:
     """The object, linked. Raises `DeviceError` where there is none, or it fails."""
     linker = next(filter(None, map(shutil.which, linkers)), None)
     if linker is None:
@@ -145,6 +165,6 @@ def _linked(made: Library, linkers: list[str], options: list[str]) -> bytes:
         return linked.read_bytes()
 
 
-def _wheel(made: Library, folder: Path, call: Call | None, source: str) -> Path:
+def _wheel(made: Library, folder: Path, under: System | None, call: Call | None, source: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    return wheel(made, _shared(made), folder, call, source)
+    return wheel(made, _shared(made, under), folder, call, source)

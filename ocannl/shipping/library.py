@@ -18,6 +18,7 @@ from ocannl.lowering.loops_to_llvm.library import LibraryArray, library_text
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.runtime.host.jit import emit_object, llvm_target
 from ocannl.runtime.interface import Interface, the_func
+from ocannl.runtime.systems.system import System
 from ocannl.shipping.c_source import c_source
 from ocannl.shipping.node import Node
 
@@ -59,10 +60,16 @@ class Library:
 
 
 def library(
-    routine: Routine, name: str, target: TargetDescription, *, are_loaded: bool, as_text: bool = False
+    routine: Routine,
+    name: str,
+    target: TargetDescription,
+    under: System | None = None,
+    *,
+    are_loaded: bool,
+    as_text: bool = False,
 ) -> Library:
-    """Compiles a routine for a processor, or writes it `as_text` of C, with the present values of its nodes.
-    `are_loaded` parameters are not part of the code.
+    """Compiles a routine for a processor under a system, or writes it `as_text` of C, with the present values
+    of its nodes. `are_loaded` parameters are not part of the code.
     """
     module = routine.lowered(target, "c" if as_text else "cpu")
     interface = Interface.of(the_func(module))
@@ -72,7 +79,7 @@ def library(
         code = c_source(to_c(module, name), name, nodes, arena).encode()
     else:
         text = to_llvm(module, target=target)
-        code = library_code(text, interface.layout, interface.name, name, nodes, target)
+        code = library_code(text, interface.layout, interface.name, name, nodes, target, under)
     return Library(name, target, nodes, tuple(interface.ranges.items()), arena, code, as_text)
 
 
@@ -101,9 +108,15 @@ def _nodes(interface: Interface, arrays: Mapping[str, NDArray[Any]], *, are_load
 
 
 def library_code(
-    text: str, layout: EntryLayout, routine: str, name: str, nodes: Iterable[Node], target: TargetDescription
+    text: str,
+    layout: EntryLayout,
+    routine: str,
+    name: str,
+    nodes: Iterable[Node],
+    target: TargetDescription,
+    under: System | None,
 ) -> bytes:
-    """The object file of a library."""
+    """The object file of a library for a processor, under a system."""
     arrays = [
         LibraryArray(
             node.bytes,
@@ -112,4 +125,5 @@ def library_code(
         )
         for node in nodes
     ]
-    return emit_object(library_text(text, layout, routine, name, arrays, llvm_target(target)), target)
+    whole = library_text(text, layout, routine, name, arrays, llvm_target(target, under))
+    return emit_object(whole, target, under=under)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ocannl.runtime.cache.trusted_files import UntrustedError, check_folder, make_folder, read, write_new
 from ocannl.runtime.settings import OFF, config
+from ocannl.runtime.systems.table import system
 
 DEFAULT_MAX_BYTES = 256 * 2**20
 FORMAT = "objects-v2"
@@ -97,6 +98,9 @@ class ObjectCache:
         try:
             write_new(temporary, data)
             os.replace(temporary, file)
+        except PermissionError:
+            if not file.exists():  # else somebody reads it, so that Windows keeps it
+                raise
         finally:
             temporary.unlink(missing_ok=True)
         self._count(len(data))
@@ -138,8 +142,9 @@ def evict(folder: Path, max_bytes: int) -> int:
     for _, size, file in entries:
         if total <= max_bytes * 3 // 4:
             break
-        file.unlink(missing_ok=True)
-        total -= size
+        with suppress(PermissionError):  # of one that somebody reads, on Windows
+            file.unlink(missing_ok=True)
+            total -= size
     return total
 
 
@@ -166,11 +171,9 @@ def environment_cache() -> ObjectCache | None:
 
 
 def user_cache_folder() -> Path | None:
-    """`ocannl` in the XDG cache folder; None without a home. XDG has a relative XDG_CACHE_HOME ignored."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.expanduser("~/.cache")
-    return Path(base) / "ocannl" if os.path.isabs(base) else None
+    """`ocannl` where programs keep such things on this system; None without a home."""
+    folder = system().cache_folder()
+    return None if folder is None else folder / "ocannl"
 
 
 @cache

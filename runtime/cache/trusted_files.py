@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from ocannl.runtime.systems.table import system
+
 # What others may do to files that are refused, as OpenSSH refuses keys.
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 NEW_FOLDER, NEW_FILE = 0o700, 0o600
@@ -19,7 +21,7 @@ def check_folder(folder: Path) -> None:
     """Raises `UntrustedError` where others may have put files in a folder, or may put another one in its
     place; `FileNotFoundError` where there is none.
     """
-    if os.name != "posix":
+    if not system().has_owners:
         return
     folder = folder.resolve(strict=True)
     _check(folder, folder.stat())
@@ -38,7 +40,7 @@ def read(file: Path) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
-        if os.name == "posix":
+        if system().has_owners:
             _check(file, status)
         return opened.read()
 

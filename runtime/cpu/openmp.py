@@ -6,31 +6,30 @@ import ctypes
 import os
 import re
 import sys
+import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ocannl.runtime.cpu.parallel_regions import PARALLEL, address, parallel
+from ocannl.runtime.host.jit import CompiledModule
 from ocannl.runtime.locks import once
+from ocannl.runtime.systems.table import system
 
-MAPPED_FILES = Path("/proc/self/maps")
-LIBRARY = re.compile(r"/lib(gomp|omp|iomp5)\b[^/]*\.(so|dylib)[^/]*$")
-NAMES = ("libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so", "libomp.dylib")
-FOLDERS = ("/opt/homebrew/opt/libomp/lib", "/usr/local/opt/libomp/lib")
-
-
-# `void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags)` is libgomp's;
-# LLVM's and Intel's runtimes have it for code that GCC compiled.
-FUNCTIONS = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+MISSING = "all runs on one thread, since there is no OpenMP runtime: `pip install 'ocannl[threads]'` gets one"
+FUNCTIONS = (PARALLEL, "omp_get_thread_num", "omp_get_num_threads")
 
 
 @dataclass(frozen=True)
 class OpenMP:
-    """A runtime: the name of its file, and the addresses of its `FUNCTIONS`."""
+    """A runtime: the name of its file, and the addresses of its `FUNCTIONS`; and our code for one of them,
+    where it has only others.
+    """
 
     name: str
     functions: tuple[int, ...]
+    code: CompiledModule | None = field(default=None, compare=False)
 
 
 # How long threads wait awake, unless the user says it: in turns of libgomp, in milliseconds of LLVM.
@@ -42,16 +41,28 @@ POLICIES = ("OMP_WAIT_POLICY", *WAITING)
 
 @once
 def openmp() -> OpenMP | None:
-    """The runtime that this process uses from now on; None if there is none.
-
-    The system's comes before one that a package has loaded: that one has long decided how its threads wait.
-    """
-    for path in (*NAMES, *loaded_libraries(MAPPED_FILES), *installed_libraries()):
+    """The runtime that this process uses from now on; None if there is none, of which it warns once."""
+    for path in candidates():
         with brief_waiting():
             found = load(path)
         if found is not None:
             return found
+    warnings.warn(MISSING, RuntimeWarning, stacklevel=2)
     return None
+
+
+def candidates() -> Iterator[str]:
+    """The runtimes that there may be, by paths or names for the system's loader.
+
+    One that others may be beside comes before one that a package has loaded: that has long decided how its
+    threads wait. Any other comes after, and after those that packages will load.
+    """
+    yield from system().first
+    yield from loaded_libraries()
+    yield from brought_libraries()
+    yield from system().runtimes
+    for folder in system().folders:
+        yield from libraries(Path(folder))
 
 
 @contextmanager
@@ -73,27 +84,33 @@ def load(path: str) -> OpenMP | None:
     try:
         library = ctypes.CDLL(path)
         library.omp_get_max_threads()  # now it reads the environment
-        functions = [ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in FUNCTIONS]
     except (OSError, AttributeError):
         return None
-    return OpenMP(Path(path).name, tuple(functions))
+    region, asked = parallel(library), [address(library, name) for name in FUNCTIONS[1:]]
+    if region is None or None in asked:
+        return None
+    start, code = region
+    return OpenMP(Path(path).name, (start, *(found or 0 for found in asked)), code)
 
 
-def loaded_libraries(maps: Path) -> Iterator[str]:
-    """The OpenMP libraries among the files that a Linux process has mapped."""
-    try:
-        lines = maps.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return
-    paths = (line[line.find("/") :] for line in lines if "/" in line)
-    yield from dict.fromkeys(path for path in paths if LIBRARY.search(path))
+def loaded_libraries() -> Iterator[str]:
+    """The runtimes among the libraries that this process has loaded."""
+    yield from (path for path in system().loaded_files() if is_runtime(path))
 
 
-def installed_libraries() -> Iterator[str]:
-    """The runtimes of packages: Intel's in the environment's `lib`, PyTorch's and Homebrew's."""
-    folders = [Path(sys.prefix, "lib"), *map(Path, FOLDERS)]
-    torch = find_spec("torch")
-    if torch is not None and torch.origin is not None:
-        folders.append(Path(torch.origin).parent / "lib")
-    for folder in folders:
-        yield from sorted(str(file) for file in folder.glob("lib*omp*") if LIBRARY.search(str(file)))
+def brought_libraries() -> Iterator[str]:
+    """The runtimes that packages put into the environment, or beside Python's modules."""
+    roots = [Path(root) for root in dict.fromkeys([sys.prefix, *sys.path]) if root]
+    for part in system().brought:
+        for root in roots:
+            yield from libraries(root / part)
+
+
+def libraries(folder: Path) -> list[str]:
+    """The runtimes in a folder."""
+    return sorted(str(file) for file in folder.glob("*omp*") if is_runtime(file.name))
+
+
+def is_runtime(path: str) -> bool:
+    """Whether a library is an OpenMP runtime, by its name."""
+    return re.fullmatch(system().library, re.split(r"[/\\]", path)[-1]) is not None

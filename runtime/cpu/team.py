@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from weakref import WeakSet
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from ocannl.runtime.cpu.openmp import FUNCTIONS, OpenMP, openmp
 from ocannl.runtime.memory import aligned_array
+from ocannl.runtime.systems.forks import at_fork
 
 
 class Team:
@@ -66,5 +66,4 @@ def _after_fork() -> None:
         team.memory[0] = 1
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+at_fork(_after_fork)

@@ -23,6 +23,8 @@ from ocannl.runtime.host.split_module import split_module
 from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.llvm_parser import InternalError, parse_llvm
 from ocannl.runtime.locks import once, without_llvm_lock
+from ocannl.runtime.systems.system import System
+from ocannl.runtime.systems.table import system
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
@@ -42,7 +44,7 @@ class CompiledModule:
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:
             builder.add_object_img(code)
-        for name, address in symbols.items():
+        for name, address in {**_symbols(), **symbols}.items():
             builder.import_symbol(name, address)
         try:
             self._owners = [builder.link(_linker(), self._library)]
@@ -130,9 +132,11 @@ def object_key(text: str, target: TargetDescription, opt_level: int) -> str:
     return entry_key(text, *processor, llvmlite.__version__, llvm_version, *options)
 
 
-def emit_object(text: str, target: TargetDescription, opt_level: int = 2) -> bytes:
-    """The object file of a module for a processor, of any architecture."""
-    return _target_machine(target, opt_level).emit_object(parse_llvm(text))
+def emit_object(
+    text: str, target: TargetDescription, opt_level: int = 2, under: System | None = None
+) -> bytes:
+    """The object file of a module for a processor, of any architecture, under any system."""
+    return _target_machine(target, opt_level, under).emit_object(parse_llvm(text))
 
 
 def emit_beside_others(text: str, target: TargetDescription, opt_level: int) -> bytes:
@@ -154,10 +158,10 @@ def emit_assembly(text: str, target: TargetDescription, opt_level: int = 2) -> s
     return _target_machine(target, opt_level).emit_assembly(parse_llvm(text))
 
 
-def llvm_target(target: TargetDescription) -> str:
-    """The lines of LLVM IR that name a processor's triple and the layout of its data."""
-    layout = _target_machine(target, 2).target_data
-    return f'target datalayout = "{layout}"\ntarget triple = "{triple_of(target)}"\n'
+def llvm_target(target: TargetDescription, under: System | None = None) -> str:
+    """The lines of LLVM IR that name a processor's triple and the layout of its data, under a system."""
+    layout = _target_machine(target, 2, under).target_data
+    return f'target datalayout = "{layout}"\ntarget triple = "{triple_of(target, under)}"\n'
 
 
 @cache
@@ -171,20 +175,25 @@ def _initialize(*, every: bool) -> None:
         llvm.initialize_native_asmprinter()
 
 
-def new_target_machine(target: TargetDescription, opt_level: int = 2) -> Any:
-    """LLVM's code generator for a processor."""
+def new_target_machine(target: TargetDescription, opt_level: int = 2, under: System | None = None) -> Any:
+    """LLVM's code generator for a processor, under a system."""
     _initialize(every=target.arch != host().arch)
-    return llvm.Target.from_triple(triple_of(target)).create_target_machine(
+    return llvm.Target.from_triple(triple_of(target, under)).create_target_machine(
         cpu=target.cpu if target.arch != WASM else "generic",
         features=target.llvm_features,
         opt=opt_level,
         reloc=RELOCATION if target.arch != WASM else "static",
         codemodel=CODE_MODEL if target.arch != WASM else "default",
-        jit=target.arch == host().arch,
+        jit=target.arch == host().arch and under is None,
     )
 
 
 _target_machine = cache(new_target_machine)
+
+
+@cache
+def _symbols() -> Mapping[str, int]:
+    return system().symbols()
 
 
 @once

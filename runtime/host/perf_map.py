@@ -6,12 +6,13 @@ Source: tools/perf/Documentation/jit-interface.txt of Linux; "System V ABI", cha
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from ocannl.runtime.systems.linux import perf_map
+from ocannl.runtime.systems.table import LINUX, system
 
 SECTION = np.dtype(
     [
@@ -55,21 +56,16 @@ def functions(object_code: bytes) -> list[Function]:
     return found
 
 
-def map_file() -> Path:
-    """The file in which `perf report` looks for the functions of this process."""
-    return Path(f"/tmp/perf-{os.getpid()}.map")
-
-
 def add_to_map(object_code: bytes, address: Callable[[str], int]) -> None:
     """Adds the functions of an object file that was loaded, on Linux; `address` is that of a global one.
     Those in sections without a global one, of what is rarely called, stay without a name.
     """
-    if sys.platform != "linux":
+    if system() is not LINUX:
         return
     found = functions(object_code)
     starts = {one.section: address(one.name) - one.offset for one in found if one.is_global}
     named = [one for one in found if one.section in starts]
     # Everybody may write to this folder: a link in the file's place is not followed.
-    handle = os.open(map_file(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    handle = os.open(perf_map(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     with open(handle, "a", encoding="utf-8") as file:
         file.writelines(f"{starts[f.section] + f.offset:x} {f.size:x} {f.name}\n" for f in named)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
@@ -10,13 +9,12 @@ import llvmlite.binding
 from ocannl.dialects.ir.errors import DeviceError
 from ocannl.passes.analysis.processors import PROCESSORS, VISIBLE, described, nearest, processor
 from ocannl.passes.analysis.target import WASM, TargetDescription
-from ocannl.runtime.host.tile_permission import may_use_tiles
 from ocannl.runtime.settings import config
+from ocannl.runtime.systems.system import System
+from ocannl.runtime.systems.table import LINUX, MACOS, system
 
 llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 
-SYSFS_CPUS = Path("/sys/devices/system/cpu")
-UNITS = {"K": 2**10, "M": 2**20}
 # What LLVM's triples call the architectures.
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
@@ -29,9 +27,9 @@ def host() -> TargetDescription:
     """
     name, arch = llvm.get_host_cpu_name(), ARCHITECTURES.get(host_triple().partition("-")[0], "x86_64")
     found: dict[str, bool] = dict(llvm.get_host_cpu_features())
-    if found.get("amx-tile") and not may_use_tiles():
+    if found.get("amx-tile") and not system().permits_tiles():
         found |= {feature: False for feature in found if feature.startswith("amx")}
-    return host_description(name, arch, found, core_caches(SYSFS_CPUS / "cpu0"))
+    return host_description(name, arch, found, system().caches())
 
 
 def host_description(
@@ -62,31 +60,21 @@ def feature_list(features: Mapping[str, bool]) -> str:
     return ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
 
 
-def core_caches(folder: Path) -> dict[int, int]:
-    """The bytes of the data caches by level that belong to one core alone, from its Linux sysfs folder."""
-
-    def read(file: Path) -> str:
-        return file.read_text().strip() if file.exists() else ""
-
-    core, found = read(folder / "topology/thread_siblings_list"), dict[int, int]()
-    for index in sorted(folder.glob("cache/index*")):
-        size, sharing = read(index / "size"), read(index / "shared_cpu_list")
-        is_own = sharing.isdecimal() or sharing == core
-        if is_own and read(index / "type") in ("Data", "Unified") and size[-1:] in UNITS:
-            found[int(read(index / "level"))] = int(size[:-1]) * UNITS[size[-1]]
-    return found
-
-
 def host_triple() -> str:
     triple: str = llvm.get_process_triple()
     return triple
 
 
-def triple_of(target: TargetDescription) -> str:
-    """LLVM's triple of code for a processor: with the host's system, if it is of the host's architecture."""
-    if target.arch == host().arch:
+def triple_of(target: TargetDescription, of: System | None = None) -> str:
+    """LLVM's triple of code for a processor under a system: by default this one, for the architecture of the
+    host; else macOS for Apple's processors, and Linux.
+    """
+    if target.arch == WASM:
+        return f"{WASM}-unknown-unknown"
+    if of is None and target.arch == host().arch:
         return host_triple()
-    return f"{target.arch}-unknown-{'unknown' if target.arch == WASM else 'linux-gnu'}"
+    chosen = of or (MACOS if target.cpu.startswith("apple") else LINUX)
+    return f"{target.arch}-{chosen.triple}"
 
 
 def chosen_target(name: str | None = None, default: TargetDescription | None = None) -> TargetDescription:

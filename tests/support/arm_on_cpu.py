@@ -96,7 +96,7 @@ class ArmProgram:
         self.failure: BaseException | None = None
         self.callback = Entry(self.enter)
 
-    def send(self, data: bytes | memoryview) -> None:
+    def send(self, data: bytes) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(data)
 
@@ -124,7 +124,7 @@ class ArmProgram:
             for value, size in zip(slots, self.sizes, strict=True)
         ]
         for array in arrays:
-            self.send(memoryview(array).cast("B"))
+            self.send(array.tobytes())
         for array, size in zip(arrays, self.sizes, strict=True):
             if size > 0:
                 array[:-PADDING] = np.frombuffer(self.receive(size), np.uint8)[:-PADDING]

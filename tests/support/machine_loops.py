@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-BRANCH = re.compile(r"\s+(?:b\.\w+|cbn?z\s.*|tbn?z\s.*|j\w+)\s+(\.L\w+)$")
+BRANCH = re.compile(r"\s+(?:b\.\w+|cbn?z\s.*|tbn?z\s.*|j\w+)\s+(\.?L\w+)$")
+LABEL = re.compile(r"\.?L\w+:")
 CALL = re.compile(r"\s+(?:bl|blr|callq)\s")
 # Arithmetic on one number, numbers put into lanes one by one, and gathers.
 SCALAR = {
@@ -23,7 +24,9 @@ VECTOR = {
 def innermost_loops(assembly: str) -> list[list[str]]:
     """The instructions of each loop that has no other one, and calls nothing."""
     lines = assembly.splitlines()
-    labels = {line.partition(":")[0]: number for number, line in enumerate(lines) if line.startswith(".L")}
+    labels = {
+        line.partition(":")[0]: number for number, line in enumerate(lines) if line.startswith((".L", "L"))
+    }
     ends = ((number, BRANCH.match(line)) for number, line in enumerate(lines))
     loops = [(labels[m[1]], end) for end, m in ends if m is not None and labels[m[1]] < end]
     innermost = [

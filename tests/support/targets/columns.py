@@ -160,5 +160,5 @@ PROCESSORS = {
     "avx2": on_processor("x86-64-v3"),
     "avx-512": on_processor("x86-64-v4"),
 }
-for name, column in PROCESSORS.items():
-    COLUMNS |= {name: column, f"{name} f64": replace(column, dtype=np.float64)}
+COLUMNS.update(PROCESSORS)
+COLUMNS.update((f"{name} f64", replace(column, dtype=np.float64)) for name, column in PROCESSORS.items())

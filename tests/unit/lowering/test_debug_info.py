@@ -14,8 +14,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.runtime.host.perf_map import map_file
 from ocannl.runtime.host.run import HostRun
+from ocannl.runtime.systems.linux import perf_map
 
 GDB = shutil.which("gdb")
 PROGRAM = """\
@@ -77,13 +77,13 @@ def test_without_it_there_is_none():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="perf is Linux'")
 def test_perf_finds_functions(monkeypatch: pytest.MonkeyPatch):
-    map_file().unlink(missing_ok=True)
+    perf_map().unlink(missing_ok=True)
     monkeypatch.setenv("OCANNL_DEBUG_INFO", "1")
     ctx, y = oc.Context.cpu(1), oc.exp(oc.range(12)).named("y")
     routine = ctx.compile(oc.forward(y), name="perf")
-    rows = [line.split(" ", 2) for line in map_file().read_text("utf-8").splitlines()]
+    rows = [line.split(" ", 2) for line in perf_map().read_text("utf-8").splitlines()]
     places = {name: (int(start, 16), int(size, 16)) for start, size, name in rows}
-    map_file().unlink()
+    perf_map().unlink()
     (start, size), (nest, bytes_of_nest) = places["routine perf"], places["perf.y"]
     assert isinstance(routine.run, HostRun)
     assert start == routine.run.function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,7 @@ from support.tensors import Array, arrays_of, param, total
 import ocannl as oc
 from ocannl import train
 from ocannl.lowering.pipelines import stage_names
+from ocannl.runtime.systems.table import system
 
 PASSES = [name for name in stage_names("cpu") if "-" in name]
 
@@ -226,7 +228,8 @@ class TestSettings:
         monkeypatch.delenv("OCANNL_THREADS", raising=False)
         if threads is not None:
             monkeypatch.setenv("OCANNL_THREADS", threads)
-        monkeypatch.setattr("ocannl.runtime.host.threads.usable_cores", lambda: 5)
+        five = dataclasses.replace(system(), cores=lambda: 5)
+        monkeypatch.setattr("ocannl.runtime.host.threads.system", lambda: five)
         assert oc.Context.cpu().team.wanted == oc.Context.auto().team.wanted == 5
         assert oc.Context.cpu(threads=2).team.wanted == 2
 

@@ -10,6 +10,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.execute.replace_file import replacing
+from ocannl.runtime.systems.table import WINDOWS
 
 
 def write(path: Path, text: str) -> None:
@@ -40,6 +41,24 @@ def test_what_a_killed_process_left_is_no_hindrance(tmp_path: Path):
     left.write_text("half")
     write(tmp_path / "a.txt", "two")
     assert [file.read_text() for file in tmp_path.iterdir()] == ["two"]
+
+
+def test_windows_waits_for_files_that_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It opens no folders, and waits for nothing that was opened to be read."""
+    opened: list[tuple[bool, int]] = []
+    own = os.open
+
+    def record(path: Path, flags: int, *mode: int, **of: int) -> int:
+        if not of:  # else a folder is removed
+            opened.append((Path(path).is_dir(), flags & os.O_ACCMODE))
+        return own(path, flags, *mode, **of)
+
+    monkeypatch.setattr("ocannl.execute.replace_file.system", lambda: WINDOWS)
+    monkeypatch.setattr(os, "open", record)
+    with replacing(tmp_path / "a.txt") as aside, aside.open("w") as file:
+        file.write("one")
+    assert opened == [(False, os.O_RDWR)]
+    assert (tmp_path / "a.txt").read_text() == "one"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files have no permissions of a umask here")

@@ -236,6 +236,37 @@ def test_an_entry_that_cannot_be_read_leaves_the_others(tmp_path: Path, monkeypa
     assert [store.get(key) for key in "ab"] == [None, b"object"]
 
 
+def test_windows_keeps_entries_that_somebody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+):
+    """They can neither be replaced nor deleted."""
+    store = ObjectCache(tmp_path, max_bytes=4 * STORED_BYTES)
+    read = entry_file(store, "a")
+    store.put("a", bytes(ENTRY_BYTES))
+    replace, unlink = os.replace, Path.unlink
+
+    def refuse(*paths: Path) -> None:
+        if read in paths:
+            raise PermissionError("in use")
+
+    def replace_others(source: Path, target: Path) -> None:
+        refuse(target)
+        replace(source, target)
+
+    def unlink_others(file: Path, missing_ok: bool = False) -> None:
+        refuse(file)
+        unlink(file, missing_ok=missing_ok)
+
+    monkeypatch.setattr(os, "replace", replace_others)
+    monkeypatch.setattr(Path, "unlink", unlink_others)
+    os.utime(read, (0, 0))
+    for key in "abcdefgh":
+        store.put(key, bytes(ENTRY_BYTES))
+        assert store.get(key) == bytes(ENTRY_BYTES)
+    assert not recwarn.list
+    assert len(list(store.folder.iterdir())) <= 5
+
+
 def test_several_writers_keep_the_bound(tmp_path: Path):
     """Each knows what it has written itself only."""
     bound = 40 * STORED_BYTES

@@ -1,7 +1,5 @@
 """The description of the processor."""
 
-from pathlib import Path
-
 import pytest
 
 from ocannl.dialects.ir.errors import DeviceError
@@ -10,12 +8,14 @@ from ocannl.passes.analysis.target import AVX512
 from ocannl.runtime.host.jit import emit_assembly
 from ocannl.runtime.host.processor import (
     chosen_target,
-    core_caches,
     feature_list,
     host,
     host_description,
+    host_triple,
     missing_features,
+    triple_of,
 )
+from ocannl.runtime.systems.table import MACOS, WINDOWS
 
 
 def test_the_host_is_described():
@@ -47,24 +47,20 @@ def test_unknown_processors_are_as_their_level():
     assert host_description("apple-m2", "aarch64", {}, {}) == processor("apple-m2")
 
 
-def test_the_number_of_cores_and_shared_caches_change_nothing(tmp_path: Path):
-    def index(number: int, level: str, kind: str, size: str, sharing: str) -> None:
-        folder = tmp_path / f"cache/index{number}"
-        folder.mkdir(parents=True)
-        for file, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", sharing)):
-            (folder / file).write_text(text + "\n")
-
-    (tmp_path / "topology").mkdir()
-    (tmp_path / "topology/thread_siblings_list").write_text("0,4\n")
-    index(0, "1", "Data", "48K", "0,4")
-    index(1, "1", "Instruction", "64K", "0,4")
-    index(2, "2", "Unified", "2048K", "0,4")
-    index(3, "3", "Unified", "480M", "0-7")
-    caches = core_caches(tmp_path)
-    assert caches == {1: 48 * 2**10, 2: 2**21}
-    assert core_caches(tmp_path / "missing") == {}
-    found = host_description("znver5", "x86_64", features("znver5"), caches)
+def test_the_number_of_cores_and_shared_caches_change_nothing():
+    found = host_description("znver5", "x86_64", features("znver5"), {1: 48 * 2**10, 2: 2**21})
     assert (found.cores, found.last_level_bytes) == (16, 2**25)
+
+
+def test_triples_have_the_system():
+    """Of other architectures Linux, but macOS for Apple's processors."""
+    assert triple_of(host()) == host_triple()
+    assert triple_of(processor("x86-64-v3"), WINDOWS) == "x86_64-pc-windows-msvc"
+    assert triple_of(processor("apple-m2"), MACOS) == "aarch64-apple-macosx11.0.0"
+    assert triple_of(processor("wasm32")) == "wasm32-unknown-unknown"
+    if host().arch == "x86_64":
+        assert triple_of(processor("apple-m2")) == "aarch64-apple-macosx11.0.0"
+        assert triple_of(processor("neoverse-v1")) == "aarch64-unknown-linux-gnu"
 
 
 def test_names_choose_a_target(monkeypatch: pytest.MonkeyPatch):

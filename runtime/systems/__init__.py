@@ -1,0 +1,1 @@
+"""What OCANNL asks the operating system, by a table of systems."""
