@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ocannl.dialects.loops import IndexOp, ReduceOp
+from ocannl.dialects.scalar.accumulation import neutral_number
 from ocannl.dialects.scalar.precisions import is_float
 from ocannl.passes.analysis.constants import TRUE, integer, number
 from ocannl.passes.analysis.nests import Indexed, names_in, with_reduced
@@ -19,6 +20,9 @@ from ocannl.passes.analysis.slices import backward_slice
 
 # Integers up to these are exact as floats, so that positions below them compare as integers do.
 EXACT: dict[type[Attribute], int] = {Float32Type: 2**24, Float64Type: 2**53}
+
+# Accumulations of which a single value is the result: others, such as `or`, change it.
+CHOOSING = ("add", "mul", "max", "min")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,19 @@ def one_hots(ops: Iterable[Operation], sizes: Mapping[str, int]) -> Iterator[One
             size = 0 if variable is None else sizes.get(variable, 0)
             if variable is not None and 0 < size <= exact(index) and variable not in variables_of(id):
                 yield OneHot(op, variable, size, id)
+
+
+def chosen(reduce: ReduceOp) -> Iterator[OneHot]:
+    """The comparisons of variables of a reduction that say at which of their values it accumulates anything:
+    the others contribute the neutral element.
+    """
+    accum = reduce.accum.data
+    if accum not in CHOOSING:
+        return
+    neutral = neutral_number(accum, reduce.result.type)
+    for one_hot in one_hots(reduce.body.block.ops, dict(reduce.space.data)):
+        if NeutralElsewhere(one_hot.comparison, neutral).holds(reduce.yielded):
+            yield one_hot
 
 
 def exact(value: SSAValue) -> int:

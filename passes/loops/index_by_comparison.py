@@ -28,13 +28,13 @@ from ocannl.dialects.scalar.precisions import is_float
 from ocannl.dialects.scalar.term_lowering import constant, converted, resized_float
 from ocannl.passes.analysis.names import Names, fresh_label, labels_of
 from ocannl.passes.analysis.nests import functions, names_in, nests, nodes, operations, points, with_reduced
-from ocannl.passes.analysis.one_hot import NeutralElsewhere, OneHot, one_hots, variables_of
+from ocannl.passes.analysis.one_hot import NeutralElsewhere, OneHot, chosen, one_hots, variables_of
 from ocannl.passes.analysis.slices import backward_slice, slice_in
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 from ocannl.passes.rewrites.indices import Copier
 from ocannl.passes.rewrites.inline_reduction import inline_reduction
 
-# Accumulations of which a single value is the result: others, such as `or`, change it.
+# How contributions are accumulated, of floats and of integers.
 ACCUMULATIONS: Mapping[str, tuple[type[Operation], type[Operation]]] = {
     "add": (arith.AddfOp, arith.AddiOp),
     "mul": (arith.MulfOp, arith.MuliOp),
@@ -121,15 +121,11 @@ def number_as(b: ArithBuilder, value: SSAValue, type: Attribute) -> SSAValue:
 
 def gather(reduce: ReduceOp) -> bool:
     """Removes a variable from a reduction of which only one value contributes; returns whether it did."""
-    accum, block = reduce.accum.data, reduce.body.block
-    if accum not in ACCUMULATIONS:
+    one_hot = next(chosen(reduce), None)
+    if one_hot is None:
         return False
-    neutral = neutral_number(accum, reduce.result.type)
-    for one_hot in one_hots(block.ops, dict(reduce.space.data)):
-        if NeutralElsewhere(one_hot.comparison, neutral).holds(reduce.yielded):
-            _gather(reduce, one_hot)
-            return True
-    return False
+    _gather(reduce, one_hot)
+    return True
 
 
 def _gather(reduce: ReduceOp, one_hot: OneHot) -> None:

@@ -38,6 +38,7 @@ from ocannl.passes.analysis.nests import (
     ungrouped_steps,
     with_reduced,
 )
+from ocannl.passes.analysis.one_hot import chosen
 from ocannl.passes.analysis.slices import slice_in
 from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
 from ocannl.passes.rewrites.indices import Copier, drop_unit_variables, rename
@@ -127,7 +128,9 @@ class LoadSite:
                 if not in_reduction:
                     anchor = inner
                 in_reduction = True
-                evaluations *= points(parent.space.data)
+                # What a reduction searches for, it reads once.
+                found = {one_hot.variable for one_hot in chosen(parent)}
+                evaluations *= points(tuple(d for d in parent.space.data if d[0] not in found))
             inner, parent = parent, parent.parent_op()
         if not in_reduction:
             anchor = inner

@@ -472,3 +472,48 @@ loops.func @position_at_run_time {
     loops.store %x, %y[b]
   }
 }
+
+// -----
+
+// A search for a position reads one element of each row: fewer than there are are computed again.
+// CHECK-LABEL: loops.func @search
+// CHECK-DAG:     "wide" virtual
+// CHECK:         loops.nest "y" (b = 4, d = 8) {
+// CHECK:           %[[X:.*]] = loops.load %table[v, d]
+// CHECK-NEXT:      arith.extf %[[X]] : bf16 to f32
+// CHECK:         loops.nest "z" (o = 6) {
+// CHECK:           arith.extf
+loops.func @search {
+  %ids = assign.node "ids" constant : memref<4xi32>
+  %table = assign.node "table" constant : memref<6x8xbf16>
+  %x = assign.node "x" constant : memref<8xf32>
+  %wide = assign.node "wide" local because "intermediate value" : memref<6x8xf32>
+  %y = assign.node "y" on_device : memref<4x8xf32>
+  %z = assign.node "z" on_device : memref<6xf32>
+  loops.nest "wide" (v = 6, d = 8) {
+    %0 = loops.load %table[v, d]
+    %1 = arith.extf %0 : bf16 to f32
+    loops.store %1, %wide[v, d]
+  }
+  loops.nest "y" (b = 4, d = 8) {
+    %sum = loops.reduce add (v = 6) : f32 {
+      %0 = loops.load %wide[v, d]
+      %id = loops.load %ids[b]
+      %index = loops.index v : i32
+      %is = arith.cmpi eq, %id, %index : i32
+      %hot = arith.uitofp %is : i1 to f32
+      %p = arith.mulf %0, %hot : f32
+      loops.yield %p
+    }
+    loops.store %sum, %y[b, d]
+  }
+  loops.nest "z" (o = 6) {
+    %sum = loops.reduce add (k = 8) : f32 {
+      %0 = loops.load %wide[o, k]
+      %1 = loops.load %x[k]
+      %p = arith.mulf %0, %1 : f32
+      loops.yield %p
+    }
+    loops.store %sum, %z[o]
+  }
+}
