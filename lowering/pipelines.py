@@ -21,7 +21,7 @@ from ocannl.dialects.ir.op_helpers import operations_of
 from ocannl.dialects.ir.origins import check_origins, without_origins
 from ocannl.dialects.ir.text_printer import op_text
 from ocannl.dialects.kernel import KERNEL
-from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES
+from ocannl.dialects.kernel.gpu import METAL_SHARED_BYTES, SHARED_BYTES, WARPGROUP_ARCH
 from ocannl.dialects.loops import LOOPS
 from ocannl.dialects.texpr import TEXPR
 from ocannl.lowering.assign_to_loops import LowerAssignToLoopsPass
@@ -82,6 +82,9 @@ SHARED: tuple[type[ModulePass], ...] = (
 # Metal has no tensor cores like those of NVIDIA, fewer bytes of shared memory, and no asynchronous copies.
 ON_METAL = (("tensor_cores", False), ("tile_bytes", METAL_SHARED_BYTES), ("stages", 2))
 
+# Hopper has products of warpgroups, and more shared memory.
+ON_HOPPER = (("warpgroups", True), ("shared_bytes", SHARED_BYTES[WARPGROUP_ARCH]))
+
 
 @dataclass(frozen=True)
 class WithOptions:
@@ -124,10 +127,12 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
     "c": tuple(p for p in ON_CPU if p is not ExpandMathPass),
     "gpu": (*ON_GPU, LowerLoopsToKernelsPass),
     "gpu-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True),))),
+    "gpu-sm_90a": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_HOPPER)),
+    "gpu-sm_90a-tf32": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, (("tf32", True), *ON_HOPPER))),
     "metal": (*ON_GPU, WithOptions(LowerLoopsToKernelsPass, ON_METAL)),
 }
-# The pipelines whose kernels are for NVIDIA GPUs; in the second one, products of f32 may be rounded.
-GPU_PIPELINES = ("gpu", "gpu-tf32")
+# The pipelines whose kernels are for NVIDIA GPUs; in those with tf32, products of f32 may be rounded.
+GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")
 
 # The other passes that weigh costs on a processor.
 TARGETED = (RematerializePass, TileAndFusePass, NontemporalStoresPass)
@@ -138,6 +143,12 @@ LEVELS: dict[str, type[ModulePass]] = {
     "loops": PlanMemoryPass,
     "kernels": LowerLoopsToKernelsPass,
 }
+
+
+def gpu_pipeline(arch: str, tf32: bool) -> str:
+    """The pipeline for an architecture of NVIDIA's GPUs."""
+    pipeline = f"gpu-{arch}" if arch == WARPGROUP_ARCH else "gpu"
+    return f"{pipeline}-tf32" if tf32 else pipeline
 
 
 def new_context() -> Context:

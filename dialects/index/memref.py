@@ -8,8 +8,9 @@ from typing import cast
 from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, MemRefType, ShapedType, StringAttr, i1, i8
 from xdsl.ir import Attribute, SSAValue
 
-# The memory space of a ring: its first index counts around, modulo its size.
-RING = StringAttr("ring")
+# Memory spaces. The first index of a ring counts around, modulo its size. In swizzled arrays pieces of rows
+# change places in memory; index maps are those of the plain array.
+RING, SWIZZLED, SWIZZLED_RING = (StringAttr(name) for name in ("ring", "swizzled", "swizzled ring"))
 
 
 @cache
@@ -25,8 +26,17 @@ def memref_shape(value: SSAValue) -> tuple[int, ...]:
 
 def is_ring(value: SSAValue) -> bool:
     """Whether the first index of an array counts around."""
+    return memory_space(value) in (RING, SWIZZLED_RING)
+
+
+def is_swizzled(value: SSAValue) -> bool:
+    """Whether pieces of the rows of an array have other places in memory than by their order."""
+    return memory_space(value) in (SWIZZLED, SWIZZLED_RING)
+
+
+def memory_space(value: SSAValue) -> Attribute | None:
     type = value.type
-    return isinstance(type, MemRefType) and cast(MemRefType[Attribute], type).memory_space == RING
+    return cast(MemRefType[Attribute], type).memory_space if isinstance(type, MemRefType) else None
 
 
 def element_type(array: SSAValue) -> Attribute:

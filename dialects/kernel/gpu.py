@@ -15,11 +15,18 @@ BYTES_A_CYCLE = 1200
 LAUNCH_CYCLES = 5000
 # Registers of a multiprocessor, of 32 bits each.
 REGISTERS = 2**16
-# Shared memory that a block may have on all NVIDIA GPUs since sm_80.
-MOST_SHARED_BYTES = 99 * 2**10
+# The architecture with products of warpgroups; no other one runs its code.
+WARPGROUP_ARCH = "sm_90a"
+# Shared memory that a block may have on all NVIDIA GPUs since sm_80, on some of them, and at most.
+PORTABLE_SHARED_BYTES = 99 * 2**10
+MOST_SHARED_BYTES = 227 * 2**10
+SHARED_BYTES = {"sm_80": 163 * 2**10, **dict.fromkeys(("sm_90", WARPGROUP_ARCH, "sm_100"), MOST_SHARED_BYTES)}
 # Shared memory that a kernel for an NVIDIA GPU may declare; more is dynamic, given by the host at launch.
 STATIC_SHARED_BYTES = 48 * 2**10
 SHARED_ALIGNMENT = 16
+# Swizzled arrays have rows of so many bytes, of which 8 make a pattern; they begin at such.
+SWIZZLED_BYTES, SWIZZLED_ROWS = 128, 8
+SWIZZLED_ALIGNMENT = SWIZZLED_BYTES * SWIZZLED_ROWS
 # Shared memory has so many banks, which give a word each at a time.
 BANKS, BANK_BYTES = 32, 4
 # Global memory moves in parts of so many bytes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -16,10 +17,16 @@ from xdsl.utils.hints import isa
 from ocannl.dialects.assign import check_space
 from ocannl.dialects.index.bounds import clashing_within
 from ocannl.dialects.index.linear import POSITION, Map, Space, SpaceAttr, parse_space, space_text
-from ocannl.dialects.index.memref import RING, is_ring
+from ocannl.dialects.index.memref import RING, SWIZZLED, element_bytes, is_ring, is_swizzled
 from ocannl.dialects.index.scopes import scope_bounds, scope_sizes, scopes
 from ocannl.dialects.ir.op_helpers import operation_definition, print_parts
-from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, MOST_THREADS, SHARED_ALIGNMENT
+from ocannl.dialects.kernel.gpu import (
+    MOST_SHARED_BYTES,
+    MOST_THREADS,
+    SHARED_ALIGNMENT,
+    SWIZZLED_BYTES,
+    SWIZZLED_ROWS,
+)
 from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
 from ocannl.dialects.loops.steps import StepOp, check_computes
 from ocannl.dialects.loops.values import static_part
@@ -139,7 +146,8 @@ class LaunchOp(StepOp):
 class SharedOp(IRDLOperation):
     """`kernel.shared memref<16x64xf32>`: an array of the block, with no values at first.
 
-    `memref<3x16x64xf32, "ring">` is a ring of three arrays: the first index counts around.
+    `memref<3x16x64xf32, "ring">` is a ring of three arrays: the first index counts around. `"swizzled"` and
+    `"swizzled ring"` are those whose rows lie in memory as tensor cores read them without bank conflicts.
     """
 
     name = "kernel.shared"
@@ -175,8 +183,22 @@ class SharedOp(IRDLOperation):
             raise VerifyException("a shared array has static sizes and numbers as elements")
         if is_ring(self.result) and 0 in type.get_shape()[:1]:
             raise VerifyException("a ring has at least one array")
-        if not isinstance(type.memory_space, NoneAttr) and not is_ring(self.result):
-            raise VerifyException(f"a shared array is plain or a {RING}, found {type.memory_space}")
+        if not isinstance(type.memory_space, NoneAttr | None) and not (
+            is_ring(self.result) or is_swizzled(self.result)
+        ):
+            raise VerifyException(
+                f"a shared array is plain, {SWIZZLED}, or a {RING} of such, found {type.memory_space}"
+            )
+        if is_swizzled(self.result):
+            self._verify_swizzled(type.get_shape()[is_ring(self.result) :])
+
+    def _verify_swizzled(self, shape: Sequence[int]) -> None:
+        bytes = shape[-1] * element_bytes(self.result) if len(shape) == 2 else 1
+        if bytes % SWIZZLED_BYTES or shape[0] % SWIZZLED_ROWS:
+            raise VerifyException(
+                f"a swizzled array has a multiple of {SWIZZLED_ROWS} rows, "
+                f"each with a multiple of {SWIZZLED_BYTES} bytes"
+            )
 
 
 class TogetherOp(IRDLOperation):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
-from ocannl.lowering.llvm.memory import ElementAccess, Found
+from ocannl.lowering.llvm.memory import ElementAccess, Found, Layout
 from ocannl.lowering.llvm.range_check import OUTSIDE, VIOLATION
 from ocannl.lowering.llvm.types import ValueType, vector
 
@@ -191,8 +191,9 @@ class CheckedAccess(ElementAccess):
         arguments: str,
         text: str,
         thread: str,
+        layout: Layout | None = None,
     ) -> None:
-        super().__init__(b, pointer, address, positions, type, found)
+        super().__init__(b, pointer, address, positions, type, found, layout)
         self.arguments, self.text, self.thread = arguments, text, thread
         self.write = WRITE
 

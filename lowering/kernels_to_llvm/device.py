@@ -11,17 +11,28 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.memref import element_bytes, is_swizzled
 from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.kernel import BarrierOp, CombineOp, CopyOp, WaitOp, block_reduction
-from ocannl.dialects.kernel.gpu import REGISTERS, STATIC_SHARED_BYTES, VECTOR_BYTES
+from ocannl.dialects.kernel.gpu import (
+    PORTABLE_SHARED_BYTES,
+    REGISTERS,
+    SHARED_BYTES,
+    STATIC_SHARED_BYTES,
+    SWIZZLED_ALIGNMENT,
+    VECTOR_BYTES,
+    WARPGROUP_ARCH,
+)
 from ocannl.dialects.kernel.launch import LaunchOp, SharedOp
 from ocannl.dialects.kernel.mma import MmaOp
-from ocannl.dialects.loops import FuncOp, LoadOp, StoreOp
+from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp, StoreOp
 from ocannl.lowering.arena import arena_ranges, disjoint
 from ocannl.lowering.entry import used_names
 from ocannl.lowering.kernels.calls import KernelCall, KernelNames, launches, routines
 from ocannl.lowering.kernels.description import RoutineDescription, describe
 from ocannl.lowering.kernels.registers import key, points
+from ocannl.lowering.kernels_to_llvm import warpgroups
 from ocannl.lowering.kernels_to_llvm.fragments import multiply, operand
 from ocannl.lowering.kernels_to_llvm.lane_order import lane_order
 from ocannl.lowering.kernels_to_llvm.matrices import (
@@ -34,6 +45,8 @@ from ocannl.lowering.kernels_to_llvm.matrices import (
 )
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
+from ocannl.lowering.kernels_to_llvm.thread_values import SLOT
+from ocannl.lowering.kernels_to_llvm.warpgroups import GROUP, Matrix, described, find_product
 from ocannl.lowering.llvm.accumulators import combine
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.instructions import INTRINSICS, LIBRARY
@@ -51,6 +64,8 @@ ENOUGH_REGISTERS, FEW_SUMS = 168, 32
 # too large becomes the greatest finite one there.
 CONVERTED = frozenset({"f16", "bf16"})
 COMPARED = frozenset({"float"})
+# What threads wrote to shared memory is there for the instructions of warpgroups.
+FENCE = "fence.proxy.async.shared::cta;"
 # Functions of `math` that the hardware has, exactly rounded.
 ON_DEVICE = {
     *("fabs", "ceil", "floor", "trunc", "nearbyint", "round", "copysign", "fma", "sqrt"),
@@ -66,12 +81,13 @@ class DeviceModule:
     routines: tuple[RoutineDescription, ...]
 
 
-def kernels_to_device(module: ModuleOp) -> DeviceModule:
-    """The kernels of all routines of a module, for an NVIDIA GPU.
+def kernels_to_device(module: ModuleOp, arch: str) -> DeviceModule:
+    """The kernels of all routines of a module, for an NVIDIA GPU of an architecture.
 
-    Raises `OcannlError` for what is no kernel yet, and for functions that the hardware does not have.
+    Raises `OcannlError` for what is no kernel yet, and for functions and shared memory that the hardware does
+    not have.
     """
-    emitter = _DeviceEmitter()
+    emitter = _DeviceEmitter(arch)
     found = [
         describe(func, [emitter.emit_launch(func, launch) for launch in launches(func)], str)
         for func in routines(module)
@@ -82,7 +98,8 @@ def kernels_to_device(module: ModuleOp) -> DeviceModule:
 
 
 class _DeviceEmitter:
-    def __init__(self) -> None:
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
         self.parts: list[str] = []
         self.functions: set[str] = set()
         self.kernels: dict[str, str] = {}
@@ -91,10 +108,11 @@ class _DeviceEmitter:
     def emit_launch(self, func: FuncOp, launch: LaunchOp) -> KernelCall:
         nodes, indices = used_names(launch, func.ranges)
         check_arguments(launch, len(nodes), len(indices))
+        check_shared(launch, self.arch)
         b = FunctionBuilder(CONVERTED, COMPARED)
         pointers = {node: f"%p{k}" for k, node in enumerate(nodes)}
         positions = {name: Position(f"%s{k}") for k, name in enumerate(indices)}
-        kernel = DeviceKernel(b, launch, pointers, positions)
+        kernel = DeviceKernel(b, launch, pointers, positions, self.arch == WARPGROUP_ARCH)
         kernel.emit()
         self.functions |= {text for text in b.declarations if text.startswith("define")}
         parameters = [
@@ -109,13 +127,13 @@ class _DeviceEmitter:
         whole = f"{text}{shared}"
         if whole not in self.kernels:
             unique = self.names.fresh(func, launch, [f"_{array[1:]}" for array in shared])
+            arrays = (op for op in launch.body.block.ops if isinstance(op, SharedOp))
+            align = SWIZZLED_ALIGNMENT if any(is_swizzled(op.result) for op in arrays) else VECTOR_BYTES
             for array, size in shared.items():
                 own = f"@{unique}_{array[1:]}"
                 text = re.sub(rf"{array}\b", own, text)
                 kind, value = ("internal", " undef") if size else ("external", "")
-                self.parts.append(
-                    f"{own} = {kind} addrspace(3) global [{size} x i8]{value}, align {VECTOR_BYTES}"
-                )
+                self.parts.append(f"{own} = {kind} addrspace(3) global [{size} x i8]{value}, align {align}")
             self.parts.append(f"define ptx_kernel void @{unique}{text}")
             self.kernels[whole] = unique
         return self.kernels[whole]
@@ -147,6 +165,18 @@ def check_arguments(launch: LaunchOp, nodes: int, indices: int) -> None:
         )
 
 
+def check_shared(launch: LaunchOp, arch: str) -> None:
+    most = SHARED_BYTES.get(arch, PORTABLE_SHARED_BYTES)
+    if launch.shared_bytes > most:
+        raise OcannlError(
+            at_line(
+                launch,
+                f"kernel {launch.label.data!r}: it has {launch.shared_bytes} bytes of shared memory; "
+                f"{arch} has {most}",
+            )
+        )
+
+
 def parameter_attributes(launch: LaunchOp, nodes: list[SSAValue]) -> list[tuple[SSAValue, str]]:
     """Attributes of each node's pointer in LLVM: `noalias`, where nothing else reaches its memory;
     `readonly`.
@@ -166,6 +196,7 @@ class DeviceKernel(ThreadEmitter):
 
     Attributes:
         shared: the bytes of the kernel's shared arrays by name; 0 for dynamic shared memory.
+        products: by reductions, those that warpgroups have instructions for.
     """
 
     # A step of a contraction: its loads from shared memory move up past the products of those before.
@@ -177,9 +208,13 @@ class DeviceKernel(ThreadEmitter):
         launch: LaunchOp,
         pointers: dict[SSAValue, str],
         positions: dict[str, Position],
+        has_warpgroups: bool = False,
     ) -> None:
         super().__init__(b, launch, pointers, positions)
         self.shared: dict[str, int] = {}
+        reduces = [op for op in launch.body.walk() if isinstance(op, ReduceOp)] if has_warpgroups else []
+        found = ((op, find_product(launch, op)) for op in reduces)
+        self.products = {op: product for op, product in found if product is not None}
 
     def emit(self) -> None:
         self.place_shared([op for op in self.launch.body.block.ops if isinstance(op, SharedOp)])
@@ -195,7 +230,8 @@ class DeviceKernel(ThreadEmitter):
         If they take more than a kernel may declare, all are parts of dynamic shared memory.
         """
         place, is_given = 0, self.launch.shared_bytes > STATIC_SHARED_BYTES
-        for number, op in enumerate(arrays):
+        # Swizzled arrays, which fill whole patterns, come first: so all begin at one.
+        for number, op in enumerate(sorted(arrays, key=lambda op: not is_swizzled(op.result))):
             name = f"@shared{0 if is_given else number}"
             self.shared[name] = 0 if is_given else op.bytes
             pointer = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
@@ -209,6 +245,9 @@ class DeviceKernel(ThreadEmitter):
         super().scalar(op)
 
     def barrier(self) -> None:
+        """Where warpgroups read by another way than threads write, these say before that they have."""
+        if self.products:
+            self.b.emit_void(f'call void asm sideeffect "{FENCE}", "~{{memory}}"() convergent')
         self.b.emit_void("call void @llvm.nvvm.barrier0()")
 
     def transfer(self, op: CopyOp, rounds: Sequence[dict[str, Position]]) -> None:
@@ -245,10 +284,41 @@ class DeviceKernel(ThreadEmitter):
     def wait(self, op: WaitOp) -> None:
         self.b.emit_void(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.data})")
 
+    def accumulate_part(self, op: ReduceOp, results: dict[tuple[int, ...], str]) -> None:
+        product = self.products.get(op)
+        if product is None:
+            super().accumulate_part(op, results)
+            return
+        ((step, steps),), own = op.space.data, (product.left.load, product.right.load, product.product)
+        for number in range(steps):
+            self.positions[step] = Position(None, number)
+            self.emit_ops(inner for inner in op.body.block.ops if inner not in own)
+        starts = [self.describe(product.left, product.groups), self.describe(product.right, 1)]
+        sums = warpgroups.multiply(self.b, product, starts, list(results.values()))
+        results.update(zip(results, sums, strict=True))
+
+    def describe(self, matrix: Matrix, groups: int) -> str:
+        """The description of an operand of a warpgroup, an `i64`; of several, each has its own part."""
+        b, index = self.b, matrix.load.indices.data
+        start = b.emit(
+            f"ptrtoint ptr addrspace(3) {self.in_space(self.pointers[matrix.array], SHARED_SPACE)} to i64"
+        )
+        places = (*index[:-2], *(Linear() for _ in index[-2:]))
+        address, slot = self.place(matrix.array, places)
+        if slot:
+            moved = b.emit(f"mul i64 {slot[SLOT].value}, {matrix.slot_bytes}")
+            start = b.emit(f"add i64 {start}, {moved}")
+        elif address.constant:
+            start = b.emit(f"add i64 {start}, {address.constant * element_bytes(matrix.array)}")
+        if groups > 1:
+            group = b.emit(f"zext i32 {b.emit(f'lshr i32 {self.thread}, {GROUP.bit_length() - 1}')} to i64")
+            start = b.emit(f"add i64 {start}, {b.emit(f'mul i64 {group}, {matrix.part_bytes}')}")
+        return described(b, matrix, start)
+
     def load(self, op: LoadOp) -> None:
         over = self.over[op.result]
         address, slot = self.place(op.node, op.indices.data)
-        found = matrices(self.launch, op, address, over)
+        found = None if is_swizzled(op.node) else matrices(self.launch, op, address, over)
         if found is None or self.fixed:
             super().load(op)
             return

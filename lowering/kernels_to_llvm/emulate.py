@@ -34,6 +34,7 @@ from ocannl.lowering.kernels_to_llvm.checks import HELPERS, WRITE_LATER, Checked
 from ocannl.lowering.kernels_to_llvm.fragments import emulated, emulated_name
 from ocannl.lowering.kernels_to_llvm.numbers import gathered, variables
 from ocannl.lowering.kernels_to_llvm.thread import ThreadEmitter
+from ocannl.lowering.kernels_to_llvm.thread_values import layout_of
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.accumulators import combine, neutral
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -275,6 +276,7 @@ class EmulatedKernel(ThreadEmitter):
             self.described[array],
             text,
             self.index_of_thread,
+            layout_of(array),
         )
 
     def describe(self, array: SSAValue) -> str:

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.index.addresses import Address, flatten
 from ocannl.dialects.index.linear import POSITION, Linear, Map
-from ocannl.dialects.index.memref import is_ring, loaded_type, memref_shape
+from ocannl.dialects.index.memref import is_ring, is_swizzled, loaded_type, memref_shape
 from ocannl.dialects.kernel.gpu import VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.loops import IndexOp, LoadOp, PositionOp, StoreOp
@@ -21,6 +21,7 @@ from ocannl.lowering.kernels.registers import (
     points,
     register_variables,
 )
+from ocannl.lowering.kernels_to_llvm.swizzle import Swizzle
 from ocannl.lowering.kernels_to_llvm.values import Registers
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
 from ocannl.lowering.llvm.indices import from_i64, linear_value
@@ -129,7 +130,7 @@ class ThreadValues:
     ) -> ElementAccess:
         """The access to an array at an address, from a pointer into it."""
         type = value_type(loaded_type(array))
-        return ElementAccess(self.b, pointer, address, self.positions, type, found)
+        return ElementAccess(self.b, pointer, address, self.positions, type, found, layout_of(array))
 
     def load(self, op: LoadOp) -> None:
         accesses, over = self.accesses(op), self.over[op.result]
@@ -187,6 +188,11 @@ class ThreadValues:
                 constant += coefficient * self.positions[name].offset
         steps = [coefficient for name, coefficient in address.terms if name != over[-1]]
         return width if all(step % width == 0 for step in (*steps, constant)) else 1
+
+
+def layout_of(array: SSAValue) -> Swizzle | None:
+    """The layout of an array in memory, None for row-major order."""
+    return Swizzle.of(array) if is_swizzled(array) else None
 
 
 class PointAccesses:

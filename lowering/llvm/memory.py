@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ocannl.dialects.index.addresses import Address
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
@@ -18,10 +19,19 @@ class Found:
     depth: int
 
 
+class Layout(Protocol):
+    """Where elements lie in memory, in place of row-major order."""
+
+    def place(self, b: FunctionBuilder, total: str, depth: int, constant: int) -> tuple[str, int]:
+        """The position, as a sum of an `i64` and a number, of the element at `total + constant` in order."""
+        ...
+
+
 class ElementAccess:
     """Loads and stores around an element of an array, the one at `pointer + constant`.
 
-    `found` gives the terms of the address that are positions found at run time.
+    `found` gives the terms of the address that are positions found at run time. With a `layout`, elements lie
+    as it says.
     """
 
     def __init__(
@@ -32,8 +42,10 @@ class ElementAccess:
         positions: Mapping[str, Position],
         type: ValueType,
         found: Mapping[str, Found],
+        layout: Layout | None = None,
     ) -> None:
         self.b = b
+        self.layout = layout
         self.type = type
         self.pointer, self.constant, self.depth = pointer, address.constant, 0
         moving: list[tuple[int, str, int]] = []
@@ -45,6 +57,12 @@ class ElementAccess:
             self.constant += coefficient * at.offset
             if at.name is not None:
                 moving.append((at.depth, at.name, coefficient))
+        self.total = "0"
+        if layout is not None:
+            for self.depth, name, coefficient in sorted(moving):
+                scaled = b.emit_at(self.depth, f"mul i64 {name}, {coefficient}")
+                self.total = b.emit_at(self.depth, f"add i64 {self.total}, {scaled}")
+            return
         # Outer loops first, so that the inner ones advance a pointer that the outer ones computed.
         for self.depth, name, coefficient in sorted(moving):
             self.pointer = b.advance(self.depth, self.pointer, name, coefficient, type)
@@ -52,9 +70,14 @@ class ElementAccess:
     def at(self, offset: int) -> str:
         """The pointer to the element `offset` elements after the first."""
         offset += self.constant
+        pointer = self.pointer
+        if self.layout is not None:
+            total, offset = self.layout.place(self.b, self.total, self.depth, offset)
+            if total != "0":
+                pointer = self.b.advance(self.depth, pointer, total, 1, self.type)
         if not offset:
-            return self.pointer
-        return self.b.emit(f"getelementptr {self.type.element}, ptr {self.pointer}, i64 {offset}")
+            return pointer
+        return self.b.emit(f"getelementptr {self.type.element}, ptr {pointer}, i64 {offset}")
 
     def reach(self, offset: int, touched: int = 1) -> str:
         """The pointer through which so many elements, from that at `offset` on, are loaded or stored."""

@@ -46,7 +46,7 @@ def contraction(nest: NestOp, options: KernelOptions) -> LaunchOp | None:
     if found is None:
         return None
     if fits_tensor_cores(found, options.tensor_types):
-        return tensor_core_contraction(nest, found)
+        return tensor_core_contraction(nest, found, options)
     draft = Draft.of(nest)
     tiles = tile_sizes(nest, found)
     split_sides(draft, nest, found, tiles)

@@ -57,6 +57,8 @@ class LowerLoopsToKernelsPass(ModulePass):
         tf32: so are those of f32, which they round to TF32.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
         stages: the most stages of their software pipelines.
+        warpgroups: those of 16-bit floats may have the shape that the warpgroups of Hopper multiply.
+        shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
     """
 
     name = "lower-loops-to-kernels"
@@ -64,8 +66,11 @@ class LowerLoopsToKernelsPass(ModulePass):
     tf32: bool = False
     tile_bytes: int = KernelOptions.tile_bytes
     stages: int = KernelOptions.stages
+    warpgroups: bool = KernelOptions.warpgroups
+    shared_bytes: int = KernelOptions.shared_bytes
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = [t for t in FRAGMENTS if (self.tf32 if t is Float32Type else self.tensor_cores)]
+        options = KernelOptions(types, self.tile_bytes, self.stages, self.warpgroups, self.shared_bytes)
         for func in functions(op):
-            lower_function(func, KernelOptions(types, self.tile_bytes, self.stages))
+            lower_function(func, options)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from xdsl.ir import Attribute
 
 from ocannl.dialects.ir.errors import OcannlError
-from ocannl.dialects.kernel.gpu import STATIC_SHARED_BYTES
+from ocannl.dialects.kernel.gpu import MOST_SHARED_BYTES, PORTABLE_SHARED_BYTES, STATIC_SHARED_BYTES
 
 Types: TypeAlias = Sequence[type[Attribute]]
 
@@ -22,14 +22,18 @@ class KernelOptions:
         tensor_types: sums of products of these are for tensor cores.
         tile_bytes: what the tiles of other contractions may take of the shared memory of a block.
         stages: the most stages of a software pipeline: tiles of an operand in shared memory at a time.
+        warpgroups: products of 16-bit floats may have the shape that warpgroups multiply.
+        shared_bytes: what tiles for tensor cores may take of the shared memory of a block.
     """
 
     tensor_types: Types = ()
     tile_bytes: int = STATIC_SHARED_BYTES
     stages: int = 4
+    warpgroups: bool = False
+    shared_bytes: int = PORTABLE_SHARED_BYTES
 
     def __post_init__(self) -> None:
         """Raises `OcannlError` for tiles and stages that no GPU has room for."""
-        for name, most in (("tile_bytes", 2**20), ("stages", 64)):
+        for name, most in (("tile_bytes", 2**20), ("stages", 64), ("shared_bytes", MOST_SHARED_BYTES)):
             if not 0 < getattr(self, name) <= most:
                 raise OcannlError(f"{name} is from 1 to {most}, found {getattr(self, name)}")

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType, NoneAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ocannl.dialects.index.addresses import flatten
 from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map, Space
-from ocannl.dialects.index.memref import RING, element_bytes, element_type
+from ocannl.dialects.index.memref import RING, SWIZZLED, SWIZZLED_RING, element_bytes, element_type
 from ocannl.dialects.kernel import BarrierOp, CommitOp, CopyOp, WaitOp
 from ocannl.dialects.kernel.gpu import ASYNC_BYTES
 from ocannl.dialects.kernel.launch import SharedOp
@@ -34,6 +34,7 @@ class TiledOperand:
         tile: how many of its values a block needs.
         deep_rows: whether elements along the reduced variable are neighbours in shared memory.
         padding: elements added to each row there.
+        is_swizzled: whether pieces of rows change places there.
     """
 
     node: SSAValue
@@ -42,6 +43,7 @@ class TiledOperand:
     tile: int
     deep_rows: bool
     padding: int
+    is_swizzled: bool = False
 
     def shape(self, depth: int) -> tuple[int, int]:
         """The shape of a tile in shared memory."""
@@ -118,10 +120,10 @@ class Pipeline:
     def array(self, operand: TiledOperand) -> SharedOp:
         type = element_type(operand.node)
         assert isinstance(type, FixedBitwidthType)
-        shape = operand.shape(self.depth)
-        if self.stages == 1:
-            return SharedOp(MemRefType(type, shape))
-        return SharedOp(MemRefType(type, (self.stages, *shape), memory_space=RING))
+        shape, is_ring = operand.shape(self.depth), self.stages > 1
+        plain, swizzled = (RING, SWIZZLED_RING) if is_ring else (NoneAttr(), SWIZZLED)
+        space = swizzled if operand.is_swizzled else plain
+        return SharedOp(MemRefType(type, (self.stages, *shape) if is_ring else shape, memory_space=space))
 
     def fetch(self, arrays: Sequence[SharedOp], step: Linear) -> list[Operation]:
         """Starts the asynchronous copies of the tiles of a step, as one group."""

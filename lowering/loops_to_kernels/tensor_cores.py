@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
@@ -15,18 +15,22 @@ from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.linear import Linear, Map
 from ocannl.dialects.index.memref import element_bytes, element_type
 from ocannl.dialects.kernel import WhereOp
-from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, MOST_SHARED_BYTES, PROCESSORS, VECTOR_BYTES
+from ocannl.dialects.kernel.gpu import BANK_BYTES, BANKS, PROCESSORS, SWIZZLED_BYTES, VECTOR_BYTES
 from ocannl.dialects.kernel.launch import LaunchOp
 from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, FRAGMENTS, ROWS, MmaOp
 from ocannl.dialects.loops import LoadOp, NestOp, ReduceOp, YieldOp
 from ocannl.lowering.loops_to_kernels.draft import Draft, Variables, detached, guarded
-from ocannl.lowering.loops_to_kernels.options import Types
+from ocannl.lowering.loops_to_kernels.options import KernelOptions, Types
 from ocannl.lowering.loops_to_kernels.pipelining import Pipeline, TiledOperand, within_block
 from ocannl.passes.analysis.contractions import Contraction, tile_count, tile_work
 
 # Stages of the software pipeline at most, and bytes of a tile along the reduction, the preferred first.
 STAGES, DEPTH_BYTES = 3, (128, 64)
+# Stages for warpgroups, which have the whole of the shared memory.
+WARPGROUP_STAGES = 4
 OPERAND_COST = 32
+# The bytes of the numbers that warpgroups multiply.
+HALF_BYTES = 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class WarpTiles:
     columns: int
     warp_rows: int
     warp_columns: int
+
+    @property
+    def fits_warpgroups(self) -> bool:
+        """Whether four warps have 64 rows and all columns."""
+        return self.warp_rows == ROWS and self.rows % (4 * ROWS) == 0 and self.warp_columns == self.columns
 
 
 TILES = (
@@ -49,6 +58,16 @@ TILES = (
     WarpTiles(32, 64, 16, 32),
     WarpTiles(64, 32, 32, 16),
     WarpTiles(32, 32, 16, 16),
+)
+
+# For warpgroups, which have 64 rows and at most 256 columns each.
+WARPGROUP_TILES = (
+    WarpTiles(128, 256, 16, 256),
+    WarpTiles(128, 128, 16, 128),
+    WarpTiles(64, 256, 16, 256),
+    WarpTiles(64, 128, 16, 128),
+    WarpTiles(128, 64, 16, 64),
+    WarpTiles(64, 64, 16, 64),
 )
 
 
@@ -74,9 +93,9 @@ def loaded(value: SSAValue) -> Operation | None:
     return value.owner if isinstance(value.owner, LoadOp) else None
 
 
-def tensor_core_contraction(nest: NestOp, found: Contraction) -> LaunchOp:
+def tensor_core_contraction(nest: NestOp, found: Contraction, options: KernelOptions) -> LaunchOp:
     """A kernel that computes tiles of a contraction by products of fragments."""
-    return TensorCoreKernel(nest, found).launch()
+    return TensorCoreKernel(nest, found, options).launch()
 
 
 class TensorCoreKernel:
@@ -88,17 +107,17 @@ class TensorCoreKernel:
         half, pair: variables along the reduction inside a fragment.
     """
 
-    def __init__(self, nest: NestOp, found: Contraction) -> None:
+    def __init__(self, nest: NestOp, found: Contraction, options: KernelOptions) -> None:
         self.nest, self.found = nest, found
         self.draft = draft = Draft.of(nest)
         self.fragments = FRAGMENTS[type(element_type(found.left.node))]
-        tiles = choose_tiles(nest, found)
+        tiles = choose_tiles(nest, found, options)
         self.row, self.column = compose_sides(draft, found, tiles)
         draft.group_blocks(found.row, found.column)
         self.half = (draft.names.fresh(f"{found.k}_half"), 2)
         packed = self.fragments.pack > 1
         self.pair: Variables = [(draft.names.fresh(f"{found.k}_pair"), 2)] if packed else []
-        self.pipeline = tensor_pipeline(draft, found, tiles)
+        self.pipeline = tensor_pipeline(draft, found, tiles, options)
         self.place_variables()
 
     def place_variables(self) -> None:
@@ -179,25 +198,35 @@ def compose_sides(
     return row, column
 
 
-def choose_tiles(nest: NestOp, found: Contraction) -> WarpTiles:
-    """The tile that is cheapest in whole rounds of blocks on all multiprocessors."""
+def choose_tiles(nest: NestOp, found: Contraction, options: KernelOptions) -> WarpTiles:
+    """The tile that is cheapest in whole rounds of blocks on all multiprocessors; of equal ones, one for
+    warpgroups.
+    """
 
     def cost(tiles: WarpTiles) -> int:
         blocks = tile_count(nest, found, tiles.rows, tiles.columns)
         return -(-blocks // PROCESSORS) * tile_work(tiles.rows, tiles.columns, OPERAND_COST)
 
-    return min(TILES, key=cost)
-
-
-def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles) -> Pipeline:
-    """The software pipeline: the deepest tiles of which shared memory holds all stages."""
-    size = dict(found.reduce.space.data)[found.k]
     bytes = element_bytes(found.left.node)
+    is_deep = dict(found.reduce.space.data)[found.k] * bytes >= SWIZZLED_BYTES
+    first = WARPGROUP_TILES if options.warpgroups and is_deep and bytes == HALF_BYTES else ()
+    return min((*first, *TILES), key=cost)
+
+
+def tensor_pipeline(draft: Draft, found: Contraction, tiles: WarpTiles, options: KernelOptions) -> Pipeline:
+    """The software pipeline: the deepest tiles of which shared memory holds all stages."""
+    most, size = options.shared_bytes, dict(found.reduce.space.data)[found.k]
+    bytes = element_bytes(found.left.node)
+    if options.warpgroups and tiles.fits_warpgroups:
+        depth = SWIZZLED_BYTES // bytes
+        operands = [replace(o, padding=0, is_swizzled=True) for o in tile_operands(found, tiles, depth)]
+        stages = min(WARPGROUP_STAGES, most // stage_bytes(depth, operands), -(-size // depth))
+        return Pipeline(draft, operands, found.k, size, depth, stages)
     least = FRAGMENTS[type(element_type(found.left.node))].depth
     depths = [min(row // bytes, -(-size // least) * least) for row in DEPTH_BYTES]
     choices = [(depth, tile_operands(found, tiles, depth)) for depth in depths]
-    depth, operands = next((c for c in choices if STAGES * stage_bytes(*c) <= MOST_SHARED_BYTES), choices[-1])
-    stages = min(STAGES, MOST_SHARED_BYTES // stage_bytes(depth, operands), -(-size // depth))
+    depth, operands = next((c for c in choices if STAGES * stage_bytes(*c) <= most), choices[-1])
+    stages = min(STAGES, most // stage_bytes(depth, operands), -(-size // depth))
     return Pipeline(draft, operands, found.k, size, depth, stages)
 
 

@@ -26,6 +26,7 @@ from ocannl.execute.saving import load_state, save_state
 from ocannl.execute.timeline import Timeline
 from ocannl.execute.traced_routine import TracedRoutine
 from ocannl.lowering.kernels_to_llvm import Emulation
+from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
 from ocannl.program import graph
 from ocannl.program.checks import flag, integer
 from ocannl.program.code import Code, computing
@@ -52,7 +53,7 @@ from ocannl.runtime.compile import Executable, compile_module
 from ocannl.runtime.cpu.native import NativeDevice
 from ocannl.runtime.cpu.team import Team
 from ocannl.runtime.cuda import CudaDevice
-from ocannl.runtime.cuda.ptx import DEFAULT_ARCH
+from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, check_arch
 from ocannl.runtime.device import Device
 from ocannl.runtime.host.threads import default_threads
 from ocannl.runtime.locks import shared
@@ -79,15 +80,19 @@ class Context:
         device: Device | None = None,
         *,
         tf32: bool = False,
+        arch: str = DEFAULT_ARCH,
         mesh: Mesh | None = None,
     ) -> None:
         if backend not in BACKENDS:
             raise DeviceError(f"there is no backend {backend!r}; the backends are {', '.join(BACKENDS)}")
         self.backend = backend
         self.target, make_device = BACKENDS[backend]
-        self.target += "-tf32" if tf32 else ""
         self.mesh: Mapping[str, int] = {} if mesh is None else mesh.sizes
         self.device = make_device() if device is None else device
+        self.arch = self.device.arch if isinstance(self.device, CudaDevice) else arch
+        """The architecture of NVIDIA's GPUs that PTX is for by default."""
+        if self.target in GPU_PIPELINES:
+            self.target = gpu_pipeline(self.arch, tf32)
         wanted = default_threads() if threads is None else integer(threads, "the number of threads", least=1)
         self.team = Team(wanted)
         self._nodes = Nodes(self.device)
@@ -131,15 +136,20 @@ class Context:
         return Context("cpu", threads, mesh_device(base, mesh), mesh=mesh)
 
     @staticmethod
-    def emulated_gpu(*, check: bool = False, shuffle: int | None = None, tf32: bool = False) -> Context:
+    def emulated_gpu(
+        *, check: bool = False, shuffle: int | None = None, tf32: bool = False, arch: str = DEFAULT_ARCH
+    ) -> Context:
         """A GPU that the CPU emulates: kernels run as on a GPU, block by block and barrier by barrier.
 
         With `check`, an access outside of an array, or a data race, raises `DeviceError`. With a number as
         `shuffle`, blocks and threads run in an order that depends on it; results have the same bits. With
         `tf32`, products of f32 may be summed on tensor cores, which round operands to 10 bits of mantissa.
+        Kernels are those for NVIDIA's GPUs of an architecture; for `sm_90a` 16-bit floats are multiplied by
+        warpgroups. Raises `DeviceError` for an unknown one.
         """
+        check_arch(arch)
         order = None if shuffle is None else integer(shuffle, "the order of threads", least=None)
-        return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32)
+        return Context("emulated_gpu", 1, NativeDevice(Emulation(order, check)), tf32=tf32, arch=arch)
 
     @staticmethod
     def cuda(device: int = 0, *, tf32: bool = False) -> Context:
@@ -177,11 +187,6 @@ class Context:
         Raises `DeviceError` for errors of these runs.
         """
         self.device.synchronize()
-
-    @property
-    def arch(self) -> str:
-        """The architecture that PTX is for by default: that of the NVIDIA GPU, else `sm_80`."""
-        return self.device.arch if isinstance(self.device, CudaDevice) else DEFAULT_ARCH
 
     def _repr_html_(self) -> str:
         return text_html(repr(self)) + table_html(self._nodes.rows())

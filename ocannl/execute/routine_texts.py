@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +16,8 @@ from ocannl.execute.pair_reasons import pair_reasons
 from ocannl.execute.report import memory_table, schedule_table
 from ocannl.execute.tile_reasons import TARGET, nests_before_schedule, tile_lines
 from ocannl.lowering.kernels_to_metal import to_metal
-from ocannl.lowering.pipelines import GPU_PIPELINES
+from ocannl.lowering.pipelines import GPU_PIPELINES, gpu_pipeline
+from ocannl.passes.analysis.nests import functions
 from ocannl.program.code import Code
 from ocannl.program.extract import ExtractedRoutine, Numbering, extract
 from ocannl.program.html import text_html
@@ -104,14 +105,15 @@ class RoutineTexts(Viewable):
         """The PTX text of the routine's kernels for an NVIDIA GPU of an architecture, by default that of the
         context's GPU, or `sm_80`. It ends in a description of the kernels for their host, as JSON.
         """
-        return ptx_text(self._kernels(GPU_PIPELINES), arch or self._target.arch)
+        arch = arch or self._target.arch
+        return ptx_text(self._kernels_for(arch), arch)
 
     def metal(self) -> str:
         """The Metal text of the routine's kernels for the GPU of a Mac.
 
         It ends in a description of the kernels for their host, as JSON.
         """
-        return to_metal(self._kernels(("metal",)))
+        return to_metal(self._kernels("metal"))
 
     def assemble(self, arch: str | None = None) -> str:
         """Assembles the kernels with NVIDIA's ptxas; returns the schedule with the registers of a thread of
@@ -121,13 +123,22 @@ class RoutineTexts(Viewable):
         """
         if self._target.target not in GPU_PIPELINES:
             raise DeviceError(f"a routine for {self._target.backend} has no kernels; see its ptx()")
-        self._resources = kernel_resources(self._kernels(GPU_PIPELINES), arch or self._target.arch)
+        arch = arch or self._target.arch
+        module = self._kernels_for(arch)
+        resources = kernel_resources(module, arch)
+        if module is not self._executable.func.parent_op():
+            return schedule_table(functions(module)[-1], None, resources)
+        self._resources = resources
         return self.schedule()
 
-    def _kernels(self, pipelines: Sequence[str]) -> ModuleOp:
-        """The kernels by one of some pipelines: that of the context if it is one of them."""
-        if self._target.target not in pipelines:
-            return lowered(self.code.statements, self.name, pipelines[0], self._target.numbering.copy())
+    def _kernels_for(self, arch: str) -> ModuleOp:
+        """The kernels for an architecture of NVIDIA's GPUs."""
+        return self._kernels(gpu_pipeline(arch, self._target.target.endswith("-tf32")))
+
+    def _kernels(self, pipeline: str) -> ModuleOp:
+        """The kernels by a pipeline."""
+        if self._target.target != pipeline:
+            return lowered(self.code.statements, self.name, pipeline, self._target.numbering.copy())
         module = self._executable.func.parent_op()
         assert isinstance(module, ModuleOp)
         return module

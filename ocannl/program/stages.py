@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from ocannl.dialects.ir.errors import OcannlError
+from ocannl.dialects.kernel.gpu import WARPGROUP_ARCH
 from ocannl.lowering.kernels_to_llvm import to_llvm
 from ocannl.lowering.kernels_to_metal import to_metal
 from ocannl.lowering.loops_to_c import to_c
@@ -26,20 +27,25 @@ from ocannl.passes.analysis.schedule_candidates import FindChoices
 from ocannl.passes.analysis.target import DEFAULT_TARGET, TargetDescription
 from ocannl.program.extract import Numbering, extract
 from ocannl.program.mesh import latest_mesh
-from ocannl.runtime.cuda.ptx import ptx_text
+from ocannl.runtime.cuda.ptx import DEFAULT_ARCH, ptx_text
 from ocannl.runtime.host.processor import chosen_target
 from ocannl.viewer.page import Program
 from ocannl.viewer.show import show
 
 # Stages that are text of a target, and those that only some pipelines have.
-TEXTS: dict[str, Callable[[ModuleOp, TargetDescription], str]] = {
-    "llvm": lambda module, target: to_llvm(module, target=target, counts_writes=True),
-    "c": lambda module, _: to_c(module),
-    "ptx": lambda module, _: ptx_text(module),
-    "metal": lambda module, _: to_metal(module),
+TEXTS: dict[str, Callable[[ModuleOp, TargetDescription, str], str]] = {
+    "llvm": lambda module, target, _: to_llvm(module, target=target, counts_writes=True),
+    "c": lambda module, _, __: to_c(module),
+    "ptx": lambda module, _, pipeline: ptx_text(module, arch_of(pipeline)),
+    "metal": lambda module, _, __: to_metal(module),
 }
 OWN_STAGES = {"c": ("c",), "kernels": GPU_PIPELINES, "ptx": GPU_PIPELINES, "metal": ("metal",)}
 PARTITION = "partition"
+
+
+def arch_of(pipeline: str) -> str:
+    """The architecture of NVIDIA's GPUs that the kernels of a pipeline are for."""
+    return WARPGROUP_ARCH if WARPGROUP_ARCH in pipeline else DEFAULT_ARCH
 
 
 def stage_text(
@@ -73,7 +79,11 @@ def stage_text(
     if not isinstance(target, TargetDescription):
         target = chosen_target(target, DEFAULT_TARGET)
     run_passes(program.module, for_target(passes, target, find, keep=pipeline == "cpu"))
-    return TEXTS[stage](program.module, target) if stage in TEXTS else module_text(program.module, origins)
+    return (
+        TEXTS[stage](program.module, target, pipeline)
+        if stage in TEXTS
+        else module_text(program.module, origins)
+    )
 
 
 def view_statements(statements: Sequence[Operation], name: str, path: str | os.PathLike[str] | None) -> Path:

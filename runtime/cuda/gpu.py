@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ocannl.dialects.ir.errors import DeviceError
+from ocannl.dialects.kernel.gpu import WARPGROUP_ARCH
 from ocannl.runtime.cuda.driver import NO_GPU, CudaError, Driver
 from ocannl.runtime.cuda.ptx import ARCHS
 from ocannl.runtime.settings import is_on
@@ -184,7 +185,10 @@ def find_device(driver: Driver, number: int) -> Any:
 def arch_of(name: str, capability: tuple[int, int]) -> str:
     """The newest architecture whose PTX a GPU takes. Raises `DeviceError` where it is too old for all."""
     major, minor = capability
-    taken = [arch for arch in ARCHS if int(arch.removeprefix("sm_")) <= 10 * major + minor]
+    number = 10 * major + minor
+    if f"sm_{number}a" == WARPGROUP_ARCH:
+        return WARPGROUP_ARCH
+    taken = [arch for arch in ARCHS if arch != WARPGROUP_ARCH and int(arch.removeprefix("sm_")) <= number]
     if not taken:
         oldest = int(ARCHS[0].removeprefix("sm_"))
         raise DeviceError(

@@ -19,7 +19,7 @@ llvm: Any = llvmlite.binding  # llvmlite has no type stubs
 DEFAULT_ARCH = "sm_80"
 # Addresses of shared memory have 32 bits: the loop of a product of halves has a tenth fewer instructions.
 SHORT_POINTERS = "--nvptx-short-ptr"
-ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 
 
 def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:
@@ -28,7 +28,7 @@ def ptx_text(module: ModuleOp, arch: str = DEFAULT_ARCH) -> str:
     Raises `DeviceError` for an architecture that is not one of `ARCHS`, and `OcannlError` for what is no
     kernel yet.
     """
-    return assembly(kernels_to_device(module), arch)
+    return assembly(kernels_to_device(module, arch), arch)
 
 
 def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
@@ -36,17 +36,22 @@ def assembly(device: DeviceModule, arch: str = DEFAULT_ARCH) -> str:
 
     Raises `DeviceError` for an architecture that is not one of `ARCHS`.
     """
-    if arch not in ARCHS:
-        raise DeviceError(f"there is no GPU architecture {arch!r}; known are {', '.join(ARCHS)}")
+    check_arch(arch)
     machine = _machine(arch)
     parsed = parse_llvm(device.text)
     parsed.data_layout = str(machine.target_data)
     return f"{machine.emit_assembly(parsed)}\n{description_text(device.routines)}"
 
 
+def check_arch(arch: str) -> None:
+    """Raises `DeviceError` for an architecture that is not one of `ARCHS`."""
+    if arch not in ARCHS:
+        raise DeviceError(f"there is no GPU architecture {arch!r}; known are {', '.join(ARCHS)}")
+
+
 def kernel_resources(module: ModuleOp, arch: str = DEFAULT_ARCH) -> list[Resources]:
     """The resources of each kernel of a module, in the order in which they run. Raises `DeviceError`."""
-    device = kernels_to_device(module)
+    device = kernels_to_device(module, arch)
     found = assemble(assembly(device, arch), arch)
     return [found[kernel.function] for routine in device.routines for kernel in routine.kernels]
 

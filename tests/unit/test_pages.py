@@ -116,7 +116,7 @@ def test_pipelines_are_as_the_pages_say():
         "lower-loops-to-kernels",
     ]
     assert names("c") == [name for name in names("cpu") if name != "expand-math"]
-    assert names("gpu") == names("gpu-tf32") == names("metal")
+    assert names("gpu") == names("gpu-tf32") == names("gpu-sm_90a") == names("metal")
 
 
 def test_the_index_has_the_passes_in_order():

@@ -17,6 +17,7 @@ from support.ptx.arithmetic import ELEMENTWISE, TYPES, compared, converted, high
 from support.ptx.matrices import multiplied, spread
 from support.ptx.memory import WARP, Counts, Global, Shared, bank_turns, elements_of, sectors
 from support.ptx.text import Address, Function, Instruction, Operand
+from support.ptx.warpgroups import Products, fence, run
 
 Array: TypeAlias = NDArray[Any]
 
@@ -94,19 +95,22 @@ class Machine:
         }
         self.numbers: dict[str, int] = dict(arguments)
         shared_bytes = self.place_arrays(dynamic_bytes)
-        self.shared = Shared(shared_bytes, len(blocks), threads)
+        has_products = any(op.name == "wgmma" for op in function.instructions)
+        self.shared = Shared(shared_bytes, len(blocks), threads, has_products)
         self.everyone = np.arange(self.count)
         self.active = self.everyone
         self.place = np.zeros(self.count, np.int64)
         self.waits = np.zeros(self.count, bool)
         self.groups = np.zeros(self.count, np.int64)
         self.copies: list[Copy] = []
+        self.products: Products | None = None
         self.starts = {0, *function.labels.values()}
 
     def place_arrays(self, dynamic_bytes: int) -> int:
         """Gives addresses to shared arrays, a dynamic one last; returns how many bytes they take."""
         place = 0
-        for name, size in sorted(self.function.shared.items(), key=lambda item: item[1] == 0):
+        for name, (size, alignment) in sorted(self.function.shared.items(), key=lambda item: item[1][0] == 0):
+            place = -(-place // alignment) * alignment
             self.numbers[name] = place
             place += -(-(size or dynamic_bytes) // 16) * 16
         return place
@@ -327,6 +331,7 @@ class Machine:
             places = self.shared.places(self.active, address, size * len(values)) // size
             for k, value in enumerate(values):
                 elements_of(self.shared.bytes, size)[places + k] = value
+            self.shared.note(self.active, places * size, size * len(values))
         elif space == "param":
             assert isinstance(target, Address)
             self.define(target.base, values[0])
@@ -394,6 +399,7 @@ class Machine:
             found[chosen, : len(words)] = np.stack(words, 1)
         words = elements_of(self.shared.bytes, unit)
         words[given.target[:, None] // unit + np.arange(given.size // unit)] = found
+        self.shared.note(given.threads, given.target, given.size)
 
     # Warps.
 
@@ -461,4 +467,6 @@ METHODS: dict[str, Callable[[Machine, Instruction], None]] = {
     "call": Machine.call,
     "ldmatrix": Machine.load_matrices,
     "mma": Machine.multiply_matrices,
+    "wgmma": run,
+    "fence": fence,
 }

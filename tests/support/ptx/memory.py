@@ -17,6 +17,8 @@ Bytes: TypeAlias = NDArray[np.uint8]
 WARP, BANKS, BANK, SECTOR = 32, 32, 4, 32
 # The bytes that shared memory gives to a warp at a time.
 ROUND = BANKS * BANK
+# The shared memory of a block begins at a multiple of so many bytes.
+ALIGNMENT = 1024
 # Who uses a word: those who think that nobody writes it, and those who do.
 CONSTANT, WRITTEN = 1, 2
 
@@ -75,12 +77,31 @@ def sectors(lanes: Array, address: Array, size: int) -> Cost:
 
 
 class Shared:
-    """The shared memory of some blocks, with undefined contents. Addresses are those inside a block."""
+    """The shared memory of some blocks, with undefined contents. Addresses are those inside a block.
 
-    def __init__(self, size: int, blocks: int, threads: int) -> None:
-        self.size, self.stride = size, -(-size // 16) * 16
+    Attributes:
+        unfenced: for each word, the number after that of the thread that wrote it, and has not fenced it
+            since; 0 if there is none.
+    """
+
+    def __init__(self, size: int, blocks: int, threads: int, is_noted: bool = False) -> None:
+        self.is_noted = is_noted
+        self.size, self.stride = size, -(-size // ALIGNMENT) * ALIGNMENT
         self.bytes: Bytes = np.full(self.stride * blocks, 0xFF, np.uint8)
         self.block = np.arange(blocks * threads) // threads * self.stride
+        self.unfenced = np.zeros(len(self.bytes) // BANK if is_noted else 0, np.uint32)
+
+    def note(self, threads: Array, places: Array, size: int) -> None:
+        """Notes who wrote so many bytes, if that matters."""
+        if not self.is_noted:
+            return
+        for offset in range(0, size, BANK):
+            self.unfenced[(places + offset) // BANK] = threads + 1
+
+    def fence(self, threads: Array) -> None:
+        done = np.zeros(len(self.block) + 1, bool)
+        done[threads + 1] = True
+        self.unfenced[done[self.unfenced]] = 0
 
     def places(self, threads: Array, address: Array, size: int) -> Array:
         assert not np.any(address % size), f"an address is no multiple of {size} bytes"

@@ -14,7 +14,7 @@ OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
 ENTRY = re.compile(r"\.entry (\w+)\((.*?)\)[^{]*\n\{\n(.*?)\n\}\n", re.DOTALL)
 CALLED = re.compile(r"\.func  ?\(\.param \.\w+ (\w+)\) ([\w$]+)\((.*?)\)\n?\{\n(.*?)\n\}\n", re.DOTALL)
 PARAMETER = re.compile(r"\.param [^,)]*?([\w$]+)(?=,|\s*$)")
-SHARED = re.compile(r"\.shared \.align \d+ \.b8 (\w+)\[(\d*)\]")
+SHARED = re.compile(r"\.shared \.align (\d+) \.b8 (\w+)\[(\d*)\]")
 FLOAT = re.compile(r"0[fd]([0-9A-Fa-f]+)")
 
 
@@ -44,11 +44,13 @@ class Instruction:
 
 @dataclass
 class Function:
-    """A kernel, or a function that `calls` of such have by name, whose value is in `result`."""
+    """A kernel, or a function that `calls` of such have by name, whose value is in `result`. Of shared arrays
+    it has sizes and alignments.
+    """
 
     name: str
     parameters: Sequence[str]
-    shared: dict[str, int]
+    shared: dict[str, tuple[int, int]]
     calls: dict[str, Function]
     result: str | None = None
     instructions: list[Instruction] = field(default_factory=list[Instruction])
@@ -58,7 +60,7 @@ class Function:
 @cache
 def functions(text: str) -> dict[str, Function]:
     """The kernels of a text by name."""
-    outside = {name: int(size or 0) for name, size in SHARED.findall(ENTRY.sub("", text))}
+    outside = arrays(ENTRY.sub("", text))
     calls = dict[str, Function]()
     for result, name, parameters, body in CALLED.findall(text):
         calls[name] = parsed(name, parameters, body, {}, calls)
@@ -68,11 +70,16 @@ def functions(text: str) -> dict[str, Function]:
     }
 
 
+def arrays(text: str) -> dict[str, tuple[int, int]]:
+    """The sizes and the alignments of shared arrays; the size of a dynamic one is 0."""
+    return {name: (int(size or 0), int(alignment)) for alignment, name, size in SHARED.findall(text)}
+
+
 def parsed(
-    name: str, parameters: str, body: str, outside: dict[str, int], calls: dict[str, Function]
+    name: str, parameters: str, body: str, outside: dict[str, tuple[int, int]], calls: dict[str, Function]
 ) -> Function:
     body = re.sub(r"//.*", "", body)
-    shared = outside | {array: int(size) for array, size in SHARED.findall(body)}
+    shared = outside | arrays(body)
     function = Function(name, PARAMETER.findall(parameters), shared, calls)
     for statement in body.split(";"):
         statement = statement.lstrip("{} \t\n")  # of sequences of a call

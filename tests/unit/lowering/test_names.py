@@ -85,11 +85,11 @@ def test_a_routine_is_named_as_a_function_that_its_code_calls():
 
 def test_kernels_for_nvidia():
     """Named as a function of far angles, as an array of another kernel, and as a constant of PTX."""
-    parse_llvm(kernels_to_device(lowered(program("far", "sine_f32"))).text)
+    parse_llvm(kernels_to_device(lowered(program("far", "sine_f32")), "sm_80").text)
     other = program("layer_y", "shared0", "%r = math.absf %v : f32")
-    text = kernels_to_device(lowered(f"{layer(64, 64, 64)}\n{other}")).text
+    text = kernels_to_device(lowered(f"{layer(64, 64, 64)}\n{other}"), "sm_80").text
     assert {"layer_y", "layer_y_shared0", "layer_y_shared0_1"} < globals_of(text)
-    assert "WARP_SZ_1" in globals_of(kernels_to_device(lowered(program("WARP", "SZ"))).text)
+    assert "WARP_SZ_1" in globals_of(kernels_to_device(lowered(program("WARP", "SZ")), "sm_80").text)
 
 
 def kernel_names(text: str) -> list[str]:

@@ -182,7 +182,7 @@ def test_a_compiled_routine_comes_from_the_cache(
     driver.capability = 9, 0
     newer = oc.Context.cuda().compile(y, name="step")
     assert "lower-kernels-to-ptx" in newer.compile_seconds
-    assert ".target sm_90\n" in newer.ptx()
+    assert ".target sm_90a\n" in newer.ptx()
 
 
 def test_other_threads(driver: FakeDriver):
@@ -348,7 +348,14 @@ def test_gpus_by_number(driver: FakeDriver, count: int, what: str):
 
 @pytest.mark.parametrize(
     ("capability", "arch"),
-    [((8, 0), "sm_80"), ((8, 7), "sm_86"), ((9, 0), "sm_90"), ((12, 1), "sm_120"), ((20, 0), "sm_120")],
+    [
+        ((8, 0), "sm_80"),
+        ((8, 7), "sm_86"),
+        ((9, 0), "sm_90a"),
+        ((9, 5), "sm_90"),
+        ((12, 1), "sm_120"),
+        ((20, 0), "sm_120"),
+    ],
 )
 def test_architectures(driver: FakeDriver, capability: tuple[int, int], arch: str):
     driver.capability = capability

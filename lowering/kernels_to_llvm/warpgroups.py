@@ -1,0 +1,179 @@
+"""Products of warpgroups (`wgmma` of sm_90a): four warps multiply matrices of swizzled shared arrays.
+
+A thread has the same elements of the product as of that of fragments by its warp, which has 16 of 64 rows.
+
+https://docs.nvidia.com/cuda/parallel-thread-execution, "Asynchronous Warpgroup Level Matrix Instructions"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.ir import Attribute, SSAValue
+
+from ocannl.dialects.index.linear import Linear
+from ocannl.dialects.index.memref import element_bytes, element_type, is_swizzled, memref_shape
+from ocannl.dialects.kernel.gpu import SWIZZLED_BYTES, SWIZZLED_ROWS, WARP
+from ocannl.dialects.kernel.launch import LaunchOp
+from ocannl.dialects.kernel.mma import ACROSS, COLUMNS, ROWS, MmaOp
+from ocannl.dialects.loops import LoadOp, ReduceOp
+from ocannl.lowering.llvm.builder import FunctionBuilder
+
+WARPS, DEPTH, MOST_COLUMNS = 4, 16, 256
+GROUP = WARPS * WARP
+TYPES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16"}
+# Fields of the description of a matrix, in units of 16 bytes, and that it is swizzled by 128 bytes.
+UNIT, LEADING_AT, STRIDE_AT, SWIZZLED_AT = 16, 16, 32, 62
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand of products.
+
+    Attributes:
+        load: of its elements, the first index of which may be a slot of a ring.
+        is_turned: rows of memory go along the depth, so that neighbours are in other rows or columns.
+    """
+
+    load: LoadOp
+    is_turned: bool
+
+    @property
+    def array(self) -> SSAValue:
+        return self.load.node
+
+    @property
+    def slot_bytes(self) -> int:
+        rows, columns = memref_shape(self.array)[-2:]
+        return rows * columns * element_bytes(self.array)
+
+    @property
+    def part_bytes(self) -> int:
+        """From 64 rows or columns of the matrix to the next ones."""
+        rows, _ = memref_shape(self.array)[-2:]
+        return (rows if self.is_turned else WARPS * ROWS) * SWIZZLED_BYTES
+
+    @property
+    def step_bytes(self) -> int:
+        """From a step of the depth to the next one."""
+        return DEPTH * (SWIZZLED_BYTES if self.is_turned else element_bytes(self.array))
+
+    @property
+    def fields(self) -> int:
+        """The description of the matrix at address 0. A stride is that of parts of 8 rows of memory."""
+        leading = self.part_bytes if self.is_turned else UNIT
+        stride = SWIZZLED_ROWS * SWIZZLED_BYTES
+        return leading // UNIT << LEADING_AT | stride // UNIT << STRIDE_AT | 1 << SWIZZLED_AT
+
+
+@dataclass(frozen=True)
+class WarpgroupProduct:
+    """A reduction of products over the depth of a tile.
+
+    Attributes:
+        steps: how many there are, each 16 deep.
+        groups: the warpgroups of the block, each with 64 rows.
+    """
+
+    reduce: ReduceOp
+    product: MmaOp
+    left: Matrix
+    right: Matrix
+    steps: int
+    groups: int
+    columns: int
+
+
+def find_product(launch: LaunchOp, reduce: ReduceOp) -> WarpgroupProduct | None:
+    """The product that a reduction is, if warpgroups have an instruction for it."""
+    product = reduce.yielded.owner
+    if not isinstance(product, MmaOp) or reduce.where is not None or len(reduce.space.data) != 1:
+        return None
+    loads = [v.owner for v in (product.left, product.right)]
+    if type(product.left.type) not in TYPES or len(launch.block.data) != 3:
+        return None
+    (step, steps), (warp, warps), lanes = reduce.space.data[0], *launch.block.data[:1], launch.block.data[1:]
+    if [size for _, size in lanes] != [COLUMNS, ACROSS] or warps % WARPS:
+        return None
+    (across, _), (lane, _) = lanes
+    half, pair = product.depth_names
+    deep = Linear.of({lane: 2, half: 2 * ACROSS, pair: 1, step: DEPTH})
+    row = Linear.of({across: 1, product.rows.data: COLUMNS, warp: ROWS})
+    found: list[Matrix] = []
+    for load, side in zip(loads, (row, None), strict=True):
+        if not isinstance(load, LoadOp) or not is_swizzled(load.node) or load.positions:
+            return None
+        matrix = matrix_of(launch, load, deep, side or column_of(launch, product, across))
+        if matrix is None:
+            return None
+        found.append(matrix)
+    columns = COLUMNS * dict(launch.registers.data).get(tile_name(launch, product) or "", 1)
+    if columns > MOST_COLUMNS:
+        return None
+    return WarpgroupProduct(reduce, product, found[0], found[1], steps, warps // WARPS, columns)
+
+
+def tile_name(launch: LaunchOp, product: MmaOp) -> str | None:
+    """The register variable that tells products beside each other apart; None if there is not just one."""
+    own = {product.rows.data, product.columns.data, *product.depth_names}
+    others = [name for name in launch.registers.names if name not in own]
+    return others[0] if len(others) == 1 else None
+
+
+def column_of(launch: LaunchOp, product: MmaOp, across: str) -> Linear:
+    name = tile_name(launch, product)
+    return Linear.of({across: 1, **({} if name is None else {name: COLUMNS})})
+
+
+def matrix_of(launch: LaunchOp, load: LoadOp, deep: Linear, side: Linear) -> Matrix | None:
+    """The operand that a load reads, if its elements are where the instruction takes them from."""
+    last = load.indices.data[-2:]
+    if last not in ((side, deep), (deep, side)):
+        return None
+    matrix = Matrix(load, last == (deep, side))
+    _, columns = memref_shape(load.node)[-2:]
+    is_whole = matrix.is_turned or columns * element_bytes(load.node) == SWIZZLED_BYTES
+    return matrix if is_whole else None
+
+
+def described(b: FunctionBuilder, matrix: Matrix, start: str) -> str:
+    """The description of a matrix at an address, an `i64`."""
+    return b.emit(f"add i64 {b.emit(f'lshr i64 {start}, 4')}, {matrix.fields}")
+
+
+def multiply(
+    b: FunctionBuilder, found: WarpgroupProduct, descriptions: Sequence[str], sums: Sequence[str]
+) -> list[str]:
+    """Adds the products of all steps to the sums of a thread, and waits for them.
+
+    That is one piece of text: between products and the wait for them nothing may touch the sums.
+    """
+    count, type = len(sums), TYPES[type_of(found)]
+    names = ", ".join(f"${k}" for k in range(count))
+    turned = f"{int(found.left.is_turned)}, {int(found.right.is_turned)}"
+    lines = ["wgmma.fence.sync.aligned;"]
+    operands: list[str] = []
+    for step in range(found.steps):
+        places = [f"${2 * count + len(operands) + k}" for k in range(2)]
+        for matrix, first in zip((found.left, found.right), descriptions, strict=True):
+            moved = step * matrix.step_bytes // UNIT
+            operands.append(b.emit(f"add i64 {first}, {moved}") if moved else first)
+        shape = f"m{WARPS * ROWS}n{found.columns}k{DEPTH}.f32.{type}.{type}"
+        lines.append(
+            f"wgmma.mma_async.sync.aligned.{shape} {{{names}}}, {', '.join(places)}, 1, 1, 1, {turned};"
+        )
+    lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+    constraints = [*["=f"] * count, *map(str, range(count)), *["l"] * len(operands), "~{memory}"]
+    arguments = [*(f"float {value}" for value in sums), *(f"i64 {value}" for value in operands)]
+    struct = f"{{{', '.join(['float'] * count)}}}"
+    text = "\\0A\\09".join(lines)
+    made = b.emit(
+        f'call {struct} asm sideeffect "{text}", "{",".join(constraints)}"({", ".join(arguments)}) convergent'
+    )
+    return [b.emit(f"extractvalue {struct} {made}, {k}") for k in range(count)]
+
+
+def type_of(found: WarpgroupProduct) -> type[Attribute]:
+    return type(element_type(found.left.array))

@@ -1,0 +1,160 @@
+"""`wgmma` of PTX: the four warps of a warpgroup multiply matrices that lie in shared memory, swizzled.
+
+The products of a group are in registers after the wait for it; until then these have no value, and the
+operands stay as they are. They are read by another way than threads have, the asynchronous proxy: what
+threads wrote is there after their `fence.proxy.async`.
+
+https://docs.nvidia.com/cuda/parallel-thread-execution, "Asynchronous Warpgroup Level Matrix Instructions"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from support.ptx.memory import BANK, WARP
+from support.ptx.text import Instruction
+
+if TYPE_CHECKING:
+    from support.ptx.machine import Machine
+
+Array: TypeAlias = NDArray[Any]
+
+ELEMENTS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+GROUP, ROWS, DEPTH, BYTES = 4 * WARP, 64, 16, 2
+# The bytes of a row of a swizzled matrix, and what is in the top bits of a descriptor of such.
+ROW, SWIZZLED = 128, 1
+G, T = np.arange(WARP) // 4, np.arange(WARP) % 4
+UNDEFINED = np.uint32(0xFFFFFFFF)
+
+
+@dataclass
+class Products:
+    """What is on its way.
+
+    Attributes:
+        fenced: the threads whose registers are ready for products.
+        flying: by the names of registers, the sums that they will have, an element a thread.
+        read: places in shared memory that products read, and what was there.
+    """
+
+    fenced: Array
+    flying: dict[str, Array] = field(default_factory=dict[str, Array])
+    read: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
+
+
+def places_of(descriptor: Array, rows: Array, is_transposed: bool) -> Array:
+    """The addresses in a block of the elements of matrices: by descriptor, row, and column along the depth.
+
+    Without `is_transposed` elements along the depth are neighbours, else those along the rows.
+    """
+    start, leading, stride = (
+        (descriptor >> np.uint64(at) & np.uint64(0x3FFF)) << np.uint64(4) for at in (0, 16, 32)
+    )
+    assert np.all(descriptor >> np.uint64(62) == SWIZZLED), "a matrix is not swizzled by 128 bytes"
+    assert np.all(descriptor >> np.uint64(49) & np.uint64(7) == 0), "a matrix begins at no multiple of 1024"
+    start, leading, stride = (part.astype(np.int64)[:, None, None] for part in (start, leading, stride))
+    row, deep = rows[..., :, None], np.arange(DEPTH)
+    if is_transposed:
+        across = ROW // BYTES
+        linear = row // across * leading + deep // 8 * stride + deep % 8 * ROW + row % across * BYTES
+    else:
+        linear = row // 8 * stride + row % 8 * ROW + deep * BYTES
+    address = start + linear
+    return address ^ (address >> 7 & 7) << 4
+
+
+def matrices(
+    machine: Machine, threads: Array, descriptor: Array, rows: Array, is_transposed: bool, type: str
+) -> Array:
+    """The matrices that descriptors of some threads describe."""
+    places = places_of(descriptor, rows, is_transposed)
+    assert np.all((places >= 0) & (places + BYTES <= machine.shared.size)), (
+        "a matrix is outside of shared memory"
+    )
+    places = places + machine.shared.block[threads][:, None, None]
+    assert not np.any(machine.shared.unfenced[places // BANK]), "a product reads what is not fenced"
+    found = machine.shared.bytes.view("u2")[places // BYTES]
+    products_of(machine).read.append((places // BYTES, found))
+    return found.view(ELEMENTS[type]).astype(np.float32)
+
+
+def products_of(machine: Machine) -> Products:
+    if machine.products is None:
+        machine.products = Products(np.zeros(machine.count, bool))
+    return machine.products
+
+
+def multiply(machine: Machine, op: Instruction) -> None:
+    """`wgmma.mma_async.sync.aligned.m64nNk16.f32.type.type`, of which each warp has 16 rows."""
+    machine.whole_warps(op)
+    assert machine.threads % GROUP == 0, op.text
+    result, left, right, *scales, left_turned, right_turned = op.operands
+    assert isinstance(result, tuple)
+    assert scales == [1, 1, 1], op.text
+    shape, type, other = op.modes[-4], op.modes[-2], op.modes[-1]
+    columns = int(shape.removeprefix(f"m{ROWS}n").removesuffix(f"k{DEPTH}"))
+    assert type == other
+    assert len(result) == columns // 2
+    products, active = products_of(machine), machine.active
+    assert np.all(products.fenced[active]), "registers are not fenced before a product"
+    descriptors = [machine.value(operand, "u64").reshape(-1, WARP) for operand in (left, right)]
+    assert all(np.all(found == found[:, :1]) for found in descriptors), (
+        "threads of a warp have other matrices"
+    )
+    firsts = active.reshape(-1, WARP)[:, 0]
+    own = machine.lanes[firsts].astype(np.int64) // WARP % 4 * 16
+    x = matrices(machine, firsts, descriptors[0][:, 0], own[:, None] + np.arange(16), bool(left_turned), type)
+    blocks = np.stack([firsts // machine.threads, descriptors[1][:, 0].astype(np.int64)], 1)
+    _, some, which = np.unique(blocks, axis=0, return_index=True, return_inverse=True)
+    rows = np.broadcast_to(np.arange(columns), (len(some), columns))
+    w = matrices(machine, firsts[some], descriptors[1][some, 0], rows, bool(right_turned), type)
+    total = x @ w[which.reshape(-1)].transpose(0, 2, 1)
+    for k, name in enumerate(result):
+        part = total[:, G + 8 * (k // 2 % 2), 8 * (k // 4) + 2 * T + k % 2].reshape(-1)
+        add(machine, products, str(name), part)
+
+
+def add(machine: Machine, products: Products, name: str, part: Array) -> None:
+    """Adds to a register that is on its way, or else to its value."""
+    if name not in products.flying:
+        products.flying[name] = machine.registers[name].view(np.float32).copy()
+        machine.define(name, np.full(len(machine.active), UNDEFINED))
+    products.flying[name][machine.active] += part
+
+
+def wait(machine: Machine, op: Instruction) -> None:
+    """All products of the active threads are there."""
+    assert op.operands == [0], op.text
+    products = products_of(machine)
+    words = machine.shared.bytes.view("u2")
+    assert all(np.array_equal(words[places], found) for places, found in products.read), (
+        "operands of a product are overwritten before the wait for it"
+    )
+    for name, value in products.flying.items():
+        machine.define(name, value[machine.active])
+    products.flying.clear()
+    products.read.clear()
+    products.fenced[machine.active] = False
+
+
+def run(machine: Machine, op: Instruction) -> None:
+    """Any instruction of warpgroups."""
+    match op.modes[0]:
+        case "fence":
+            products_of(machine).fenced[machine.active] = True
+        case "mma_async":
+            multiply(machine, op)
+        case "wait_group":
+            wait(machine, op)
+        case _:
+            assert op.modes[0] == "commit_group", op.text
+
+
+def fence(machine: Machine, op: Instruction) -> None:
+    """`fence.proxy.async`: what the active threads wrote to shared memory is there for products."""
+    assert op.modes[:2] == ["proxy", "async"], op.text
+    machine.shared.fence(machine.active)

@@ -1,0 +1,198 @@
+"""Products of warpgroups, for Hopper: in the interpreter of PTX, emulated, and what ptxas says of them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.cuda_on_cpu import FakeDriver, install
+from support.nests import parse_module, run_compiled
+from support.ptx.memory import Counts
+from support.ptx.run import run_ptx
+from support.tensor_core_kernels import DTYPES, Sizes, lowered, product
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+import ocannl as oc
+from ocannl import nn, train
+from ocannl.dialects.ir.errors import DeviceError, OcannlError
+from ocannl.lowering.kernels_to_llvm import Emulation
+from ocannl.lowering.loops_to_kernels import tensor_cores
+from ocannl.lowering.loops_to_kernels.tensor_cores import TILES, WARPGROUP_TILES, WarpTiles
+from ocannl.runtime.cuda.ptx import kernel_resources, ptx_text
+from ocannl.runtime.cuda.ptxas import find_ptxas
+
+Array = NDArray[Any]
+NEEDS_PTXAS = pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas: install nvidia-cuda-nvcc")
+HALVES = ("f16", "bf16")
+LAYOUTS = list(itertools.product(["b, i", "i, b"], ["o, i", "i, o"]))
+ARCH = "sm_90a"
+
+
+def arrays(sizes: Sizes, element: str, x: str, w: str) -> tuple[dict[str, Array], Array]:
+    """Operands, and the product that they have."""
+    extents, rng = dict(zip("boi", sizes, strict=True)), np.random.default_rng(4)
+    found = {
+        name: rng.standard_normal([extents[axis] for axis in axes.split(", ")]).astype(DTYPES[element])
+        for name, axes in (("x", x), ("w", w))
+    }
+    wide = [array.astype(np.float64) for array in found.values()]
+    found |= {"y": np.zeros(sizes[:2], np.float32), "b": rng.standard_normal(sizes[1]).astype(np.float32)}
+    return found, np.einsum(f"{x},{w}->bo".replace(", ", ""), *wide) + found["b"]
+
+
+def check(
+    module: ModuleOp, sizes: Sizes, element: str, x: str, w: str, arch: str = ARCH, apart: bool = False
+) -> Counts:
+    """Runs the PTX, which computes the product."""
+    text = ptx_text(module, arch)
+    assert ("wgmma" in text) == (arch == ARCH)
+    found, expected = arrays(sizes, element, x, w)
+    counts = run_ptx(text, found, apart=apart)
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-5 * np.sqrt(sizes[2]))
+    return counts
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch):
+    """Lets all products have a tile."""
+
+    def choose(tiles: WarpTiles) -> None:
+        monkeypatch.setattr(tensor_cores, "TILES", TILES[:1])
+        monkeypatch.setattr(tensor_cores, "WARPGROUP_TILES", (tiles,))
+
+    return choose
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("tiles", WARPGROUP_TILES, ids=str)
+@pytest.mark.parametrize("element", HALVES)
+@pytest.mark.parametrize(("x", "w"), LAYOUTS)
+def test_products(x: str, w: str, element: str, tiles: WarpTiles, only: Any):
+    """Two tiles an axis, and each stage of the ring twice; no bank conflicts, and whole sectors."""
+    only(tiles)
+    sizes = (2 * tiles.rows, 2 * tiles.columns, 9 * 64)
+    counts = check(lowered(product(sizes, element, x, w), warpgroups=True), sizes, element, x, w)
+    assert not counts.conflicts(looped=True)
+    assert not counts.partial()
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("x", "w"), LAYOUTS)
+def test_odd_sizes(x: str, w: str, only: Any):
+    """The warps of a group need not go on together, and the last tiles are not whole."""
+    only(WARPGROUP_TILES[-1])
+    sizes = (70, 100, 203)
+    module = lowered(product(sizes, "bf16", x, w), warpgroups=True)
+    check(module, sizes, "bf16", x, w, apart=True)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("x", "w"), LAYOUTS)
+def test_other_ways_to_run_it(x: str, w: str, only: Any):
+    """An emulation with checked accesses, and an architecture with fragments only."""
+    only(WARPGROUP_TILES[-1])
+    sizes = (50, 64, 136)
+    module = lowered(product(sizes, "f16", x, w), warpgroups=True)
+    check(module, sizes, "f16", x, w, arch="sm_90")
+    found, expected = arrays(sizes, "f16", x, w)
+    run_compiled(module, found, {}, emulation=Emulation(shuffle=2, check=True))
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-5, atol=1e-4)
+
+
+@NEEDS_PTXAS
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("w", ["o, i", "i, o"])
+@pytest.mark.parametrize("size", [512, 4096])
+def test_what_the_assembler_says(size: int, w: str, tmp_path: Path):
+    """Nothing is spilled, and products are not made to wait for each other."""
+    module = lowered(product((size, size, size), "bf16", w=w), warpgroups=True)
+    (found,) = kernel_resources(module, ARCH)
+    assert found.spilled == 0
+    assert found.registers <= 192
+    source = tmp_path / "kernel.ptx"
+    source.write_text(ptx_text(module, ARCH))
+    program = find_ptxas()
+    assert program is not None
+    command = [program, f"-arch={ARCH}", str(source), "-o", str(source.with_suffix(".cubin"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "serialized" not in done.stdout + done.stderr
+
+
+def test_instructions_of_a_large_tile():
+    """Of a step of 64 for 64 x 256 results a warpgroup: four products, whose operands no thread reads."""
+    text = ptx_text(lowered(product((4096, 4096, 4096), "bf16"), warpgroups=True), ARCH)
+    (loop,) = re.findall(r"(?s)(\$L__BB0_\d+):((?:(?!\$L__BB).)*?bra\s+\1;)", text)
+    names = ("wgmma.mma_async", "m64n256k16", "mma.sync", "ldmatrix", "cp.async.cg", "bar.sync", "ld.shared")
+    counted = {name: loop[1].count(name) for name in names}
+    assert counted == dict(zip(names, (4, 4, 0, 0, 12, 1, 0), strict=True))
+    assert ".extern .shared .align 1024 .b8 product_y_shared0[];" in text
+
+
+def test_what_stays_for_warps():
+    """Short sums and small results have tiles of warps; so have numbers of 32 bits."""
+    for sizes, element in (((512, 512, 32), "bf16"), ((32, 32, 512), "bf16"), ((512, 512, 512), "f32")):
+        text = ptx_text(lowered(product(sizes, element), warpgroups=True), ARCH)
+        assert "mma.sync" in text
+        assert "wgmma" not in text
+
+
+def test_too_much_shared_memory():
+    module = lowered(product((4096, 4096, 4096), "bf16"), warpgroups=True)
+    with pytest.raises(
+        OcannlError, match="kernel 'y': it has 196608 bytes of shared memory; sm_80 has 166912"
+    ):
+        ptx_text(module, "sm_80")
+
+
+@pytest.mark.parametrize("shape", ["4x64xf16", "8x32xf16", "64xf16", "2x8x64xf16"])
+def test_what_is_no_swizzled_array(shape: str):
+    text = f"""
+loops.func @f {{
+  %x = assign.node "x" on_device : memref<f32>
+  kernel.launch "x" {{
+    %s = kernel.shared memref<{shape}, "swizzled">
+  }}
+}}
+"""
+    with pytest.raises(VerifyException, match="a swizzled array has a multiple of 8 rows"):
+        parse_module(text).verify()
+
+
+def losses(ctx: oc.Context) -> list[float]:
+    """Of some steps in bf16, on a GPU of Hopper's kind with products of warpgroups."""
+    rng = np.random.default_rng(0)
+    x = oc.data(rng.standard_normal((128, 64)).astype(ml_dtypes.bfloat16), axes="bo", label="x")
+    with oc.precision(oc.float32, compute=oc.bfloat16):
+        scores = nn.linear(out_dim=64)(x)
+    loss = nn.cross_entropy(scores, oc.data(np.arange(128) % 64, axes="b"))
+    step = ctx.compile(train.grad_update(loss) + train.sgd_update(loss, learning_rate=0.1), name="step")
+    ctx.init_params(loss, seed=1)
+    if ctx.backend != "cpu":
+        assert '"swizzled ring">' in step.ir("kernels")
+        assert "wgmma.mma_async" in step.ptx()
+        assert "wgmma" not in step.ptx("sm_80")
+    return [step() or float(ctx[loss]) for _ in range(3)]
+
+
+def test_steps(monkeypatch: pytest.MonkeyPatch, only: Any):
+    only(WARPGROUP_TILES[-1])
+    expected = losses(oc.Context.cpu())
+    np.testing.assert_allclose(losses(oc.Context.emulated_gpu(arch=ARCH)), expected, rtol=2e-2)
+    driver = FakeDriver()
+    driver.capability, driver.counts = (9, 0), Counts()
+    install(monkeypatch, driver)
+    np.testing.assert_allclose(losses(oc.Context.cuda()), expected, rtol=2e-2)
+    assert not driver.counts.conflicts(looped=True)
+
+
+def test_an_unknown_architecture():
+    with pytest.raises(DeviceError, match="there is no GPU architecture 'sm_9'"):
+        oc.Context.emulated_gpu(arch="sm_9")

@@ -1,0 +1,142 @@
+"""The interpreter's products of warpgroups, on matrices that are written to shared memory by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.ptx.machine import launch
+from support.ptx.memory import Global
+from support.ptx.text import functions
+from support.ptx.warpgroups import ELEMENTS
+
+Array = NDArray[Any]
+START, COLUMNS = 1 << 33, 128
+# The matrices lie one after the other: 64 rows or columns take 64 x 128 bytes.
+LEFT_BYTES, RIGHT_BYTES = 64 * 128, COLUMNS * 128
+ADDRESS, LEADING, STRIDE, SWIZZLED = 0, 16, 32, 1 << 62
+
+
+def swizzled(matrix: Array, is_transposed: bool) -> Array:
+    """The bytes of a matrix of 64 columns, by the figures of the documentation: 8 rows of 128 bytes are a
+    part, in which the pieces of 16 bytes of row r have places p ^ r.
+    """
+    parts = np.split(matrix, matrix.shape[0] // 64) if is_transposed else [matrix]
+    rows = np.concatenate([part.T if is_transposed else part for part in parts])
+    pieces = np.ascontiguousarray(rows).view(np.uint8).reshape(-1, 8, 16)
+    row, piece = np.arange(len(pieces))[:, None], np.arange(8)
+    found = np.empty_like(pieces)
+    found[row, piece ^ row % 8] = pieces
+    return found.reshape(-1)
+
+
+def descriptor(start: int, is_transposed: bool) -> int:
+    leading = 64 * 128 if is_transposed else 16
+    return start >> 4 << ADDRESS | leading >> 4 << LEADING | 1024 >> 4 << STRIDE | SWIZZLED
+
+
+BODY = """
+.visible .entry f(
+	.param .u64 .ptr .align 1 f_param_0
+)
+{{
+	.shared .align 1024 .b8 s[{bytes}];
+	ld.param.b64 	%rd1, [f_param_0];
+    mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; mul.wide.u32 %rd9, %r1, 16; add.s64 %rd2, %rd1, %rd9;
+{copies}
+    cp.async.commit_group;
+    cp.async.wait_group 0;
+    {fence}
+    bar.sync 0;
+{zeros}
+    {ready}
+{products}
+    wgmma.commit_group.sync.aligned;
+    {between}
+    wgmma.wait_group.sync.aligned 0;
+    {after}
+    mul.wide.u32 %rd8, %r1, {row}; add.s64 %rd7, %rd1, %rd8;
+{stores}
+	ret;
+
+}}
+"""
+TEXTS = {
+    "fence": "fence.proxy.async.shared::cta;",
+    "ready": "wgmma.fence.sync.aligned;",
+    "between": "",
+    "after": "",
+}
+
+
+def run(
+    type: str, left: Array, right: Array, turned: tuple[bool, bool], apart: bool = False, **texts: str
+) -> Array:
+    """The product of matrices of 64 and of some rows, of depth 64."""
+    count = COLUMNS // 2
+    total = LEFT_BYTES + RIGHT_BYTES
+    names = [f"%r{10 + k}" for k in range(count)]
+    products: list[str] = []
+    for step in range(4):
+        places = [2048 * step if t else 32 * step for t in turned]
+        described = [
+            descriptor(at + place, t) for at, place, t in zip((0, LEFT_BYTES), places, turned, strict=True)
+        ]
+        products.append(
+            f"mov.b64 %rd5, {described[0]}; mov.b64 %rd6, {described[1]};\n"
+            f"wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.{type}.{type} {{{', '.join(names)}}}, "
+            f"%rd5, %rd6, 1, 1, 1, {int(turned[0])}, {int(turned[1])};"
+        )
+    offsets = range(0, total, 128 * 16)
+    text = BODY.format(
+        bytes=total,
+        copies="\n".join(f"cp.async.cg.shared.global [%r2+{o}], [%rd2+{o}], 16;" for o in offsets),
+        zeros="\n".join(f"mov.b32 {name}, 0;" for name in names),
+        products="\n".join(products),
+        row=4 * count,
+        stores="\n".join(f"st.global.b32 [%rd7+{total + 4 * k}], {name};" for k, name in enumerate(names)),
+        **(TEXTS | texts),
+    )
+    matrices = [swizzled(m.astype(ELEMENTS[type]), t) for m, t in zip((left, right), turned, strict=True)]
+    memory = np.concatenate([*matrices, np.zeros(64 * COLUMNS * 4, np.uint8)])
+    launch(functions(text)["f"], 1, 128, 0, [START], Global({START: memory}), apart=apart)
+    return memory[total:].view(np.float32).reshape(128, count)
+
+
+def matrices() -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    left, right = (rng.integers(-8, 9, (rows, 64)).astype(np.float32) for rows in (64, COLUMNS))
+    return left, right
+
+
+@pytest.mark.parametrize("type", ELEMENTS)
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+def test_products(turned: tuple[bool, bool], type: str):
+    """Thread 32 w + 4 g + t has row 16 w + g + 8 h and column 8 j + 2 t + c in register 4 j + 2 h + c."""
+    left, right = matrices()
+    found, expected = run(type, left, right, turned, apart=turned[0]), left @ right.T
+    thread, register = np.arange(128)[:, None], np.arange(COLUMNS // 2)
+    row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (register // 2 % 2)
+    column = 8 * (register // 4) + 2 * (thread % 4) + register % 2
+    np.testing.assert_array_equal(found, expected[row, column])
+
+
+WRONG = {
+    "what is not fenced": {"fence": ""},
+    "registers are not fenced": {"ready": ""},
+    "overwritten before": {"between": "mov.b32 %r3, 0; st.shared.b32 [%r3], %r1;"},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_is_out_of_order(message: str):
+    with pytest.raises(AssertionError, match=message):
+        run("bf16", *matrices(), (False, False), False, **WRONG[message])
+
+
+def test_sums_are_not_there_before_the_wait():
+    found = run("f16", *matrices(), (False, False), between="mov.b32 %r3, %r10;", after="mov.b32 %r10, %r3;")
+    assert np.all(np.isnan(found[:, 0]))
+    assert not np.any(np.isnan(found[:, 1:]))
