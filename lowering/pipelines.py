@@ -39,6 +39,7 @@ from ocannl.passes.loops.index_by_comparison import IndexByComparisonPass
 from ocannl.passes.loops.inline_nodes import InlineNodesPass
 from ocannl.passes.loops.loop_invariant_code_motion import LoopInvariantCodeMotionPass
 from ocannl.passes.loops.nontemporal_stores import NontemporalStoresPass
+from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
 from ocannl.passes.loops.order_nests import OrderNestsPass
 from ocannl.passes.loops.plan_memory import PlanMemoryPass
 from ocannl.passes.loops.rematerialize import RematerializePass
@@ -111,7 +112,10 @@ ON_GPU: tuple[PipelinePass, ...] = (
 )
 
 ON_CPU: tuple[PipelinePass, ...] = (
-    *SHARED,
+    *SHARED[: SHARED.index(ExpandMathPass)],
+    # It looks for exponentials, which expand-math replaces.
+    OnlineSoftmaxPass,
+    *SHARED[SHARED.index(ExpandMathPass) :],
     RematerializePass,
     TileAndFusePass,
     SchedulePass,
@@ -135,7 +139,7 @@ PIPELINES: dict[str, tuple[PipelinePass, ...]] = {
 GPU_PIPELINES = ("gpu", "gpu-tf32", "gpu-sm_90a", "gpu-sm_90a-tf32")
 
 # The other passes that weigh costs on a processor.
-TARGETED = (RematerializePass, TileAndFusePass, NontemporalStoresPass)
+TARGETED = (OnlineSoftmaxPass, RematerializePass, TileAndFusePass, NontemporalStoresPass)
 
 # Stages by the name of their level: the last pass whose text is at that level.
 LEVELS: dict[str, type[ModulePass]] = {

@@ -115,16 +115,28 @@ class ScheduledOp(StepOp):
 
     def print(self, printer: Printer) -> None:
         print_parts(printer, " ", self.label, f" {space_text(self.space.data)}")
+        self.print_bounds(printer)
         print_schedule(printer, self.schedule)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
+
+    def print_bounds(self, printer: Printer) -> None:
+        """Prints what leaves points of the space out, if something does."""
 
     @classmethod
     def parse(cls, parser: Parser):
         label = parser.parse_str_literal(f" naming the {cls.name.partition('.')[2]}")
         space = parse_space(parser)
+        bounds = cls.parse_bounds(parser)
         schedule = parse_optional_schedule(parser)
-        return cls(label, space, parse_body(parser), schedule)
+        made = cls(label, space, parse_body(parser), schedule)
+        made.properties |= bounds
+        return made
+
+    @classmethod
+    def parse_bounds(cls, parser: Parser) -> dict[str, Attribute]:
+        """The properties of what `print_bounds` prints."""
+        return {}
 
 
 @operation_definition
@@ -188,13 +200,28 @@ class NestOp(ScheduledOp):
 
 @operation_definition
 class GroupOp(ScheduledOp):
-    """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space.
+    """`loops.group "softmax" (b = 512) { ... }`: its nests in turn, at every point of its space, or with
+    `where 64*t - 16*s + 240 < 256` at those at which the bounds hold.
 
     The nodes that it declares live inside one point. No other point touches what one point stores, but for
     elements that several points accumulate into: these points run in turn.
     """
 
     name = "loops.group"
+    where = opt_prop_def(BoundsAttr)
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        return () if self.where is None else self.where.data
+
+    def print_bounds(self, printer: Printer) -> None:
+        if self.where is not None:
+            printer.print_string(f" where {bounds_text(self.where.data)}")
+
+    @classmethod
+    def parse_bounds(cls, parser: Parser) -> dict[str, Attribute]:
+        found = parse_bounds(parser) if parser.parse_optional_keyword("where") else ()
+        return {"where": BoundsAttr(found)} if found else {}
 
     @property
     def nodes(self) -> list[NodeOp]:
@@ -222,6 +249,9 @@ class GroupOp(ScheduledOp):
         check_no_arguments(self.body)
         if self.schedule is not None:
             self._verify_schedule(self.schedule.data)
+        for bound in self.bounds:
+            check_names(self, bound.index.names, dict(self.space.data))
+        check_bounds(self.bounds, dict(self.space.data))
         for op in self.body.block.ops:
             if not isinstance(op, NodeOp | NestOp):
                 raise VerifyException(f"a group has nodes and nests, found `{op.name}`")

@@ -50,7 +50,17 @@ class NestWriter(ValueWriter):
     def group(self, group: GroupOp) -> None:
         """The loops of a group, with its own nodes and its nests in them."""
         levels = [Level(name, size) for name, size in group.space.data]
-        self.levels(levels, parallel_of(group), lambda: self.inside(group))
+        self.levels(levels, parallel_of(group), lambda: self.within_bounds(group))
+
+    def within_bounds(self, group: GroupOp) -> None:
+        """What runs at a point, if its bounds hold."""
+        sizes = dict(group.space.data)
+        bounds = [f"{self.linear(b.index.terms, b.index.constant, sizes)} < {b.below}" for b in group.bounds]
+        if bounds:
+            with self.braces(f"if ({' && '.join(bounds)})"):
+                self.inside(group)
+        else:
+            self.inside(group)
 
     def inside(self, group: GroupOp) -> None:
         for node in nodes(group):

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import Float32Type, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ocannl.dialects.ir.errors import OcannlError, at_line
 from ocannl.dialects.ir.origins import derive
 from ocannl.dialects.kernel import LaunchOp
 from ocannl.dialects.kernel.mma import FRAGMENTS
@@ -36,6 +37,10 @@ def lower_function(func: FuncOp, options: KernelOptions) -> None:
         if not has_points(nest):
             Rewriter.erase_op(nest)
     for step in steps(func):
+        if isinstance(step, GroupOp) and step.bounds:
+            raise OcannlError(
+                at_line(step, f"kernels run all points of `{step.label.data}`, which has bounds")
+            )
         if has_points(step) and nests_of(step):
             launch = row_kernel(step) if isinstance(step, GroupOp) else lower_nest(step, options)
             derive([launch], step.location)

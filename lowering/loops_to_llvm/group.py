@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from ocannl.dialects.assign import NodeOp
+from ocannl.dialects.index.addresses import Address
+from ocannl.dialects.index.bounds import Bound
 from ocannl.dialects.index.memref import loaded_type
 from ocannl.dialects.index.scopes import scope_sizes
 from ocannl.dialects.loops import GroupOp, LoadOp, NestOp, StoreOp
 from ocannl.dialects.loops.schedule import Schedule
 from ocannl.dialects.loops.values import address_of
 from ocannl.lowering.llvm.builder import FunctionBuilder, Position
+from ocannl.lowering.llvm.indices import linear_value
 from ocannl.lowering.llvm.types import value_type
 from ocannl.lowering.loops_to_llvm.scheduled_nest import emit_nest
 from ocannl.lowering.loops_to_llvm.task import Block, run_block, task_blocks
@@ -62,9 +65,12 @@ class GroupEmitter:
 
     def emit_loops(self, space: Sequence[tuple[str, int]]) -> None:
         if not space:
+            branches = [self.b.open_branch(self.holds(bound)) for bound in self.group.bounds]
             ahead = steps_ahead(self.group)
             for nest in self.group.nests:
                 emit_nest(self.b, nest, self.pointers, self.positions, self.first, ahead)
+            for label in reversed(branches):
+                self.b.close_branch(label)
             return
         (variable, size), *inner = space
         block = self.blocks.get(variable)
@@ -75,6 +81,12 @@ class GroupEmitter:
         self.positions[variable] = Position(loop.index, 0, self.b.depth)
         self.emit_loops(inner)
         self.b.close_loop(loop)
+
+    def holds(self, bound: Bound) -> str:
+        """Whether the bound holds at a point."""
+        index = Address(bound.index.terms, bound.index.constant)
+        total, constant, _ = linear_value(self.b, index, self.positions)
+        return self.b.emit(f"icmp slt i64 {total}, {bound.below - constant}")
 
 
 def steps_ahead(group: GroupOp) -> dict[Operation, int]:

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
-from ocannl.dialects.loops import FuncOp, NestOp
+from ocannl.dialects.loops import FuncOp
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import Opaque, all_steps, declaration, node_mode, used_nodes, written_nodes
+from ocannl.passes.analysis.nests import Step, all_steps, declaration, node_mode, used_nodes, written_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,19 @@ def lifetimes(func: FuncOp) -> dict[SSAValue, Lifetime]:
 
 
 class Timeline:
-    """The nests, loops and collectives that touch each node of a function, and the bytes of local nodes that
-    are live at each of them.
+    """The nests, groups, loops and collectives that touch each node of a function, and the bytes of local
+    nodes that are live at each of them.
     """
 
-    def __init__(self, found: Sequence[NestOp | Opaque]) -> None:
+    def __init__(self, found: Sequence[Step]) -> None:
         self.touches: dict[SSAValue, list[int]] = {}
         self.writes: dict[SSAValue, list[int]] = {}
         for position, step in enumerate(found):
             for node in used_nodes(step):
                 self.touches.setdefault(node, []).append(position)
             for node in written_nodes(step):
-                self.writes.setdefault(node, []).append(position)
+                if node in self.touches:  # others are inside of a group
+                    self.writes.setdefault(node, []).append(position)
         self.bytes = {node: byte_size(declaration(node)) for node in self.touches}
         self.local = [node for node in self.touches if node_mode(node) == "local"]
         self.live = [0] * len(found)

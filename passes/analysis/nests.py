@@ -224,10 +224,10 @@ class Accesses:
     written: set[SSAValue]
 
     @staticmethod
-    def of_opaque(step: Opaque) -> Accesses:
-        """A loop or a collective touches what it is given anywhere, and may read all of it."""
-        nodes = step.nodes
-        return Accesses({node: [None] for node in nodes}, set(nodes), set(step.written))
+    def of_whole(step: GroupOp | Opaque) -> Accesses:
+        """A group, a loop or a collective touches what it uses anywhere, and may read all of it."""
+        nodes = used_nodes(step)
+        return Accesses({node: [None] for node in nodes}, set(nodes), set(written_nodes(step)))
 
     @staticmethod
     def of(ops: Iterable[Operation]) -> Accesses:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
+import numpy as np
 from xdsl.dialects.arith import ConstantOp
 from xdsl.ir import Operation, SSAValue
 
@@ -61,11 +63,22 @@ def flops(step: Step) -> int:
             points = math.prod(scope_sizes(step).values()) * math.prod(s for _, s in step.space.data)
             return points * block_flops(step.body.block.ops)
         case GroupOp():
-            return sum(map(flops, step.nests))
+            return int(part_within(step) * sum(map(flops, step.nests)))
         case RepeatOp():
             return step.count.data * sum(map(flops, all_steps(step.func)))
         case CollectiveOp():
             return 0
+
+
+def part_within(group: GroupOp) -> Fraction:
+    """The part of the points of a group at which its bounds hold."""
+    part = Fraction(1)
+    for bound in group.bounds:
+        values = np.array(bound.index.constant)
+        for name, coefficient in bound.index.terms:
+            values = np.add.outer(values, coefficient * np.arange(dict(group.space.data)[name]))
+        part *= Fraction(int((values < bound.below).sum()), max(values.size, 1))
+    return part
 
 
 def block_flops(ops: Iterable[Operation]) -> int:

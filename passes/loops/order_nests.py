@@ -12,15 +12,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ocannl.dialects.loops import FuncOp, LoadOp, NestOp
+from ocannl.dialects.loops import FuncOp, GroupOp, LoadOp
 from ocannl.passes.analysis.memory import byte_size
 from ocannl.passes.analysis.nests import (
     Opaque,
+    Step,
     accesses,
+    all_steps,
     declaration,
+    functions,
     node_mode,
-    ungrouped,
-    ungrouped_steps,
+    used_nodes,
     written_nodes,
 )
 
@@ -34,12 +36,15 @@ class NestNodes:
     local: list[SSAValue]
 
     @staticmethod
-    def of(step: NestOp | Opaque) -> NestNodes:
+    def of(step: Step) -> NestNodes:
         if isinstance(step, Opaque):
             loaded = dict.fromkeys(step.nodes)
         else:
             loaded = {op.node: None for op in accesses(step) if isinstance(op, LoadOp)}
         stored = dict.fromkeys(written_nodes(step))
+        if isinstance(step, GroupOp):
+            used = set(used_nodes(step))
+            loaded, stored = ({node: None for node in found if node in used} for found in (loaded, stored))
         return NestNodes(loaded, stored, [node for node in loaded | stored if node_mode(node) == "local"])
 
 
@@ -104,7 +109,7 @@ class Order:
 
 
 def reorder(func: FuncOp) -> None:
-    found = ungrouped_steps(func)
+    found = all_steps(func)
     order = Order([NestNodes.of(nest) for nest in found]).run()
     for nest in found:
         nest.detach()
@@ -122,5 +127,5 @@ class OrderNestsPass(ModulePass):
     name = "order-nests"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in ungrouped(op):
+        for func in functions(op):
             reorder(func)

@@ -16,21 +16,22 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ocannl.dialects.assign import NodeOp
-from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, ReduceOp, StoreOp
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, StoreOp
 from ocannl.passes.analysis.cost import instructions
 from ocannl.passes.analysis.layers import LAST, folded_layers
 from ocannl.passes.analysis.liveness import Timeline
 from ocannl.passes.analysis.names import Names, labels_of
 from ocannl.passes.analysis.nests import (
     Opaque,
+    Step,
+    all_steps,
     covering_axes,
     declaration,
+    functions,
     node_mode,
     nodes,
     points,
     stores_by_node,
-    ungrouped,
-    ungrouped_steps,
     with_reduced,
 )
 from ocannl.passes.analysis.slices import slice_in
@@ -96,7 +97,7 @@ class Recomputer:
 
     def __init__(self, func: FuncOp) -> None:
         self.func = func
-        self.steps = ungrouped_steps(func)
+        self.steps = all_steps(func)
         self.position: dict[Operation, int] = {step: position for position, step in enumerate(self.steps)}
         self.time = Timeline(self.steps)
         self.costs = [*map(instructions_of, self.steps)]
@@ -218,7 +219,7 @@ class Recomputer:
             return None
         (position,) = writes
         nest = self.steps[position]
-        if isinstance(nest, Opaque):
+        if not isinstance(nest, NestOp):
             return None
         stores = stores_by_node(nest)
         (store, *others) = stores[node]
@@ -286,13 +287,15 @@ class Recomputer:
             mark_virtual(self.func, forwarded)
 
 
-def instructions_of(step: NestOp | Opaque) -> int:
-    """The instructions of a nest, or of all iterations of a loop."""
+def instructions_of(step: Step) -> int:
+    """The instructions of a nest, of all points of a group, or of all iterations of a loop."""
     if isinstance(step, NestOp):
         return instructions_in(step.body.block, points(step.space.data))
+    if isinstance(step, GroupOp):
+        return points(step.space.data) * sum(map(instructions_of, step.nests))
     if isinstance(step, CollectiveOp):
         return 0
-    return step.count.data * sum(map(instructions_of, ungrouped_steps(step.func)))
+    return step.count.data * sum(map(instructions_of, all_steps(step.func)))
 
 
 def instructions_in(block: Block, times: int) -> int:
@@ -311,8 +314,8 @@ def instructions_in(block: Block, times: int) -> int:
 
 
 def step_of(op: Operation) -> Operation:
-    """The nest around an operation, or the loop or collective that it is."""
-    while not isinstance(op, NestOp | Opaque):
+    """The nest or group around an operation, or the loop or collective that it is."""
+    while not isinstance(op.parent_op(), FuncOp):
         parent = op.parent_op()
         assert parent is not None
         op = parent
@@ -337,7 +340,7 @@ class RematerializePass(TargetOptions, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.target
-        for func in ungrouped(op):
+        for func in functions(op):
             if not nodes(func):
                 continue
             little = max(LITTLE * target.l2_bytes, int(LITTLE_PART * target.last_level_bytes))

@@ -7,8 +7,8 @@ from xdsl.rewriter import Rewriter
 
 from ocannl.dialects.index.linear import Space
 from ocannl.dialects.ir.op_helpers import operations_of
-from ocannl.dialects.loops import CollectiveOp, FuncOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
-from ocannl.passes.analysis.nests import Cell, cell, covering_axes, is_unused, nodes, ungrouped_steps
+from ocannl.dialects.loops import CollectiveOp, FuncOp, GroupOp, LoadOp, NestOp, ReduceOp, RepeatOp, StoreOp
+from ocannl.passes.analysis.nests import Cell, accesses, all_steps, cell, covering_axes, is_unused, nodes
 from ocannl.passes.rewrites.dead_code import remove_unused_operations
 
 
@@ -19,8 +19,10 @@ def remove_dead_stores(func: FuncOp) -> None:
     Nodes that persist are live at the end of a routine.
     """
     liveness = _Liveness({op.result for op in nodes(func) if op.mode.data != "local"})
-    for step in reversed(ungrouped_steps(func)):
-        if isinstance(step, RepeatOp):
+    for step in reversed(all_steps(func)):
+        if isinstance(step, GroupOp):
+            liveness.scan_group(step)
+        elif isinstance(step, RepeatOp):
             if not liveness.scan_repeat(step):
                 erase_repeat(step)
         elif isinstance(step, CollectiveOp):
@@ -69,6 +71,13 @@ class _Liveness:
             elif isinstance(op, ReduceOp):
                 self._scan_reduce(op, overwritten)
         return stores
+
+    def scan_group(self, group: GroupOp) -> None:
+        """Scans the nests of a group, each point of which may read what others stored."""
+        self.live.update(op.node for op in accesses(group) if isinstance(op, LoadOp))
+        for nest in reversed(group.nests):
+            if not self.scan(nest):
+                Rewriter.erase_op(nest)
 
     def scan_repeat(self, repeat: RepeatOp) -> bool:
         """Whether a loop stores anything that is read later."""

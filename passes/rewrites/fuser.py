@@ -12,7 +12,7 @@ from ocannl.dialects.ir.origins import inherit, merge
 from ocannl.dialects.loops import FuncOp, LoadOp, NestOp, StoreOp
 from ocannl.passes.analysis.fusion_legality import NestSummary, Renaming, is_worthwhile, legal_renaming
 from ocannl.passes.analysis.names import Names, joined_label
-from ocannl.passes.analysis.nests import Accesses, Cell, Opaque, cell, with_reduced
+from ocannl.passes.analysis.nests import Accesses, Cell, Step, cell, with_reduced
 from ocannl.passes.rewrites.indices import rename
 
 # The nests over equal spaces that are tried as partners of one nest, nearest first.
@@ -35,11 +35,11 @@ class Fuser:
         self.last_access: dict[SSAValue, int] = {}
         self.forwarded: set[SSAValue] = set()
 
-    def run(self, found: Sequence[NestOp | Opaque]) -> None:
+    def run(self, found: Sequence[Step]) -> None:
         for nest in found if self.upwards else reversed(found):
-            if isinstance(nest, Opaque):
+            if not isinstance(nest, NestOp):
                 self.groups.append(None)
-                self._record(Accesses.of_opaque(nest), len(self.groups) - 1)
+                self._record(Accesses.of_whole(nest), len(self.groups) - 1)
                 continue
             group = NestSummary.of(nest)
             position = self._fuse(group)

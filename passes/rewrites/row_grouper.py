@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.names import labels_of
-from ocannl.passes.analysis.nests import Opaque, node_mode, ungrouped_steps
+from ocannl.passes.analysis.nests import all_steps, node_mode, used_nodes
 from ocannl.passes.analysis.row_fusion import NestChain
 from ocannl.passes.analysis.target import TargetDescription
 
@@ -29,12 +29,12 @@ class Grouper(ABC):
         self.target = target
         self.labels = labels_of(func)
         self.segments: list[list[NestFootprint]] = [[]]
-        """The nests between loops and collectives."""
+        """The nests between groups, loops and collectives."""
         touched: list[SSAValue] = []
-        for step in ungrouped_steps(func):
-            if isinstance(step, Opaque):
+        for step in all_steps(func):
+            if not isinstance(step, NestOp):
                 self.segments.append([])
-                touched += step.nodes
+                touched += used_nodes(step)
             else:
                 self.segments[-1].append(view := NestFootprint.of(step))
                 touched += view.places

@@ -161,11 +161,18 @@ def run_group(group: GroupOp, memory: dict[SSAValue, Array], indices: Mapping[st
     """Point by point; what a group declares has other values at the start of each."""
     names = group.space.names
     for k, point in enumerate(np.ndindex(*(size for _, size in group.space.data))):
+        at = {**indices, **dict(zip(names, point, strict=True))}
+        if any(index_value(bound.index, at) >= bound.below for bound in group.bounds):
+            continue
         for node in group.nodes:
             shape, type = node.result.type.get_shape(), node.result.type.get_element_type()
             memory[node.result] = np.full(shape, 1000 + k, dtype(type))
         for nest in group.nests:
-            run_nest(nest, memory, {**indices, **dict(zip(names, point, strict=True))})
+            run_nest(nest, memory, at)
+
+
+def index_value(index: Linear, at: Mapping[str, int]) -> int:
+    return index.constant + sum(coefficient * at[name] for name, coefficient in index.terms)
 
 
 def run_nest(nest: NestOp, memory: Mapping[SSAValue, Array], indices: Mapping[str, int]) -> None:

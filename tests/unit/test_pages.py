@@ -104,8 +104,9 @@ def in_order() -> list[str]:
 
 
 def test_pipelines_are_as_the_pages_say():
-    at = names("cpu").index("order-nests") + 1
-    assert names("gpu")[:at] == names("cpu")[:at]
+    shared = [name for name in names("cpu") if name != "online-softmax"]
+    at = shared.index("order-nests") + 1
+    assert names("gpu")[:at] == shared[:at]
     assert names("gpu")[at:] == [
         "unfold-layers",
         "hoist-from-loops",

@@ -14,7 +14,7 @@ from ocannl.dialects.loops import FuncOp, NestOp
 from ocannl.passes.analysis.dot_products import find_dot_product
 from ocannl.passes.analysis.footprints import NestFootprint
 from ocannl.passes.analysis.memory import byte_size
-from ocannl.passes.analysis.nests import nodes, ungrouped
+from ocannl.passes.analysis.nests import functions, nodes
 from ocannl.passes.analysis.row_fusion import NestChain, is_far
 from ocannl.passes.analysis.target import TargetDescription
 from ocannl.passes.analysis.target_options import TargetOptions
@@ -66,6 +66,6 @@ class TileAndFusePass(TargetOptions, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.target
-        for func in ungrouped(op):
+        for func in functions(op):
             if any(is_far(byte_size(node), target) for node in nodes(func)):
                 CpuGrouper(func, target).run()

@@ -48,7 +48,10 @@ def over_loops() -> Iterator[type[ModulePass]]:
 
 
 # Those that leave small programs as they are, that round, or whose results the interpreter does not run.
-APART = {"expand-math", "rematerialize", "tile-and-fuse", "schedule", "unfold-layers", "nontemporal-stores"}
+APART = {
+    *("online-softmax", "expand-math", "rematerialize", "tile-and-fuse"),
+    *("schedule", "unfold-layers", "nontemporal-stores"),
+}
 PIPELINE = tuple(p for p in over_loops() if p.name not in APART)
 Arrays = dict[str, NDArray[Any]]
 

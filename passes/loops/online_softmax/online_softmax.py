@@ -1,0 +1,140 @@
+"""`online-softmax`: attention block by block of its keys, with a running maximum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ocannl.dialects.loops import FuncOp, LoadOp, ReduceOp
+from ocannl.passes.analysis.divisors import largest_divisor
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import declaration, nests, ungrouped
+from ocannl.passes.analysis.target import TargetDescription
+from ocannl.passes.analysis.target_options import TargetOptions
+from ocannl.passes.loops.online_softmax.blocks import BlockSizes, BlockSpace
+from ocannl.passes.loops.online_softmax.hidden_blocks import visible_blocks
+from ocannl.passes.loops.online_softmax.online_groups import GroupBuilder, OnlineBuilder, needed_points
+from ocannl.passes.loops.online_softmax.placement import Placement, placement
+from ocannl.passes.loops.online_softmax.recognize import Softmax, recognize
+from ocannl.passes.loops.online_softmax.row_products import shorten
+from ocannl.passes.loops.online_softmax.score_nests import ScoreNest, ScoreNests, find_score_nests
+from ocannl.passes.rewrites.dead_stores import mark_virtual, remove_dead_stores
+
+# The most rows and keys of a block, and the fewest that keep nests of it busy.
+MOST_ROWS, MOST_KEYS = 64, 256
+LEAST_ROWS, LEAST_KEYS = 16, 64
+# The part of the second-level cache that the scores of a block of rows may take for all keys.
+NEAR = 1 / 2
+
+
+def softmaxes(func: FuncOp) -> list[Softmax]:
+    """What is certain to be a softmax of which only sums leave a few nests."""
+    maxima = [op for nest in nests(func) for op in nest.body.block.ops if isinstance(op, ReduceOp)]
+    found = [softmax_of(func, reduction) for reduction in maxima if reduction.accum.data == "max"]
+    return [softmax for softmax in found if softmax is not None]
+
+
+def softmax_of(func: FuncOp, maximum: ReduceOp) -> Softmax | None:
+    """The softmax that begins with a maximum over keys."""
+    found = scores_of(func, maximum) if len(maximum.space.data) == 1 else None
+    return None if found is None else recognize(func, found)
+
+
+def scores_of(func: FuncOp, reduction: ReduceOp) -> ScoreNests | None:
+    """The nests around what a maximum reduces."""
+    (key,) = reduction.space.names
+    loads = [op for op in reduction.body.block.ops if isinstance(op, LoadOp)]
+    along = [op for op in loads if any(index.variable == key for index in op.indices.data)]
+    return find_score_nests(func, along[0], key) if len(along) == 1 else None
+
+
+def block_sizes(nests: ScoreNests, target: TargetDescription) -> BlockSizes | None:
+    """How many rows and keys run together; None where scores stay in a near cache, or have no such parts."""
+    rows = largest_divisor(nests.shape[nests.rows], MOST_ROWS)
+    keys = largest_divisor(nests.shape[nests.keys], MOST_KEYS)
+    whole = sum(byte_size(declaration(node)) for node in nests.wide)
+    of_rows = whole // math.prod(nests.shape) * nests.shape[nests.keys] * rows
+    if rows < LEAST_ROWS or keys < LEAST_KEYS or of_rows <= NEAR * target.l2_bytes:
+        return None
+    return BlockSizes(rows, keys)
+
+
+def rewrite(func: FuncOp, softmax: Softmax, sizes: BlockSizes) -> bool:
+    """Replaces the nests of a softmax by groups over blocks. Whether there is a place for these."""
+    if any(place(func, softmax, sums) is None for sums in all_sums(softmax)):
+        return False
+    while shorten(softmax):
+        again = softmax_of(func, softmax.maximum.reductions[0])
+        assert again is not None
+        softmax = again
+    first = [softmax.maximum, *softmax.sums]
+    space = BlockSpace.of(func, softmax.nests, sizes)
+    space.visible = visible_blocks(softmax, space)
+    insert(func, softmax, OnlineBuilder(func, softmax, space, first))
+    for sums in softmax.levels:
+        insert(func, softmax, GroupBuilder(func, softmax, space, sums))
+    return True
+
+
+def all_sums(softmax: Softmax) -> list[list[ScoreNest]]:
+    """The sums of each group."""
+    return [[softmax.maximum, *softmax.sums], *softmax.levels]
+
+
+def place(func: FuncOp, softmax: Softmax, sums: Sequence[ScoreNest]) -> Placement | None:
+    return placement(func, needed_points(softmax, sums), sums, softmax.nests.members)
+
+
+def insert(func: FuncOp, softmax: Softmax, builder: GroupBuilder) -> None:
+    """Builds a group at its place."""
+    found = place(func, softmax, builder.sums)
+    if found is None:
+        return
+    last = found.last.nest
+    builder.build()
+    for nest in builder.resets:
+        Rewriter.insert_op(nest, InsertPoint.before(last))
+    Rewriter.insert_op(builder.group, InsertPoint.before(last))
+    for member in builder.sums:
+        if member.nest is not last:
+            member.nest.detach()
+            Rewriter.insert_op(member.nest, InsertPoint.before(last))
+    for step in reversed(found.behind):
+        step.detach()
+        Rewriter.insert_op(step, InsertPoint.after(last))
+
+
+@dataclass(frozen=True)
+class OnlineSoftmaxPass(TargetOptions, ModulePass):
+    """FlashAttention (Dao et al., 2022): attention block by block of its keys, which keeps no scores.
+
+    It applies to nests of the pattern of a softmax over scores of which only sums are read: a maximum over
+    the keys of each row, exponentials of the scores without it, and sums of these, by themselves and as
+    weights. These become a group over blocks of rows and keys that holds the scores of one block. It keeps
+    the maximum so far of each row, and scales what was summed up when that grows (Milakov and Gimelshein,
+    "Online normalizer calculation for softmax", 2018); divisions by a sum of the row come at the end. Other
+    sums over the same scores, such as those of the backward pass, are groups that compute these again.
+
+    Nothing is done where the scores of a block of rows stay in the second-level cache anyway, or lengths
+    have no divisors that are good for blocks.
+    """
+
+    name = "online-softmax"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in ungrouped(op):
+            inside = set[SSAValue]()
+            for softmax in softmaxes(func):
+                sizes = block_sizes(softmax.nests, self.target)
+                if sizes is not None and rewrite(func, softmax, sizes):
+                    inside.update(softmax.nests.wide)
+            if inside:
+                remove_dead_stores(func)
+                mark_virtual(func, inside)

@@ -1,0 +1,198 @@
+"""`online-softmax` keeps what attention and its gradients are, and never has all scores in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.interpret_loops import run_func
+from support.nests import compare, parse_module, random_arrays
+from xdsl.context import Context
+
+import ocannl as oc
+from ocannl import nn
+from ocannl.dialects.loops import GroupOp
+from ocannl.passes.analysis.memory import byte_size
+from ocannl.passes.analysis.nests import functions, nodes
+from ocannl.passes.loops.online_softmax import online_softmax
+from ocannl.passes.loops.online_softmax.online_softmax import OnlineSoftmaxPass
+
+Array = NDArray[Any]
+Attention = Callable[[oc.Tensor, oc.Tensor, oc.Tensor], oc.Tensor]
+
+BATCH, QUERIES, KEYS, HEADS, FEATURES = 2, 48, 192, 4, 5
+
+
+def numbers(*shape: int, seed: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def leaf(label: str, value: Array) -> oc.Tensor:
+    """A parameter whose first two axes are batch axes, and the others outputs."""
+    return oc.param(label, value, batch=value.shape[:2], output=value.shape[2:], input=[])
+
+
+def step_of(attend: Attention, kv_heads: int = HEADS, *, keys: int = KEYS, gradients: bool = True) -> oc.Code:
+    q = leaf("q", numbers(BATCH, QUERIES, HEADS, FEATURES, seed=1))
+    k, v = (leaf(label, numbers(BATCH, keys, kv_heads, FEATURES, seed=s)) for s, label in enumerate("kv", 2))
+    y = attend(q, k, v).named("y")
+    zeros = sum((oc.set(p.grad, 0) for p in (q, k, v)), oc.Code())
+    return oc.forward(y) + zeros + y.backprop if gradients else oc.forward(y)
+
+
+def text_before(code: oc.Code) -> str:
+    """The nests that the pass finds."""
+    return oc.Context.cpu(threads=1).compile(code, name="f").ir("reuse-reductions")
+
+
+def applied(text: str):
+    module = parse_module(text)
+    OnlineSoftmaxPass(l2_bytes=1).apply(Context(), module)
+    module.verify()
+    (func,) = functions(module)
+    return func
+
+
+def groups(text: str) -> list[GroupOp]:
+    return [op for op in applied(text).body.block.ops if isinstance(op, GroupOp)]
+
+
+def mask(visible: Array) -> oc.Tensor:
+    return oc.param("mask", visible.astype(np.float32), batch=[QUERIES], output=[], input=[KEYS])
+
+
+def some_hidden() -> Array:
+    """Whole blocks of keys are hidden from some rows, and all keys from one."""
+    visible = np.random.default_rng(7).random((QUERIES, KEYS)) < 0.5
+    visible[3:20, :64], visible[30, :] = False, False
+    return visible
+
+
+def dropped(q: oc.Tensor, k: oc.Tensor, v: oc.Tensor) -> oc.Tensor:
+    drop = nn.dropout(0.3)
+    weights = nn.softmax(spec="... | ... t -> ...", temperature=2.0)
+    return nn.dot_product_attention(q, k, v, weights_of=lambda scores: drop(weights(scores), 3))
+
+
+CASES: dict[str, tuple[Attention, int]] = {
+    "plain": (nn.dot_product_attention, HEADS),
+    "causal": (lambda q, k, v: nn.dot_product_attention(q, k, v, nn.causal_mask()), HEADS),
+    "masked": (lambda q, k, v: nn.dot_product_attention(q, k, v, mask(some_hidden())), HEADS),
+    "grouped": (lambda q, k, v: nn.dot_product_attention(q, k, v, num_kv_heads=2), 2),
+    "grouped, causal": (
+        lambda q, k, v: nn.dot_product_attention(q, k, v, nn.causal_mask(), num_kv_heads=2),
+        2,
+    ),
+    "capped": (lambda q, k, v: nn.dot_product_attention(q, k, v, soft_cap=3.0), HEADS),
+    "dropped": (dropped, HEADS),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(online_softmax, "MOST_ROWS", 16)
+    monkeypatch.setattr(online_softmax, "MOST_KEYS", 64)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients_are_kept(case: str):
+    attend, kv_heads = CASES[case]
+    text = text_before(step_of(attend, kv_heads))
+    before, after = functions(parse_module(text))[0], applied(text)
+    expected = random_arrays(before)
+    if "mask" in expected:
+        expected["mask"][...] = some_hidden()
+    found = {label: array.copy() for label, array in expected.items()}
+    run_func(before, expected)
+    run_func(after, found)
+    compare(found, expected, 1e-5)
+    made = [op for op in after.body.block.ops if isinstance(op, GroupOp)]
+    assert len(made) == 2
+    scores = BATCH * QUERIES * HEADS * KEYS * 4
+    assert all(byte_size(node) < scores for node in nodes(after) if node.mode.data == "local")
+
+
+def test_keys_that_no_row_of_a_block_sees_are_left_out():
+    attend, _ = CASES["causal"]
+    assert [str(bound) for group in groups(text_before(step_of(attend))) for bound in group.bounds] == [
+        "64*key_block - 16*row_block + 32 < 48"
+    ] * 2
+    for other in ("plain", "masked"):
+        assert not any(group.bounds for group in groups(text_before(step_of(CASES[other][0]))))
+
+
+@pytest.mark.parametrize("hidden", ["some", "all", "not a number", "infinite"])
+def test_rows_of_special_scores(hidden: str):
+    """-inf counts as hidden, also in whole blocks; a row of nothing else, NaN and inf give NaN."""
+    bias = np.zeros((QUERIES, KEYS), np.float32)
+    bias[5, :128] = -np.inf
+    bias[9, 100:] = -np.inf
+    special = {"all": -np.inf, "not a number": np.nan, "infinite": np.inf}
+    if hidden in special:
+        bias[7, slice(None) if hidden == "all" else 70] = special[hidden]
+
+    def attend(q: oc.Tensor, k: oc.Tensor, v: oc.Tensor) -> oc.Tensor:
+        added = oc.param("bias", bias, batch=[QUERIES], output=[], input=[KEYS])
+        scores = oc.einsum("... s|hd; ... t|hd => ... s|t->h", q, k) + added
+        return oc.einsum("... s|t->h; ... t|hd => ... s|hd", nn.softmax(spec="... | ... t -> ...")(scores), v)
+
+    text = text_before(step_of(attend, gradients=False))
+    before, after = functions(parse_module(text))[0], applied(text)
+    assert any(isinstance(op, GroupOp) for op in after.body.block.ops)
+    expected = random_arrays(before)
+    expected["bias"][...] = bias
+    found = {label: array.copy() for label, array in expected.items()}
+    run_func(before, expected)
+    run_func(after, found)
+    np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-4, atol=1e-5)
+    assert np.isnan(found["y"][:, 7]).all() == (hidden != "some")
+
+
+def test_weights_that_are_read_stay_in_memory():
+    def attend(q: oc.Tensor, k: oc.Tensor, v: oc.Tensor) -> oc.Tensor:
+        scores = oc.einsum("... s|hd; ... t|hd => ... s|t->h", q, k)
+        weights = oc.materialize(nn.softmax(spec="... | ... t -> ...")(scores))
+        return oc.einsum("... s|t->h; ... t|hd => ... s|hd", weights, v) + weights.max()
+
+    assert not groups(text_before(step_of(attend, gradients=False)))
+
+
+def test_lengths_without_good_blocks_are_left_alone():
+    assert not groups(text_before(step_of(nn.dot_product_attention, keys=191, gradients=False)))
+
+
+def reference(q: Array, k: Array, v: Array, g: Array) -> tuple[Array, ...]:
+    """Causal attention of one head and its gradients, in f64."""
+    q, k, v, g = (x.astype(np.float64) for x in (q, k, v, g))
+    scores = q @ k.T / np.sqrt(q.shape[1])
+    scores[np.triu_indices(len(q), 1)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    y, of_weights = weights @ v, g @ v.T
+    of_scores = (
+        weights * (of_weights - (of_weights * weights).sum(axis=1, keepdims=True)) / np.sqrt(q.shape[1])
+    )
+    return y, of_scores @ k, of_scores.T @ q, weights.T @ g
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_causal_attention_runs(threads: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.undo()
+    length, heads, features = 1024, 3, 16
+    q, k, v = (numbers(1, length, heads, features, seed=seed) for seed in range(3))
+    ctx = oc.Context.cpu(threads=threads, target="x86-64-v3")
+    leaves = [leaf(label, value) for label, value in zip("qkv", (q, k, v), strict=True)]
+    y = nn.dot_product_attention(leaves[0], leaves[1], leaves[2], nn.causal_mask()).named("y")
+    zeros = sum((oc.set(p.grad, 0) for p in leaves), oc.Code())
+    step = ctx.compile(oc.forward(y) + zeros + y.backprop, name="step")
+    assert "where 256*key_block" in step.ir("loops")
+    ctx.init_params(y)
+    ctx[y.grad] = gradient = numbers(1, length, heads, features, seed=4)
+    step()
+    for head in range(heads):
+        expected = reference(*(x[0, :, head] for x in (q, k, v, gradient)))
+        for node, right in zip((y, *(p.grad for p in leaves)), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(ctx[node])[0, :, head], right, rtol=1e-3, atol=1e-5)
